@@ -60,6 +60,7 @@ __all__ = [
     "Codec",
     "Header",
     "Record",
+    "batch_body",
     "build_batch",
     "check_crc",
     "first_at_or_after",
@@ -82,7 +83,7 @@ def read_batch(buf: Buffer, pos: int = 0) -> list[Record]:
     header = read_header(buf, pos)
     if header.magic < MAGIC:
         return read_message(buf, pos, header)
-    return parse_records(_body(buf, pos, header), header)
+    return parse_records(batch_body(buf, pos, header), header)
 
 
 def read_records(buf: Buffer) -> Iterator[tuple[BatchHeader, list[Record]]]:
@@ -161,7 +162,7 @@ def recompress(batch: Buffer, codec: int, level: int | None = None) -> bytearray
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"messages of format {header.magic} are never written"
         )
     codec = Codec.of(codec)
-    body = _body(batch, 0, header)
+    body = batch_body(batch, 0, header)
     if codec:
         body = compress(codec, body, level)
     result = bytearray(memoryview(batch)[:BATCH_OVERHEAD])
@@ -177,7 +178,7 @@ def keys_present(batch: Buffer) -> bool:
     header = read_header(batch)
     if header.magic < MAGIC:
         return all(record.key is not None for record in read_batch(batch))
-    return all_keyed(_body(batch, 0, header), header.record_count)
+    return all_keyed(batch_body(batch, 0, header), header.record_count)
 
 
 def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
@@ -204,14 +205,14 @@ def record_timestamps(batch: Buffer) -> Iterator[tuple[int, int]]:
     header = read_header(batch)
     if header.magic < MAGIC:
         return ((record.offset, record.timestamp) for record in read_batch(batch))
-    return timestamps(_body(batch, 0, header), header)
+    return timestamps(batch_body(batch, 0, header), header)
 
 
 def _seal(batch: bytearray) -> None:
     _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
-def _body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
+def batch_body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
     """The records as bytes, uncompressed."""
     end = pos + header.size
     if end > len(buf):

@@ -65,6 +65,11 @@ class Logins:
         await self.check_password(*credentials, request.peer)
         return self._sessions.begin(credentials[0], "header")
 
+    def stranger(self, request: Request) -> Session:
+        """For pages that need no login: whoever it is, with a token for the forms there."""
+        found = self._sessions.read(cookies_of(request.headers.get("cookie", "")))
+        return found or self._sessions.begin("", "none")
+
     def is_new(self, request: Request) -> bool:
         return self._sessions.read(cookies_of(request.headers.get("cookie", ""))) is None
 

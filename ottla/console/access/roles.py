@@ -60,6 +60,7 @@ class User:
         return max((role.level for role in self.roles), default=Level.VIEWER).name.lower()
 
 
+NOBODY = User("", ())  # before the login
 ANYBODY = User("anonymous", (BUILT_IN["admin"],))
 
 

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlsplit
 from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog
 from ottla.console.access.login import Logins
-from ottla.console.access.roles import Level
-from ottla.console.access.sessions import FLASH_COOKIE, Sessions, cookies_of
+from ottla.console.access.roles import NOBODY, Level
+from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
 from ottla.console.cluster.site import Site
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
@@ -66,6 +66,7 @@ class Route:
     everywhere: bool = False
     json: bool = True
     changes: bool = True  # of a POST; a GET never does
+    public: bool = False  # nobody need have logged in
 
 
 class App:
@@ -77,6 +78,8 @@ class App:
         audit: AuditLog,
         *,
         hosts: frozenset[str] | None,
+        scheme: str = "http",
+        signer: Signer,
     ) -> None:
         """`hosts` are the names under which the console may be asked for where nobody logs in; None is any.
 
@@ -87,6 +90,8 @@ class App:
         self.logins = logins
         self.audit = audit
         self._hosts = hosts
+        self.scheme = scheme
+        self._signer = signer
         self.static = Static()
         self.templates = Templates(self.static)
         self.router = Router(self._error, produces=_ANY)
@@ -105,12 +110,13 @@ class App:
     def _answering(self, route: Route, *, json: bool) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             self._check_host(request)
-            session = await self.logins.session(request)
+            session = self.logins.stranger(request) if route.public else await self.logins.session(request)
             if session is None:
                 return self._to_login(request, json)
-            user = self.logins.user(session)
+            user = NOBODY if route.public else self.logins.user(session)
             visit = Visit(self, request, user, session, self._site(request), wants_json=json)
-            self._check_rights(visit, route)
+            if not route.public:
+                self._check_rights(visit, route)
             if route.method == "POST":
                 await visit.read_form()
                 self._check_origin(visit)
@@ -192,12 +198,21 @@ class App:
             "csrf": self.sessions.csrf_token(visit.session),
             "flash": flash,
             "sites": self.sites,
-            "asks_for_login": self.logins.asks,
+            "asks_for_login": self.logins.asks and bool(visit.user.name),
         }
 
     def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
         shared = {"visit": visit, "csrf": self.sessions.csrf_token(visit.session)}
         return self.templates.fragment(template, {**shared, **values})
+
+    # A link that carries what a form of ours has sent: nobody else can make one.
+
+    def signed_link(self, visit: Visit, purpose: str, text: str) -> str:
+        return self._signer.sign(f"link-{purpose}", [visit.session.nonce, text])
+
+    def read_signed_link(self, visit: Visit, purpose: str, signed: str | None) -> str | None:
+        found = self._signer.read(f"link-{purpose}", signed)
+        return str(found[1]) if isinstance(found, list) and found[0] == visit.session.nonce else None
 
     def _static(self, request: Request) -> Response:
         found = self.static.files.get(request.params["name"])

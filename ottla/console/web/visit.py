@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import parse_qsl
 
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level, User
 from ottla.console.access.sessions import Session
 from ottla.console.cluster.site import Site
@@ -14,6 +16,9 @@ from ottla.http import HttpError, Request, Response
 
 if TYPE_CHECKING:
     from ottla.console.web.app import App
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,10 @@ class Visit:
         wanted = Level[level.upper()]
         return self.user.may_everywhere(wanted) if topic is None else self.user.may(wanted, topic)
 
+    def can_somewhere(self, level: str) -> bool:
+        """With at least some topics."""
+        return not (self._site is not None and self._site.read_only) and self.user.may(Level[level.upper()])
+
     # Answers
 
     def url(self, *parts: str) -> str:
@@ -109,7 +118,28 @@ class Visit:
             headers["Set-Cookie"] = self.app.sessions.flash(sentence)
         return Response(303, b"", None, headers)
 
-    async def log(self, action: str, target: str, outcome: str = "done", **details: Any) -> None:
+    async def change(
+        self,
+        action: str,
+        target: str,
+        function: Callable[Concatenate[Cluster, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        """Do something to the cluster, with a line in the audit log whatever comes of it. Raises ClientError."""
+        try:
+            result = await self.site.calls.change(function, *arguments, **options)
+        except ClientError as error:
+            await self.log(action, target, f"failed: {error.message}")
+            raise
+        finally:
+            self.site.snapshots.expire()
+        await self.log(action, target, details=_details(arguments, options))
+        return result
+
+    async def log(
+        self, action: str, target: str, outcome: str = "done", *, details: Mapping[str, Any] | None = None
+    ) -> None:
         await self.app.audit.write(
             user=self.user.name,
             address=self.address,
@@ -117,5 +147,19 @@ class Visit:
             action=action,
             target=target,
             outcome=outcome,
-            details=details,
+            details=details or {},
         )
+
+
+def _details(arguments: tuple[object, ...], options: Mapping[str, object]) -> dict[str, Any]:
+    """What was asked for, as far as it is plain: a password is in an object, and is left out."""
+    shown = {str(index): each for index, each in enumerate(arguments) if _is_plain(each)}
+    return shown | {name: each for name, each in options.items() if _is_plain(each)}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_plain(each) for each in value.values())
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return all(_is_plain(each) for each in value)
+    return value is None or isinstance(value, (str, int, float, bool))

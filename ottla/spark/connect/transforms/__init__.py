@@ -6,7 +6,7 @@
 from ottla.spark.connect.transforms.base import Predicate, Transform
 from ottla.spark.connect.transforms.chain import Chain
 
-__all__ = ["PLUGINS", "PREDICATES", "Chain", "Predicate", "Transform"]
+__all__ = ["INTERCEPTORS", "PLUGINS", "PREDICATES", "Chain", "Predicate", "Transform"]
 
 _HERE = "ottla.spark.connect.transforms"
 _KAFKA = "org.apache.kafka.connect.transforms"
@@ -40,6 +40,23 @@ PLUGINS = {
     f"{_KAFKA}.ValueToKey": f"{_HERE}.value_to_key:ValueToKey",
     "io.debezium.transforms.ByLogicalTableRouter": f"{_CDC}.topic_router:ByLogicalTableRouter",
     "io.debezium.transforms.ExtractNewRecordState": f"{_CDC}.unwrap:ExtractNewRecordState",
+}
+
+#: Ours, by their short names, with their modules.
+INTERCEPTORS = {
+    "AddHost": "adding",
+    "AddStatic": "adding",
+    "AddTime": "adding",
+    "AddUuid": "adding",
+    "DropFields": "changing",
+    "FilterByPattern": "looking",
+    "Hash": "changing",
+    "Mask": "changing",
+    "RegexExtractor": "looking",
+}
+PLUGINS |= {
+    f"ottla.interceptors.{name}": f"{_HERE}.interceptors.{module}:{name}"
+    for name, module in INTERCEPTORS.items()
 }
 
 #: Which of our classes serves a predicate of Kafka's.

@@ -1,0 +1,106 @@
+"""How far the replay of a dead-letter topic has come.
+
+Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
+and beyond it those that the commit's metadata lists, because not all need be sent back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.client.admin.groups import CommittedOffset, committed
+from ottla.client.admin.offsets import Partition, earliest_offsets
+from ottla.client.admin.topics import partitions_of
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.offsets import commit_offsets
+
+#: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
+_MOST_METADATA = 4096
+
+
+class Placed(Protocol):
+    """A message, as far as progress is concerned."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+
+def group_of(topic: str) -> str:
+    return f"ottla-deadletter-{topic}"
+
+
+class Progress:
+    """Which offsets of a dead-letter topic are done."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._group = group_of(topic)
+        positions = committed(self._cluster, self._group)
+        self._done: dict[Partition, list[range]] = {}
+        for key, first in earliest_offsets(self._cluster, partitions_of(self._cluster, [topic])).items():
+            position = positions.get(key, CommittedOffset(0, None, ""))
+            self._done[key] = merge([range(max(position.offset, first)), *parse_ranges(position.metadata)])
+        self._changed: set[Partition] = set()
+
+    def is_done(self, message: Placed) -> bool:
+        return any(message.offset in each for each in self._done[message.topic, message.partition])
+
+    def add(self, messages: Iterable[Placed]) -> None:
+        """Mark these as done; ClientError if there are more gaps than the metadata can hold."""
+        for message in messages:
+            key = (message.topic, message.partition)
+            self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
+            self._changed.add(key)
+        for key in self._changed:
+            if len(format_ranges(self._done[key][1:])) > _MOST_METADATA:
+                raise ClientError(
+                    f"Partition {key[1]} of '{key[0]}' would have too many gaps to remember: "
+                    "replay the others first, without --reason."
+                )
+
+    def commit(self) -> None:
+        offsets, metadata = {}, {}
+        for key in sorted(self._changed):
+            first, *others = self._done[key]
+            partition = TopicPartition(*key)
+            offsets[partition] = first.stop if first.start == 0 else 0
+            metadata[partition] = format_ranges(others if first.start == 0 else [first, *others])
+        self._changed.clear()
+        if offsets:
+            commit_offsets(self._cluster, self._group, offsets, metadata=metadata)
+
+
+# Ranges of offsets, in order and apart from each other
+
+
+def merge(ranges: Iterable[range]) -> list[range]:
+    merged: list[range] = []
+    for each in sorted((each for each in ranges if each), key=lambda each: each.start):
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
+        else:
+            merged.append(each)
+    return merged
+
+
+def parse_ranges(text: str) -> list[range]:
+    """ "3-5,9" is 3, 4, 5 and 9. Other metadata is ignored."""
+    found = []
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return []
+        found.append(range(int(first), int(last or first) + 1))
+    return found
+
+
+def format_ranges(ranges: Iterable[range]) -> str:
+    return ",".join(str(each.start) if len(each) == 1 else f"{each.start}-{each.stop - 1}" for each in ranges)

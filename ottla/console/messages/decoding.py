@@ -1,0 +1,202 @@
+"""Bytes as people read them: JSON, what a registry has a schema for, internal records, MessagePack, text; else hex."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.client.internal_records import decode_offsets, decode_share_states, decode_transactions
+from ottla.client.schema_codecs import BadData, SchemaCodecs, decode, unframed
+from ottla.console.messages.reading import Message
+from ottla.protocol.codec import MalformedMessage
+
+_INTERNAL: Mapping[str, Callable[[bytes | None, bytes | None], tuple[str | None, str | None]]] = {
+    "__consumer_offsets": decode_offsets,
+    "__transaction_state": decode_transactions,
+    "__share_group_state": decode_share_states,
+}
+_MOST_HEX = 4096
+_JSON_STARTS = frozenset(b'{["tfn-0123456789 \t\r\n')
+# What a map or an array of MessagePack begins with.
+_MSGPACK_STARTS = frozenset([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
+_CONTROLS = frozenset(range(32)) - {9, 10, 13}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """`value` is what JSON can say of it; `text` is for people."""
+
+    format: str  # null, json, text, schema, messagepack, internal, binary, masked
+    value: Any
+    size: int
+    schema_id: int | None = None
+    note: str = ""  # why it is not shown in another way
+
+    @property
+    def text(self) -> str:
+        if self.format == "null":
+            return ""
+        if isinstance(self.value, str):
+            return self.value
+        return json.dumps(self.value, ensure_ascii=False, indent=2)
+
+    @property
+    def line(self) -> str:
+        """On one line, for previews and for searching."""
+        if isinstance(self.value, str) or self.format == "null":
+            return self.text
+        return json.dumps(self.value, ensure_ascii=False, separators=(", ", ": "))
+
+    @property
+    def is_structured(self) -> bool:
+        return isinstance(self.value, (dict, list))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: str
+    key: Shown
+    value: Shown
+    headers: tuple[tuple[str, Shown], ...]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON: of the parts only what they are."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp": self.timestamp,
+            "timestamp_type": self.timestamp_type,
+            "key": self.key.value,
+            "key_format": self.key.format,
+            "value": self.value.value,
+            "value_format": self.value.format,
+            "headers": [[name, each.value] for name, each in self.headers],
+        }
+
+
+NULL = Shown("null", None, 0)
+
+
+class Decoder:
+    """Threads may share it. It never fails: what cannot be decoded is shown as it is, with a note."""
+
+    def __init__(self, codecs: SchemaCodecs | None) -> None:
+        self._codecs = codecs
+        self._unknown: set[int] = set()  # schemas that the registry did not give us
+
+    def message(self, message: Message) -> ShownMessage:
+        key, value = self._key_and_value(message)
+        return ShownMessage(
+            message.topic,
+            message.partition,
+            message.offset,
+            message.timestamp,
+            message.timestamp_type,
+            key,
+            value,
+            tuple((name, self.part(data)) for name, data in message.headers),
+        )
+
+    def _key_and_value(self, message: Message) -> tuple[Shown, Shown]:
+        internal = _INTERNAL.get(message.topic)
+        if internal is not None and message.key is not None:
+            try:
+                key, value = internal(message.key, message.value)
+            except (MalformedMessage, ValueError, KeyError, IndexError):
+                pass
+            else:
+                shown = NULL
+                if value is not None and message.value is not None:
+                    shown = Shown("internal", json.loads(value), len(message.value))
+                return Shown("internal", json.loads(key or "null"), len(message.key)), shown
+        return self.part(message.key), self.part(message.value)
+
+    def part(self, data: bytes | None) -> Shown:
+        if data is None:
+            return NULL
+        note = ""
+        if self._codecs is not None and len(data) > 4 and data[0] == 0:
+            found, note = self._by_schema(self._codecs, data)
+            if found is not None:
+                return found
+        return replace(_plain(bytes(data)), note=note)
+
+    def _by_schema(self, codecs: SchemaCodecs, data: bytes) -> tuple[Shown | None, str]:
+        schema_id, payload = unframed(data)
+        if schema_id in self._unknown:
+            return None, f"Schema {schema_id} is not in the registry."
+        try:
+            value = decode(codecs.by_id(schema_id), payload)
+        except BadData as error:
+            return None, str(error)
+        except ClientError as error:
+            self._unknown.add(schema_id)
+            return None, error.message
+        return Shown("schema", value, len(data), schema_id), ""
+
+
+def _plain(data: bytes) -> Shown:
+    if not data:
+        return Shown("text", "", 0)
+    if not _CONTROLS.isdisjoint(data[:512]):
+        return _msgpack(data) or _binary(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _msgpack(data) or _binary(data)
+    if data[0] in _JSON_STARTS:
+        try:
+            value = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            if not isinstance(value, str):
+                return Shown("json", value, len(data))
+    return Shown("text", text, len(data))
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)  # NaN is no JSON
+
+
+def _msgpack(data: bytes) -> Shown | None:
+    if data[0] not in _MSGPACK_STARTS or find_spec("msgspec") is None:
+        return None
+    import msgspec
+
+    try:
+        value = json.loads(msgspec.json.encode(msgspec.msgpack.decode(data)))
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return None
+    return Shown("messagepack", value, len(data))
+
+
+def _binary(data: bytes) -> Shown:
+    text = data[:_MOST_HEX].hex(" ")
+    more = f" … ({len(data) - _MOST_HEX:,} more bytes)" if len(data) > _MOST_HEX else ""
+    return Shown("binary", text + more, len(data))
+
+
+def to_bytes(text: str, kind: str) -> bytes:
+    """What somebody typed into a form: as text, as JSON or as base64. Raises ValueError with a sentence."""
+    if kind == "base64":
+        try:
+            return base64.b64decode(text, validate=True)
+        except ValueError:
+            raise ValueError("That is not base64.") from None
+    if kind == "json":
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"That is not JSON: {error}.") from None
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,81 @@
+"""Fields that are not for everybody's eyes. What is masked is masked everywhere: on pages, in searches, in exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ottla.console.access.roles import User
+from ottla.console.messages.decoding import Shown, ShownMessage
+from ottla.console.settings import Mask
+
+_EVERYTHING = "*"
+
+
+def masker_of(masks: Sequence[Mask], topic: str, user: User) -> Masker | None:
+    """None where nothing is hidden from this user."""
+    roles = {role.name for role in user.roles}
+    found = [
+        mask
+        for mask in masks
+        if any(fnmatchcase(topic, pattern) for pattern in mask.topics) and not roles & mask.except_roles
+    ]
+    return Masker(found) if found else None
+
+
+class Masker:
+    """A value that has no fields is hidden as a whole: nobody can say what is in it. Of keys that holds for * only."""
+
+    def __init__(self, masks: Sequence[Mask]) -> None:
+        self.masks = masks
+
+    def __call__(self, message: ShownMessage) -> ShownMessage:
+        for mask in self.masks:
+            hide_all = _EVERYTHING in mask.fields
+            message = replace(
+                message,
+                key=self._part(message.key, mask, whole=hide_all),
+                value=self._part(message.value, mask, whole=hide_all or not message.value.is_structured),
+                headers=tuple(
+                    (name, self._part(each, mask, whole=hide_all or f"headers.{name}" in mask.fields))
+                    for name, each in message.headers
+                ),
+            )
+        return message
+
+    def _part(self, part: Shown, mask: Mask, *, whole: bool) -> Shown:
+        if part.format == "null":
+            return part
+        if whole:
+            return Shown("masked", mask.replace, 0)
+        if not part.is_structured:
+            return part
+        value = part.value
+        for field in mask.fields:
+            value = _hidden(value, field.split("."), mask.replace)
+        return replace(part, value=value)
+
+
+def _hidden(value: Any, path: list[str], mask: str) -> Any:
+    """A list is searched in each of its elements; a union of Avro has the name of its type in between."""
+    if isinstance(value, list):
+        return [_hidden(each, path, mask) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, each in value.items():
+        if name == path[0]:
+            found[name] = mask if len(path) == 1 else _hidden(_unwrapped(each), path[1:], mask)
+        else:
+            found[name] = each
+    return found
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) == 1:
+        [(name, inner)] = value.items()
+        if isinstance(inner, dict) and ("." in name or name == "map"):
+            return inner
+    return value

@@ -1,0 +1,199 @@
+"""Searches a topic, in a process of its own: `python -m ottla.console.messages.search_process`.
+
+It reads one line of JSON, the job, and writes lines of JSON: progress, hits, and how it ended. Its memory and its time
+are limited, so that no expression of a visitor can harm the console; who closes its output ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.fetch import FetchOptions, PartitionFetcher
+from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from ottla.client.schema_codecs import SchemaCodecs
+from ottla.client.schema_registry import RegistrySettings, SchemaRegistry
+from ottla.client.settings import Settings
+from ottla.console.messages.decoding import Decoder, ShownMessage
+from ottla.console.messages.masking import Masker
+from ottla.console.messages.matching import BadQuery, Query, matcher
+from ottla.console.messages.reading import Batch, batches, messages_of, next_offset
+from ottla.console.settings import Mask
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.records import batch_body
+
+_MEMORY = 2 << 30
+_CPU_SECONDS = 900
+_FETCH_BYTES = 4 << 20
+_SAY_EVERY = 0.25
+
+
+class Search:
+    def __init__(self, job: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+        self._say = say
+        self._topic: str = job["topic"]
+        self._ranges = {int(number): (start, end) for number, (start, end) in job["ranges"].items()}
+        self._limit: int = job["limit"]
+        self._committed_only: bool = job["committed_only"]
+        query = Query(**{**job["query"], "places": tuple(job["query"]["places"])})
+        self._matches = matcher(query)
+        masks = [Mask(tuple(each["topics"]), tuple(each["fields"]), each["replace"]) for each in job["masks"]]
+        self._mask = Masker(masks) if masks else None
+        # Where something is hidden, or where a schema writes other bytes than are shown, each message is decoded.
+        self._raw = None if masks else query.raw
+        self._ignore_case = query.ignore_case
+        registry = job.get("registry")
+        codecs = None
+        if registry:
+            settings = RegistrySettings.from_properties({"schema.registry.url": registry})
+            codecs = SchemaCodecs(SchemaRegistry(settings))
+        self._decoder = Decoder(codecs)
+        self._cluster = Cluster(Settings.from_properties(job["properties"], client_id="ottla-console-search"))
+        self.seen = self.bytes = self.found = 0
+        self.total = sum(max(end - start, 0) for start, end in self._ranges.values())
+        self._done = 0
+        self._said = 0.0
+
+    def run(self) -> None:
+        try:
+            self._search()
+        finally:
+            self._cluster.close()
+
+    def _search(self) -> None:
+        for number in sorted(self._ranges):
+            for message in self._matching(number):
+                self.found += 1
+                self._say({"hit": asdict(message)})
+                if self.found >= self._limit:
+                    return
+        self._progress(always=True)
+
+    def _matching(self, number: int) -> Iterator[ShownMessage]:
+        start, end = self._ranges[number]
+        before = self._done
+        isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
+        options = FetchOptions(max_bytes=_FETCH_BYTES, max_wait_ms=100, isolation_level=isolation)
+        fetcher = PartitionFetcher(self._cluster, TopicPartition(self._topic, number), options)
+        first = start
+        try:
+            while start < end:
+                position = start
+                fetched = self._cluster.retrying(
+                    lambda at=position: fetcher.fetch(at),  # type: ignore[misc]
+                    [self._topic],
+                )
+                self.bytes += len(fetched.records)
+                for batch in batches(fetched, self._committed_only):
+                    if batch.header.base_offset >= end:
+                        break
+                    within = min(batch.header.next_offset, end) - max(batch.header.base_offset, position)
+                    self.seen += min(max(batch.header.record_count, 1), within)
+                    if self._may_match(batch):
+                        yield from self._of_batch(number, batch, position, end)
+                start = next_offset(fetched, position)
+                self._done = before + min(start, end) - first
+                self._progress()
+                if start == position:
+                    break
+        finally:
+            fetcher.close()
+        self._done = before + end - first
+
+    def _may_match(self, batch: Batch) -> bool:
+        """A look at the bytes of the whole batch spares decoding most of them."""
+        if self._raw is None or batch.header.magic < 2:
+            return True
+        body = batch_body(batch.buffer, batch.position, batch.header)
+        if not body:
+            return False
+        if not first_is_text(body):
+            return True
+        return self._raw.lower() in body.lower() if self._ignore_case else self._raw in body
+
+    def _of_batch(self, number: int, batch: Batch, start: int, end: int) -> Iterator[ShownMessage]:
+        for message in messages_of(self._topic, number, batch, start):
+            if message.offset >= end:
+                return
+            shown = self._decoder.message(message)
+            if self._mask is not None:
+                shown = self._mask(shown)
+            if self._matches(shown):
+                yield shown
+
+    def _progress(self, *, always: bool = False) -> None:
+        now = time.monotonic()
+        if always or now - self._said > _SAY_EVERY:
+            self._said = now
+            self._say({"progress": {"done": self._done, "total": self.total, **self.counts}})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"seen": self.seen, "bytes": self.bytes, "found": self.found}
+
+
+def first_is_text(body: bytes) -> bool:
+    """Whether key and value of the first record begin as texts do, and not as what a schema or MessagePack writes.
+
+    A batch is of one producer, which writes all of its records in the same way.
+    """
+    _, position = _varint(body, 0)
+    position += 1  # attributes
+    for _ in range(2):  # deltas of timestamp and offset
+        _, position = _varint(body, position)
+    for _ in range(2):
+        size, position = _varint(body, position)
+        if size > 0:
+            if (body[position] < 32 and body[position] not in b"\t\r\n") or body[position] >= 0x80:
+                return False
+            position += size
+    return True
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), position
+
+
+def main() -> None:
+    for limit, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _CPU_SECONDS)):
+        resource.setrlimit(limit, (value, value))
+
+    def say(line: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(line, ensure_ascii=True) + "\n")
+        sys.stdout.flush()
+
+    job = json.loads(sys.stdin.readline())
+    try:
+        search = Search(job, say)
+        search.run()
+        say({"end": search.counts})
+    except BadQuery as error:
+        say({"failed": str(error)})
+    except ClientError as error:
+        say({"failed": error.message})
+    except KafkaError as error:
+        say({"failed": f"The records cannot be read: {error}."})
+    except MemoryError:
+        say({"failed": "The search needs more memory than it may have."})
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.stderr.close()
+        sys.exit(1)

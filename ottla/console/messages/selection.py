@@ -1,0 +1,152 @@
+"""Which messages of a topic: from where on, of which partitions, how many. Read from the query of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import islice
+
+from ottla.client.admin.offsets import earliest_offsets, latest_offsets, offsets_at
+from ottla.client.cluster import Cluster
+from ottla.console.messages.matching import PLACES, Query
+from ottla.console.messages.reading import Message, newest, read_range
+from ottla.http import HttpError
+
+_LIMITS = (10, 25, 50, 100, 200, 500)
+STARTS = ("newest", "oldest", "offset", "time")
+
+
+@dataclass(frozen=True)
+class Selection:
+    partition: int | None = None
+    start: str = "newest"
+    offset: int = 0
+    time_ms: int = 0
+    limit: int = 50
+    committed_only: bool = False
+    cursor: Mapping[int, int] | None = None
+    query: Query = field(default_factory=Query)
+
+    def partitions(self, known: Sequence[int]) -> list[int]:
+        """Raises HttpError 404."""
+        if self.partition is None:
+            return list(known)
+        if self.partition not in known:
+            raise HttpError(404, 404, f"There is no partition {self.partition}.")
+        return [self.partition]
+
+
+def parse(query: Mapping[str, str], places: Sequence[str]) -> Selection:
+    """Raises HttpError 400."""
+    start = query.get("from", "newest")
+    if start not in STARTS:
+        raise HttpError(400, 400, f"from must be one of {', '.join(STARTS)}.")
+    limit = _number(query, "limit", 50)
+    return Selection(
+        _number(query, "partition", None) if query.get("partition") else None,
+        start,
+        _number(query, "offset", 0) or 0,
+        moment(query["time"]) if query.get("time") and start == "time" else 0,
+        min(_LIMITS, key=lambda each: abs(each - (limit or 50))),
+        query.get("committed") == "1",
+        _cursor(query.get("at")),
+        Query(
+            query.get("q", ""),
+            query.get("mode", "text"),
+            tuple(each for each in places if each in PLACES) or PLACES,
+            query.get("case") != "1",
+        ),
+    )
+
+
+def _number(query: Mapping[str, str], name: str, default: int | None) -> int | None:
+    text = query.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or len(text) > 18:
+        raise HttpError(400, 400, f"{name} must be a whole number.")
+    return int(text)
+
+
+def moment(text: str) -> int:
+    """Milliseconds, or a time such as 2026-01-31T12:00, in UTC unless it says otherwise. Raises HttpError 400."""
+    if text.isdecimal() and len(text) < 16:
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise HttpError(400, 400, "time must be like 2026-01-31T12:00, in UTC.") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _cursor(text: str | None) -> dict[int, int] | None:
+    """`0:17,1:4`: where the page before this one stopped."""
+    if not text:
+        return None
+    try:
+        pairs = [each.split(":") for each in text.split(",")]
+        return {int(number): int(offset) for number, offset in pairs}
+    except ValueError:
+        raise HttpError(400, 400, "The link to the next page is broken.") from None
+
+
+def cursor_text(cursor: Mapping[int, int]) -> str:
+    return ",".join(f"{number}:{offset}" for number, offset in sorted(cursor.items()))
+
+
+def ranges(
+    cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
+) -> dict[int, tuple[int, int]]:
+    """Where each partition is read: up to its present end."""
+    keys = [(topic, number) for number in partitions]
+    first = earliest_offsets(cluster, keys)
+    ends = latest_offsets(cluster, keys)
+    starts = first
+    if selection.start == "offset":
+        starts = {key: max(first[key], min(selection.offset, ends[key])) for key in keys}
+    elif selection.start == "time":
+        starts = offsets_at(cluster, keys, selection.time_ms)
+    return {key[1]: (starts[key], ends[key]) for key in keys}
+
+
+def read(
+    cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
+) -> tuple[list[Message], dict[int, int]]:
+    """The messages of one page, and the cursor of the next: empty if there is none."""
+    committed_only = selection.committed_only
+    if selection.start == "newest":
+        return newest(
+            cluster,
+            topic,
+            partitions,
+            selection.limit,
+            before=selection.cursor,
+            committed_only=committed_only,
+        )
+    found = ranges(cluster, topic, partitions, selection)
+    if selection.cursor is not None:
+        found = {
+            number: (max(start, selection.cursor.get(number, end)), end)
+            for number, (start, end) in found.items()
+        }
+    streams = [
+        list(
+            islice(
+                read_range(cluster, (topic, number), start, end, committed_only=committed_only),
+                selection.limit,
+            )
+        )
+        for number, (start, end) in found.items()
+    ]
+    shown = list(islice(merge(*streams, key=lambda each: each.timestamp), selection.limit))
+    following = {number: start for number, (start, _) in found.items()}
+    for message in shown:
+        following[message.partition] = message.offset + 1
+    exhausted = all(len(stream) < selection.limit for stream in streams) and len(shown) == sum(
+        map(len, streams)
+    )
+    if exhausted:
+        return shown, {}
+    return shown, {number: at for number, at in following.items() if at < found[number][1]}

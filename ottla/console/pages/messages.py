@@ -1,0 +1,280 @@
+"""The messages of a topic: a page of them, a search, a live tail, and files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from ottla.client.admin.offsets import latest_offsets
+from ottla.client.errors import ClientError
+from ottla.console.cluster.source import TopicState
+from ottla.console.messages import exporting, selection
+from ottla.console.messages.decoding import Decoder, ShownMessage
+from ottla.console.messages.masking import Masker, masker_of
+from ottla.console.messages.matching import MODES, PLACES, BadQuery, Query, matcher
+from ottla.console.messages.reading import read_range
+from ottla.console.messages.search import Job, search
+from ottla.console.messages.selection import Selection
+from ottla.console.pages.topics import TOPIC, topic_state
+from ottla.console.settings import Mask
+from ottla.console.web.app import Route
+from ottla.console.web.streaming import EVENT_STREAM, KEEP_ALIVE, FromThread, event
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Response
+
+_HITS = 500
+_MOST_EXPORTED = 100_000
+_TAIL_EVERY = 0.4
+_TAIL_AT_ONCE = 200
+_QUIET = 15.0
+
+
+class Messages:
+    def __init__(self, masks: Sequence[Mask]) -> None:
+        self._masks = masks
+
+    def routes(self) -> Iterator[Route]:
+        yield Route("GET", f"{TOPIC}/messages", self.messages)
+        yield Route("GET", f"{TOPIC}/messages/search", self.search, json=False)
+        yield Route("GET", f"{TOPIC}/messages/tail", self.tail, json=False)
+        yield Route("GET", f"{TOPIC}/messages/export", self.export, json=False)
+
+    def masker(self, visit: Visit, topic: str) -> Masker | None:
+        return masker_of(self._masks, topic, visit.user)
+
+    def _masks_for(self, visit: Visit, topic: str) -> list[Mask]:
+        masker = self.masker(visit, topic)
+        return [] if masker is None else list(masker.masks)
+
+    # -- a page --
+
+    async def messages(self, visit: Visit) -> Page | Response:
+        state = await topic_state(visit)
+        wanted = _selection(visit)
+        numbers = wanted.partitions([each.number for each in state.partitions])
+        is_search = bool(wanted.query.text)
+        is_live = visit.query.get("live") == "1"
+        shown: list[ShownMessage] = []
+        following: dict[int, int] = {}
+        problem = None
+        try:
+            matcher(wanted.query)
+        except BadQuery as error:
+            problem = str(error)
+        if not (is_live or (is_search and not visit.wants_json)) and problem is None:
+            decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
+            found, following = await visit.site.calls.read(selection.read, state.name, numbers, wanted)
+            shown = await visit.site.calls.run(lambda: [_shown(decoder, mask, each) for each in found])
+        more = self._form(visit, state, wanted) | {
+            "tab": "messages",
+            "shown": shown,
+            "problem": problem,
+            "stream": self._stream(visit, state, is_live=is_live, is_search=is_search and problem is None),
+            "next": _link(visit, at=selection.cursor_text(following)) if following else None,
+        }
+        data = {
+            "topic": state.name,
+            "internal": state.internal,
+            "messages": [each.document() for each in shown],
+            "next": selection.cursor_text(following),
+        }
+        return Page("topic_messages.html", data, 400 if problem else 200, more)
+
+    def _form(self, visit: Visit, state: TopicState, wanted: Selection) -> dict[str, Any]:
+        return {
+            "selection": wanted,
+            "numbers": [each.number for each in state.partitions],
+            "starts": selection.STARTS,
+            "modes": MODES,
+            "places": PLACES,
+            "chosen_places": wanted.query.places,
+            "time_text": visit.query.get("time", ""),
+            "exports": [(each, self._export_link(visit, state, each)) for each in exporting.available()],
+            "masked": self.masker(visit, state.name) is not None,
+            "is_live": visit.query.get("live") == "1",
+            "live_link": _link(visit, live="1", at=""),
+            "still_link": _link(visit, live="", at=""),
+        }
+
+    def _export_link(self, visit: Visit, state: TopicState, kind: str) -> str:
+        base = visit.url("topics", state.name, "messages", "export")
+        return base + _link(visit, format=kind, at="", live="")
+
+    def _stream(
+        self, visit: Visit, state: TopicState, *, is_live: bool, is_search: bool
+    ) -> dict[str, Any] | None:
+        if not is_live and not is_search:
+            return None
+        name = "tail" if is_live else "search"
+        return {
+            "url": visit.url("topics", state.name, "messages", name) + _link(visit, at="", live=""),
+            "order": "prepend" if is_live else "append",
+            "live": is_live,
+        }
+
+    # -- a search --
+
+    async def _job(self, visit: Visit, limit: int) -> Job:
+        state = await topic_state(visit)
+        wanted = _selection(visit)
+        try:
+            matcher(wanted.query)
+        except BadQuery as error:
+            raise HttpError(400, 400, str(error)) from None
+        numbers = wanted.partitions([each.number for each in state.partitions])
+        found = await visit.site.calls.read(selection.ranges, state.name, numbers, wanted)
+        return Job(
+            visit.site.settings,
+            state.name,
+            found,
+            wanted.query,
+            limit,
+            wanted.committed_only,
+            self._masks_for(visit, state.name),
+        )
+
+    async def search(self, visit: Visit) -> Page | Response:
+        job = await self._job(visit, _HITS)
+        found = search(job)
+
+        async def events() -> AsyncIterator[bytes]:
+            async for line in found:
+                if "hit" in line:
+                    rows = visit.app.fragment(visit, "message_rows.html", {"shown": [line["hit"]]})
+                    yield event("rows", rows)
+                elif "progress" in line:
+                    yield event(
+                        "progress", json.dumps({**line["progress"], "text": _progress(line["progress"])})
+                    )
+                elif "failed" in line:
+                    yield event("failed", line["failed"])
+                else:
+                    yield event("end", _conclusion(line["end"]))
+
+        return Response(200, events(), EVENT_STREAM, on_close=found.stop)
+
+    # -- a live tail --
+
+    async def tail(self, visit: Visit) -> Page | Response:
+        state = await topic_state(visit)
+        wanted = _selection(visit)
+        keys = [
+            (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
+        ]
+        decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
+        # A regular expression can run for ever, and here nobody could stop it.
+        matches = matcher(Query(wanted.query.text, "text", wanted.query.places, wanted.query.ignore_case))
+        calls = visit.site.calls
+
+        def follow(emit: Callable[[list[ShownMessage]], None]) -> None:
+            cluster = calls.borrow()
+            try:
+                positions = latest_offsets(cluster, keys)
+                emit([])  # what comes from now on will be seen
+                quiet_since = time.monotonic()
+                while not following.stopped.wait(_TAIL_EVERY):
+                    ends = latest_offsets(cluster, keys)
+                    new: list[ShownMessage] = []
+                    for key in keys:
+                        # Where too much comes at once, the newest are shown.
+                        start = max(positions[key], ends[key] - _TAIL_AT_ONCE)
+                        new += [
+                            _shown(decoder, mask, each) for each in read_range(cluster, key, start, ends[key])
+                        ]
+                    positions = ends
+                    new = sorted(filter(matches, new), key=lambda each: each.timestamp)[-_TAIL_AT_ONCE:]
+                    if new or time.monotonic() - quiet_since > _QUIET:
+                        quiet_since = time.monotonic()
+                        emit(new)
+            finally:
+                cluster.close()
+
+        following: FromThread[list[ShownMessage]] = FromThread(follow)
+
+        async def events() -> AsyncIterator[bytes]:
+            count = 0
+            try:
+                async for new in following:
+                    if not new and count:
+                        yield KEEP_ALIVE
+                        continue
+                    count += len(new)
+                    if new:
+                        yield event("rows", visit.app.fragment(visit, "message_rows.html", {"shown": new}))
+                    text = f"{count:,} messages since the page was opened" if new else "Waiting for messages…"
+                    yield event("progress", json.dumps({"done": 0, "total": 0, "text": text}))
+            except ClientError as error:
+                yield event("failed", error.message)
+
+        return Response(200, events(), EVENT_STREAM, on_close=following.stop)
+
+    # -- files --
+
+    async def export(self, visit: Visit) -> Page | Response:
+        kind = visit.query.get("format", "json")
+        if kind not in exporting.available():
+            raise HttpError(400, 400, f"format must be one of {', '.join(exporting.available())}.")
+        asked = visit.query.get("count", "")
+        count = min(int(asked), _MOST_EXPORTED) if asked.isdecimal() and len(asked) < 10 else _MOST_EXPORTED
+        found = search(await self._job(visit, count))
+        topic = visit.params["topic"]
+        safe = "".join(each if each.isalnum() or each in "._-" else "_" for each in topic)
+        headers = {"Content-Disposition": f'attachment; filename="{safe}.{kind}"'}
+        body = _parquet(found) if kind == "parquet" else _rows(found, kind)
+        return Response(200, body, exporting.FORMATS[kind], headers, on_close=found.stop)
+
+
+async def _rows(found: FromThread[dict[str, Any]], kind: str) -> AsyncIterator[bytes]:
+    as_row = exporting.csv_row if kind == "csv" else exporting.json_row
+    if kind == "csv":
+        yield exporting.csv_head()
+    async for line in found:
+        if "hit" in line:
+            yield as_row(line["hit"])
+        elif "failed" in line:
+            raise HttpError(502, 502, line["failed"])
+
+
+async def _parquet(found: FromThread[dict[str, Any]]) -> AsyncIterator[bytes]:
+    file = await asyncio.to_thread(exporting.ParquetFile)
+    try:
+        async for line in found:
+            if "hit" in line:
+                file.add(line["hit"])
+            elif "failed" in line:
+                raise HttpError(502, 502, line["failed"])
+        await asyncio.to_thread(file.finish)
+        while data := await asyncio.to_thread(file.file.read, 1 << 18):
+            yield data
+    finally:
+        file.file.close()
+
+
+def _selection(visit: Visit) -> Selection:
+    places = [value for name, value in visit.request.query_values() if name == "in"]
+    return selection.parse(visit.query, places)
+
+
+def _link(visit: Visit, **changes: str) -> str:
+    """The same query with some of it changed."""
+    kept = [pair for pair in visit.request.query_values() if pair[0] not in changes and pair[1]]
+    return "?" + urlencode(kept + [pair for pair in changes.items() if pair[1]])
+
+
+def _shown(decoder: Decoder, mask: Masker | None, message: Any) -> ShownMessage:
+    found = decoder.message(message)
+    return found if mask is None else mask(found)
+
+
+def _progress(counts: dict[str, int]) -> str:
+    share = 100 * counts["done"] / counts["total"] if counts["total"] else 100
+    return f"{counts['seen']:,} messages searched ({share:.0f} %), {counts['found']:,} found"
+
+
+def _conclusion(counts: dict[str, int]) -> str:
+    more = " The search stopped there; narrow it down to see others." if counts["found"] >= _HITS else ""
+    return f"{counts['seen']:,} messages searched, {counts['found']:,} found.{more}"

@@ -1,0 +1,209 @@
+"""Where replicas are: a heat map, moving them with progress, and electing preferred leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.client.admin.log_dirs import describe_replicas
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reassignments import Reassignment, elect_leaders, list_reassignments, reassign
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.console.access.roles import Level
+from ottla.console.cluster.source import TopicState
+from ottla.console.web.app import CLUSTER, Route
+from ottla.console.web.paging import listing
+from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Response
+
+_PREFERRED = 0
+_STEPS = 6
+
+
+def routes() -> Iterator[Route]:
+    yield Route("GET", f"{CLUSTER}/heatmap", heatmap)
+    yield Route("GET", f"{CLUSTER}/reassignments", reassignments, everywhere=True)
+    yield Route("POST", f"{CLUSTER}/reassignments/start", start, Level.ADMIN, everywhere=True)
+    yield Route("POST", f"{CLUSTER}/reassignments/cancel", cancel, Level.ADMIN, everywhere=True)
+    yield Route("POST", f"{CLUSTER}/elections", elect, Level.OPERATOR, everywhere=True)
+
+
+async def heatmap(visit: Visit) -> Page | Response:
+    """How many replicas, or leaders, of each topic are on each broker: all of it from the snapshot."""
+    snapshot = await visit.site.snapshots.current()
+    what = "leaders" if visit.query.get("what") == "leaders" else "replicas"
+    visible = [each for each in snapshot.topics.values() if visit.user.sees(each.name)]
+    listed = listing(
+        visible,
+        visit.query,
+        text=lambda topic: topic.name,
+        columns={
+            "name": lambda topic: topic.name,
+            "partitions": lambda topic: len(topic.partitions),
+            "skew": lambda topic: _skew(list(_counts(topic, what, list(snapshot.topology.brokers)).values())),
+        },
+        default="name",
+        others=("what",),
+    )
+    brokers = sorted({*snapshot.topology.brokers, *snapshot.replicas_by_broker})
+    counts = {topic.name: _counts(topic, what, brokers) for topic in listed.rows}
+    most = max((count for row in counts.values() for count in row.values()), default=0)
+    lagging = {
+        (topic.name, broker)
+        for topic in listed.rows
+        for each in topic.partitions
+        for broker in set(each.replicas) - set(each.isr)
+    }
+    rows = [
+        {
+            "topic": name,
+            "cells": [
+                {"broker": broker, "count": row[broker], "heat": _heat(row[broker], most),
+                 "out_of_sync": (name, broker) in lagging}
+                for broker in brokers
+            ],
+        }
+        for name, row in counts.items()
+    ]  # fmt: skip
+    totals = snapshot.leaders_by_broker if what == "leaders" else snapshot.replicas_by_broker
+    return Page(
+        "heatmap.html",
+        {"brokers": brokers, "what": what, "rows": rows, "totals": totals, **listed.plain()},
+        more={"listed": listed, "down": set(brokers) - set(snapshot.topology.brokers)},
+    )
+
+
+def _counts(topic: TopicState, what: str, brokers: list[int]) -> dict[int, int]:
+    found = dict.fromkeys(brokers, 0)
+    for each in topic.partitions:
+        for broker in each.replicas if what == "replicas" else (each.leader,):
+            if broker is not None:
+                found[broker] = found.get(broker, 0) + 1
+    return found
+
+
+def _skew(counts: list[int]) -> int:
+    return max(counts, default=0) - min(counts, default=0)
+
+
+def _heat(count: int, most: int) -> int:
+    return 0 if count == 0 else max(1, round(_STEPS * count / most))
+
+
+# -- moving --
+
+
+async def reassignments(visit: Visit) -> Page | Response:
+    going = await visit.site.calls.read(list_reassignments)
+    rows = await visit.site.calls.read(_progress, going) if going else []
+    snapshot = await visit.site.snapshots.current()
+    name = visit.query.get("topic", "").strip()
+    if name and name not in snapshot.topics:
+        snapshot = await visit.site.snapshots.renewed()
+    chosen = snapshot.topics.get(name)
+    not_preferred = sum(
+        bool(each.replicas) and each.leader is not None and each.leader != each.replicas[0]
+        for topic in snapshot.topics.values()
+        for each in topic.partitions
+    )
+    return Page(
+        "reassignments.html",
+        {
+            "reassignments": rows,
+            "topic": name,
+            "partitions": [
+                {"partition": each.number, "replicas": list(each.replicas)}
+                for each in (chosen.partitions if chosen else ())
+            ],
+            "not_preferred": not_preferred,
+            "brokers": sorted(snapshot.topology.brokers),
+        },
+        more={"unknown": bool(name) and chosen is None},
+    )
+
+
+def _progress(cluster: Cluster, going: dict[Partition, Reassignment]) -> list[dict[str, Any]]:
+    """How much of the largest replica those that are added have."""
+    sizes: dict[tuple[str, int], dict[int, int]] = {}
+    try:
+        for replica in describe_replicas(cluster, {topic for topic, _ in going}):
+            sizes.setdefault((replica.topic, replica.partition), {})[replica.broker] = replica.size
+    except ClientError:
+        pass  # a broker is down: the progress is not known
+    rows = []
+    for key, each in sorted(going.items()):
+        known = sizes.get(key, {})
+        whole = max(known.values(), default=0)
+        there = [min(known.get(broker, 0), whole) for broker in each.adding]
+        percent = round(100 * sum(there) / (whole * len(there)), 1) if whole and there else None
+        rows.append(
+            {
+                "topic": key[0],
+                "partition": key[1],
+                "replicas": each.replicas,
+                "adding": each.adding,
+                "removing": each.removing,
+                "percent": percent,
+            }
+        )
+    return rows
+
+
+async def start(visit: Visit) -> Page | Response:
+    topic = visit.needed("topic")
+    snapshot = await visit.site.snapshots.current()
+    if topic not in snapshot.topics:
+        raise HttpError(404, 404, f"Topic '{topic}' does not exist.")
+    wanted: dict[Partition, list[int] | None] = {}
+    changes = []
+    for each in snapshot.topics[topic].partitions:
+        replicas = _replicas(visit.form.get(f"replicas-{each.number}", ""), set(snapshot.topology.brokers))
+        if replicas is not None and replicas != list(each.replicas):
+            wanted[topic, each.number] = replicas
+            changes.append(Change(f"{topic}-{each.number}", _list(each.replicas), _list(replicas)))
+    back = visit.url("reassignments") + f"?topic={topic}"
+    if not wanted:
+        return visit.redirect(back, "Nothing is to be moved: all replicas are where they should be.")
+    if is_confirmed(visit):
+        refused = await visit.change("move partitions", topic, reassign, wanted)
+        if refused:
+            (name, number), reason = next(iter(refused.items()))
+            raise HttpError(400, 400, f"{name}-{number} was not moved: {reason}")
+        return visit.redirect(visit.url("reassignments"), f"Partitions of '{topic}' are being moved.")
+    return plan_page(visit, Plan(f"Move partitions of {topic}", changes, "Move partitions", back))
+
+
+def _replicas(text: str, brokers: set[int]) -> list[int] | None:
+    """`1, 2, 3`; the first is the preferred leader. Raises HttpError 400."""
+    if not text.strip():
+        return None
+    try:
+        found = [int(each) for each in text.split(",")]
+    except ValueError:
+        raise HttpError(400, 400, f"'{text}' is not a list of brokers: write 1, 2, 3.") from None
+    if len(set(found)) < len(found) or not set(found) <= brokers:
+        raise HttpError(400, 400, f"'{text}' must name brokers that are there, each once.")
+    return found
+
+
+def _list(replicas: Any) -> str:
+    return ", ".join(map(str, replicas))
+
+
+async def cancel(visit: Visit) -> Page | Response:
+    topic, number = visit.needed("topic"), visit.needed("partition")
+    if not number.isdecimal():
+        raise HttpError(400, 400, "The partition must be a whole number.")
+    wanted: dict[Partition, list[int] | None] = {(topic, int(number)): None}
+    refused = await visit.change("cancel move", f"{topic}-{number}", reassign, wanted)
+    sentence = next(iter(refused.values()), f"{topic}-{number} stays where it was.")
+    return visit.redirect(visit.url("reassignments"), sentence)
+
+
+async def elect(visit: Visit) -> Page | Response:
+    """Let preferred replicas lead again, everywhere."""
+    results = await visit.change("elect preferred leaders", "all partitions", elect_leaders, _PREFERRED, None)
+    done = sum(name == "NONE" for name, _ in results.values())
+    return visit.redirect(visit.url("reassignments"), f"New leaders were elected for {done} partitions.")
