@@ -48,7 +48,7 @@ def test_the_copy_of_a_bank_is_right_in_every_committed_state(
                 sink.send(changed.topic, changed.value, key=changed.key, **schemas)
             sent = len(source.committed)
 
-        for _ in range(8):
+        for _ in range(5):
             bank.work(4)
             randomly.choice([source.crash, source.crash_after_commit, source.restart])()
             # Polls end where transactions end, so what is committed is a state that the bank has had.
