@@ -61,7 +61,7 @@ def moment_to_string(millis: int) -> str:
     """A time if it is on the first day of 1970, a date if it is midnight, else both."""
     if millis < logical.DAY_MS:
         return _clock(millis % logical.DAY_MS)
-    day = logical.date_from_days(millis // logical.DAY_MS).isoformat()
+    day = date_format("yyyy-MM-dd").format(millis)
     rest = millis % logical.DAY_MS
     return f"{day}T{_clock(rest)}" if rest else day
 
