@@ -70,12 +70,13 @@ class _SourceTask:
                 "The worker has no topic for the offsets of sources: set offset.storage.topic."
             )
         self._offset_topic = topics[-1]
-        self._interval = _transaction_seconds(config)
         errors = ErrorHandling(config, spec.label, control.stopping)
         self._errors = errors
         self._conversion = SourceConversion(config, spec.worker, errors)
         self._creation = TopicCreation(config, spec.worker.creates_topics)
         options = producer_options(spec.worker, config)
+        # A transaction that lasts as long as its timeout would be aborted.
+        self._interval = min(_transaction_seconds(config), options.transaction_timeout_ms / 2000)
         self._cluster = Cluster(options.settings)
         name = f"{spec.worker.group_id}-{spec.connector}-{spec.task}"
         self._transactions = SourceTransactions(self._cluster, name, options.transaction_timeout_ms)
@@ -194,7 +195,10 @@ class _SourceTask:
         self._pending_offsets = []
         self._pending_records = 0
         self._has_pending = False
-        self._task.commit()
+        try:
+            self._task.commit()
+        except Exception:  # what it was to let go of is let go of after the next one
+            _log.warning("Task %s could not acknowledge its source", self._spec.label, exc_info=True)
 
     def _prepare_topic(self, topic: str) -> None:
         if topic == self._offset_topic:
