@@ -32,7 +32,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.spark.connect.config.config_def import ConfigError, invalid
 from ottla.spark.connect.errors import ConnectError
-from ottla.spark.connect.runtime.conversion import RawRecord
+from ottla.spark.connect.runtime.records.conversion import RawRecord
 from ottla.spark.kernels import decode
 
 #: The last version that names topics; all later ones take topic ids.

@@ -24,10 +24,10 @@ from ottla.spark.connect.runtime.clients import (
 )
 from ottla.spark.connect.runtime.consumer import SinkConsumer
 from ottla.spark.connect.runtime.control import TaskControl
-from ottla.spark.connect.runtime.conversion import RawRecord, SinkConversion
-from ottla.spark.connect.runtime.dead_letter_queue import DeadLetterQueue
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.stages import Failure, Stage
+from ottla.spark.connect.runtime.failures.dead_letter_queue import DeadLetterQueue
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.stages import Failure, Stage
+from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
 from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.task_spec import TaskSpec
 

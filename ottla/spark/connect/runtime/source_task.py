@@ -21,14 +21,14 @@ from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.clients import producer_options
 from ottla.spark.connect.runtime.control import TaskControl
-from ottla.spark.connect.runtime.conversion import ConvertedRecord, SourceConversion
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, read_offsets
-from ottla.spark.connect.runtime.record_writer import RecordWriter
+from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
+from ottla.spark.connect.runtime.records.record_writer import RecordWriter
+from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
+from ottla.spark.connect.runtime.records.transactions import SourceTransactions, TimedOut
 from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.task_spec import TaskSpec
-from ottla.spark.connect.runtime.topic_creation import TopicCreation
-from ottla.spark.connect.runtime.transactions import SourceTransactions, TimedOut
 
 _log = logging.getLogger(__name__)
 

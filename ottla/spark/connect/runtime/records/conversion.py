@@ -10,8 +10,8 @@ from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.converters import PLUGINS, Converter, load_converter
 from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
 from ottla.spark.connect.errors import RetriableError
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.stages import Failure, Stage
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.stages import Failure, Stage
 from ottla.spark.connect.transforms.chain import Chain
 
 RawHeaders = list[tuple[str, bytes | None]]
