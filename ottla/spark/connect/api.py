@@ -78,6 +78,10 @@ class Connector:
 
     def stop(self) -> None: ...
 
+    def runs_in_driver(self) -> bool:
+        """Whether its tasks need the worker's own process, as those do that read from its standard input."""
+        return False
+
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """At most `max_tasks`; by default one task with the connector's own config."""
         return [dict(self.config)]

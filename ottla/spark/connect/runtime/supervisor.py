@@ -23,7 +23,7 @@ from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.assignment import SinkTopics
 from ottla.spark.connect.runtime.control import ControlServer, Report
-from ottla.spark.connect.runtime.host import Host
+from ottla.spark.connect.runtime.host import Host, ThreadHost
 from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.runtime.task_configs import ask_for_task_configs
@@ -74,7 +74,7 @@ class RunningConnector:
         self.name = name
         self.config = dict(config)
         self._worker = worker
-        self._host = host
+        self._host = self._place = host
         self._control = control
         self._on_change = on_change
         self._on_topic = on_topic
@@ -248,8 +248,9 @@ class RunningConnector:
                 return
             self._run = run
         self._reached = False
+        self._place = ThreadHost() if self._connector.runs_in_driver() else self._host
         try:
-            self._host.run(specs)
+            self._place.run(specs)
             self._broken_runs = 0
         except Exception as error:
             self._broken(error, planned_at)
@@ -359,7 +360,7 @@ class RunningConnector:
                 return
         _log.warning("Tasks of connector %s did not stop in time, and are ended", self.name)
         try:
-            self._host.cancel(run)
+            self._place.cancel(run)
         except Exception:
             _log.exception("The run of connector %s could not be cancelled", self.name)
 
