@@ -47,6 +47,9 @@ class SinkTaskContext(Protocol):
     @property
     def assignment(self) -> Sequence[TopicPartition]: ...
 
+    def rewind(self, offsets: Mapping[TopicPartition, int], /) -> None:
+        """Read these partitions from there on, next: for a sink that keeps offsets with its data."""
+
 
 class ConnectorContext:
     """What a connector may ask of the runtime, from any thread. This one, for tests, does nothing."""
@@ -129,6 +132,9 @@ class SourceConnector(Connector):
 
 
 class SinkTask:
+    #: Whether `put` is also called now and then when there is nothing to put, as by Kafka.
+    wants_empty_puts: ClassVar[bool] = False
+
     def start(self, config: Config, context: SinkTaskContext) -> None: ...
 
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...

@@ -45,7 +45,9 @@ def test_a_source_survives_the_loss_of_executors(
         return len(committed_records(client, ottla_topic)) >= len(expected)
 
     (tmp_path / "spark").mkdir()
-    with StandaloneCluster(workers=1, cores=2, directory=tmp_path / "spark") as cluster:
+    cluster = StandaloneCluster(workers=1, cores=2, directory=tmp_path / "spark")
+    try:
+        cluster.start(240)
         settings = {
             "bootstrap.servers": ottla_broker.bootstrap_servers,
             "group.id": "on-cluster",
@@ -76,4 +78,6 @@ def test_a_source_survives_the_loss_of_executors(
                 wait_for(arrived, "the task did not run on", 300)
         finally:
             worker.kill()
+    finally:
+        cluster.stop()
     assert [(each.value or b"").decode() for each in committed_records(client, ottla_topic)] == expected
