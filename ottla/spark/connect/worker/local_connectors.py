@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.client.errors import ClientError
-from ottla.spark.connect.plugins import load_class, version_of
+from ottla.spark.connect.plugins import find
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.worker.config_state import Config, RestartRequest, TargetState
 from ottla.spark.connect.worker.secrets import Secrets
@@ -302,6 +302,6 @@ def _version(slot: _Slot) -> str | None:
 
 def _version_of(config: Config) -> str | None:
     try:
-        return version_of(load_class(config.get("connector.class", "")))
+        return find(config.get("connector.class", "")).version
     except ClientError:
         return None
