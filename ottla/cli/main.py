@@ -36,6 +36,7 @@ COMMANDS = {
     "registry": "ottla.cli.commands.servers.registry:registry",
     "rest": "ottla.cli.commands.servers.rest:rest",
     "canary": "ottla.cli.commands.servers.canary:canary",
+    "capacity": "ottla.cli.commands.capacity:capacity",
     "mirror": "ottla.cli.commands.mirror:mirror",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema.schema:schema",

@@ -265,7 +265,8 @@ class Dispatcher:
         timed = self._timed
         if timed is not None:
             api.requests[version] += 1
-            if timed.began:
+            timed.left -= 1
+            if not timed.left:
                 context.timing = timed.begin(api)
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)

@@ -242,7 +242,8 @@ def _start_cluster(
             secured.write_clients(cluster.addresses)
         beside.start(cluster.addresses)
         if not quiet:
-            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, beside.urls)
+            more = {**beside.urls, **_shown_metrics(cluster.metrics_urls)}
+            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, more)
 
     if config_file is not None:
         options = [*options, "--config", str(config_file)]
@@ -336,6 +337,10 @@ def _metrics_settings(text: str) -> dict[str, str]:
     return {"metrics.host": host.strip("[]"), "metrics.port": port}
 
 
+def _shown_metrics(urls: list[str]) -> dict[str, str]:
+    return {"Metrics": ", ".join(urls)} if urls else {}
+
+
 def _reachable_url(url: str) -> str:
     return url.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
 
@@ -402,9 +407,7 @@ def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
-    _print_beside(beside)
-    if server.metrics_url is not None:
-        _line("Metrics", click.style(server.metrics_url, fg="cyan"))
+    _print_beside({**beside, **_shown_metrics([] if server.metrics_url is None else [server.metrics_url])})
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 
