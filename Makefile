@@ -17,7 +17,7 @@ $(VENV)/.installed-%: pyproject.toml scripts/install.sh
 install: $(VENV)/.installed-dev ## Build .venv with Ottla and everything for its tests
 
 .PHONY: start
-start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, tweets, and a pipeline that counts them
+start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, tweets, a pipeline that counts them, and the console on :8080
 	@$(BIN)/ottla demo
 
 # Most tests of clusters and clients wait more than they compute: four of them keep two cores busy. Each module stays
@@ -33,6 +33,10 @@ test-slow: install ## Run the tests that take minutes: crash rounds, hostile inp
 .PHONY: test-peers
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
 	$(BIN)/python -m pytest -m "peers and not spark"
+
+.PHONY: test-console
+test-console: spark ## Run the tests of the console in Debian's chromium: every page and action, axe, keyboard, narrow screens
+	$(BIN)/python -m pytest tests/console/test_browser.py
 
 .PHONY: spark
 spark: install $(VENV)/.installed-spark
@@ -92,6 +96,11 @@ bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka 
 .PHONY: bench-sql
 bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and Kafka Streams
 	$(BIN)/python -m bench.sql
+
+.PHONY: bench-connect
+bench-connect: spark ## Print two tables: connectors and mirroring beside Kafka's own
+	$(BIN)/python -m bench.connect
+	$(BIN)/python -m bench.mirroring
 
 .PHONY: bench-registry
 bench-registry: install ## Print two tables: the schema registry and the REST proxy under load

@@ -103,6 +103,8 @@ class Schema(NamedTuple):
     guid: str = ""
     subject: str = ""
     version: int = -1
+    #: As JSON: what those who write and read with it have to do. It is not registered.
+    rule_set: str = ""
 
 
 class SchemaRegistry:
@@ -302,6 +304,7 @@ def _schema(answer: Mapping[str, Any]) -> Schema:
         answer.get("guid") or "",
         answer.get("subject") or "",
         int(answer.get("version", -1)),
+        json.dumps(answer["ruleSet"], sort_keys=True) if answer.get("ruleSet") else "",
     )
 
 

@@ -47,7 +47,13 @@ class Console:
         if not settings.asks_for_login and settings.host in _LOOPBACK:
             hosts = frozenset(_LOOPBACK)
         self.app = App(
-            self.sites, sessions, logins, AuditLog(settings.audit_file), hosts=hosts, scheme=self._scheme
+            self.sites,
+            sessions,
+            logins,
+            AuditLog(settings.audit_file),
+            hosts=hosts,
+            scheme=self._scheme,
+            signer=signer,
         )
         self.app.add(all_routes(settings, signer))
         self._server = HttpServer(

@@ -329,7 +329,9 @@ class SinkHarness:
 
     def flush(self) -> Mapping[TopicPartition, int]:
         """Asks the sink what may be committed, as before each commit."""
-        return self.task.pre_commit(dict(self._put))
+        offsets = dict(self._put)
+        durable = self.task.flush(offsets)
+        return offsets if durable is None else durable
 
     def commit(self, limit: int | None = None) -> None:
         """Puts what is there, lets the sink make it durable, and commits."""

@@ -108,8 +108,9 @@ class Visitor:
 
     def token(self) -> str:
         page = self.get("topics")
-        found = re.search(r'name="csrf" value="([^"]+)"', page.text)
-        return found.group(1) if found else ""
+        found = re.search(r'data-csrf="([^"]+)"', page.text)
+        assert found
+        return found.group(1)
 
     def __enter__(self) -> Self:
         return self

@@ -377,3 +377,4 @@ def test_masked_fields_are_hidden_on_pages_in_searches_and_in_exports(
             data={"csrf": visitor.token(), "partition": 0, "offset": 0, "target": "elsewhere"},
         )
         assert refused.status_code == 403
+        assert "are masked" in refused.text

@@ -115,7 +115,7 @@ def test_keys_and_values_with_their_schemas_in_headers(
 ) -> None:
     topic, form = f"headers-{kind}", {"avro": avro, "protobuf": protobuf, "jsonschema": jsonschema}[kind]
     broker.create_topic(topic)
-    frame = session.sql("SELECT struct(7L AS id) AS key, 1L AS id, 'x' AS note")
+    frame = session.sql("SELECT struct(7L AS id) AS key, 1L AS id, 'some note' AS note")
     in_headers = {
         f"{part}SchemaIdSerializer": "io.confluent.kafka.serializers.schema.id.HeaderSchemaIdSerializer"
         for part in ("key", "value")
@@ -128,11 +128,11 @@ def test_keys_and_values_with_their_schemas_in_headers(
         latest = registry.get_latest_version(f"{topic}-{part}")
         assert bytes(headers[f"__{part}_schema_id"])[1:17] == uuid.UUID(latest.guid).bytes
     rows = read_topic(session, topic, key=form(), value=form(), stream=False).select("key.id", "value.*")
-    assert [tuple(row) for row in rows.collect()] == [(7, 1, "x")]
+    assert [tuple(row) for row in rows.collect()] == [(7, 1, "some note")]
     if kind == "avro":
         read = AvroDeserializer(registry, conf={"schema.id.deserializer": dual_schema_id_deserializer})
         context = SerializationContext(topic, MessageField.VALUE, list(headers.items()))
-        assert read(bytes(record.value), context) == {"id": 1, "note": "x"}
+        assert read(bytes(record.value), context) == {"id": 1, "note": "some note"}
 
 
 def test_a_batch_in_update_mode_is_written_with_a_schema(

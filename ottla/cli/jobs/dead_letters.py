@@ -12,17 +12,7 @@ from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
 from ottla.cli.jobs.produce import ProduceOptions, Production
 from ottla.client.dead_letter_progress import Progress
-from ottla.client.dead_letters import (
-    CONNECT_NAMES,
-    CONNECT_PREFIX,
-    ERROR,
-    OFFSET,
-    PARTITION,
-    PREFIX,
-    REASON,
-    TIMESTAMP,
-    TOPIC,
-)
+from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TIMESTAMP, TOPIC, own_headers, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ def _choose(
     for message in batch:
         if progress.is_done(message):
             continue
-        headers = _why(message)
+        headers = why(message.headers)
         target = to or headers.get(TOPIC)
         if target is None:
             summary.unknown += 1
@@ -116,17 +106,8 @@ def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
         consumption.close()
 
 
-def _why(message: ConsumedMessage) -> dict[str, str]:
-    """By the names of our own headers, also where Kafka Connect has written its."""
-    return {
-        CONNECT_NAMES.get(name, name): (value or b"").decode("utf-8", "replace")
-        for name, value in message.headers
-        if name.startswith(PREFIX) or name in CONNECT_NAMES
-    }
-
-
 def _letter(message: ConsumedMessage, replayed: bool) -> DeadLetter:
-    headers = _why(message)
+    headers = why(message.headers)
     return DeadLetter(
         message.partition,
         message.offset,
@@ -141,11 +122,11 @@ def _letter(message: ConsumedMessage, replayed: bool) -> DeadLetter:
 
 def _revived(message: ConsumedMessage) -> OutgoingMessage:
     """As it was before it failed: its own headers and its own time."""
-    timestamp = _why(message).get(TIMESTAMP, "")
+    timestamp = why(message.headers).get(TIMESTAMP, "")
     return OutgoingMessage(
         message.value,
         message.key,
-        [(name, value) for name, value in message.headers if not name.startswith((PREFIX, CONNECT_PREFIX))],
+        own_headers(message.headers),
         None,
         int(timestamp) if timestamp.isdigit() else message.timestamp,
     )

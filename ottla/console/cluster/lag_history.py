@@ -55,6 +55,10 @@ class LagHistory:
             self._totals.pop(gone, None)
             self._partitions.pop(gone, None)
 
+    def groups(self) -> list[str]:
+        """Those that were measured."""
+        return sorted(self._totals)
+
     def total(self, group: str) -> list[tuple[float, int]]:
         return list(self._totals.get(group, ()))
 

@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
+    connectors,
+    flow,
     group_changes,
     groups,
     overview,
     placement,
+    schemas,
     security,
     topic_changes,
     topics,
     transactions,
 )
+from ottla.console.pages.dead_letters import DeadLetters
 from ottla.console.pages.login import LoginPages
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.produce import Producing
+from ottla.console.pages.sql import Sql
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 
@@ -31,5 +36,17 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     yield from topic_changes.routes()
     yield from messages.routes()
     yield from Producing(messages).routes()
-    for module in (groups, group_changes, transactions, placement, security, audit):
+    yield from DeadLetters(messages).routes()
+    yield from Sql(settings.masks).routes()
+    for module in (
+        groups,
+        group_changes,
+        transactions,
+        schemas,
+        connectors,
+        flow,
+        placement,
+        security,
+        audit,
+    ):
         yield from module.routes()

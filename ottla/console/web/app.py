@@ -16,7 +16,7 @@ from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog
 from ottla.console.access.login import Logins
 from ottla.console.access.roles import NOBODY, Level
-from ottla.console.access.sessions import FLASH_COOKIE, Sessions, cookies_of
+from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
 from ottla.console.cluster.site import Site
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
@@ -79,6 +79,7 @@ class App:
         *,
         hosts: frozenset[str] | None,
         scheme: str = "http",
+        signer: Signer,
     ) -> None:
         """`hosts` are the names under which the console may be asked for where nobody logs in; None is any.
 
@@ -90,6 +91,7 @@ class App:
         self.audit = audit
         self._hosts = hosts
         self.scheme = scheme
+        self._signer = signer
         self.static = Static()
         self.templates = Templates(self.static)
         self.router = Router(self._error, produces=_ANY)
@@ -202,6 +204,15 @@ class App:
     def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
         shared = {"visit": visit, "csrf": self.sessions.csrf_token(visit.session)}
         return self.templates.fragment(template, {**shared, **values})
+
+    # A link that carries what a form of ours has sent: nobody else can make one.
+
+    def signed_link(self, visit: Visit, purpose: str, text: str) -> str:
+        return self._signer.sign(f"link-{purpose}", [visit.session.nonce, text])
+
+    def read_signed_link(self, visit: Visit, purpose: str, signed: str | None) -> str | None:
+        found = self._signer.read(f"link-{purpose}", signed)
+        return str(found[1]) if isinstance(found, list) and found[0] == visit.session.nonce else None
 
     def _static(self, request: Request) -> Response:
         found = self.static.files.get(request.params["name"])

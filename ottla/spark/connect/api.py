@@ -136,19 +136,11 @@ class SinkTask:
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
         """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards.
 
-        A sink that keeps some for later returns those that may be committed, as Kafka's preCommit.
+        A sink that keeps some for later, to write larger files, returns those that may be committed, as Kafka's
+        preCommit: a partition that is missing is not committed. A task that begins again gets the records from what
+        was committed on.
         """
         return None
-
-    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """What may be committed, of `offsets` after everything that was put. Kafka's preCommit.
-
-        By default all of it, after `flush`. A sink that gathers records for longer, to write larger files, returns
-        less: a partition that is missing is not committed, and a task that begins again gets the records from what
-        was committed last on. The same task is never given a record twice.
-        """
-        self.flush(offsets)
-        return offsets
 
     def stop(self) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # topic → partition → offset, as the source reports it
@@ -26,6 +26,7 @@ class QueryProgress:
     state_rows: int | None = None
     state_bytes: int | None = None
     rows_total: int = 0  # of all batches since the query was started
+    reads: tuple[str, ...] = field(default=(), compare=False)  # topics
 
     def ended(self) -> QueryProgress:
         """What has ended has no rate."""
@@ -74,6 +75,7 @@ def query_progress(
         state_rows=sum(each["numRowsTotal"] for each in operators) if operators else None,
         state_bytes=sum(map(_state_bytes, operators)) if operators else None,
         rows_total=rows_total,
+        reads=_topics(progress.get("sources", [])),
     )
 
 
@@ -113,6 +115,10 @@ def _lag(sources: list[Mapping[str, Any]]) -> int | None:
         and (latest := offsets_of(source.get("latestOffset"))) is not None
     ]
     return sum(found) if found else None
+
+
+def _topics(sources: list[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(sorted({topic for source in sources for topic in offsets_of(source.get("endOffset")) or ()}))
 
 
 def _behind(end: _Offsets, latest: _Offsets) -> int:

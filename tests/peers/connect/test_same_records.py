@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from bench.apache_kafka import Unavailable, application_classpath
+from bench.kafka_connect import KafkaConnect
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine
 from ottla.spark.connect.runtime.host import ThreadHost
 from ottla.testing import Broker
-from tests.peers.connect.kafka_connect import KafkaConnect
 from tests.spark.connect.runtime.conftest import Found, committed_records, wait_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -46,4 +46,6 @@ PLUGINS: dict[str, str] = {
     "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
     "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
     "io.debezium.connector.postgresql.PostgresConnector": f"{_HERE}.cdc.postgres.connector:PostgresConnector",
+    "io.debezium.connector.mysql.MySqlConnector": f"{_HERE}.cdc.mysql.connector:MySqlConnector",
+    "io.debezium.connector.mariadb.MariaDbConnector": f"{_HERE}.cdc.mysql.connector:MariaDbConnector",
 }

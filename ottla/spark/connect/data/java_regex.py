@@ -20,8 +20,12 @@ _POSIX = {
     "XDigit": "0-9a-fA-F",
     "Space": r" \t\n\x0b\f\r",
 }
+_CLASSES = (r"\d", r"\D", r"\w", r"\W", r"\s", r"\S")
 _HORIZONTAL = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL = r"\n\x0b\f\r\x85\u2028\u2029"
+
+
+_REPETITION = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
 class InvalidPattern(ValueError):
@@ -75,10 +79,10 @@ class _Translator:
                 written.append(self._class())
             elif letter == "\\":
                 written.append(self._escape())
-            elif letter == "|" and opened:
-                # Flags apply to the alternatives that follow as well.
-                written.append("|")
-                self._at += 1
+            elif letter == "{" and not _REPETITION.match(self._pattern, self._at):
+                raise self._error("Illegal repetition", self._at + 1)
+            elif letter in "*+?" and not "".join(written):
+                raise self._error(f"Dangling meta character '{letter}'", self._at)
             else:
                 written.append(letter)
                 self._at += 1
@@ -147,6 +151,9 @@ class _Translator:
             code = int(self._pattern[self._at + 1 : end], 16)
             self._at = end + 1
             return re.escape(chr(code))
+        if letter == "c" and self._at < len(self._pattern):
+            self._at += 1
+            return re.escape(chr(ord(self._pattern[self._at - 1]) ^ 64))
         if letter == "0":
             digits = re.compile(r"[0-3]?[0-7]{1,2}").match(self._pattern, self._at)
             if digits is None:
@@ -206,6 +213,9 @@ class _Translator:
                 nested.append(self._class())
             elif letter == "\\":
                 members.append(self._class_escape())
+            elif letter == "-" and members and members[-1] in _CLASSES:
+                members.append("\\-")  # no range begins with a class
+                self._at += 1
             else:
                 members.append("\\" + letter if letter in "]^[&~|" else letter)
                 self._at += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -18,13 +19,14 @@ from ottla.spark.connect.config.config_def import NO_DEFAULT, ConfigDef, ConfigT
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.java import machine
 from ottla.spark.connect.java.contexts import connector_context
-from ottla.spark.connect.java.data import from_java, offset_to_java, to_java_map
+from ottla.spark.connect.java.data import from_java, offset_to_java, to_java_config
 from ottla.spark.connect.java.jars import JavaPlugin, Libraries
 from ottla.spark.connect.java.tasks import Calls, JavaSinkTask, JavaSourceTask
 
 
 @cache
 def class_for(plugin: JavaPlugin, libraries: Libraries) -> type[Connector]:
+    plugin = replace(plugin, jars=(*plugin.jars, *libraries.rest))
     kind = plugin.type or _kind(plugin, libraries)
     about = {"plugin": plugin, "libraries": libraries}
     simple = plugin.class_name.rpartition(".")[2]
@@ -62,7 +64,7 @@ class _JavaConnector(Connector):
     def start(self, config: Config) -> None:
         super().start(config)
         self._call(self._java.initialize, connector_context(self.context, self._is_source))
-        self._call(self._java.start, to_java_map(config))
+        self._call(self._java.start, to_java_config(config, self.plugin.class_name))
         self._started = True
 
     def stop(self) -> None:
@@ -76,7 +78,7 @@ class _JavaConnector(Connector):
         ]
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
-        found = self._call(self._java.validate, to_java_map(config))
+        found = self._call(self._java.validate, to_java_config(config, self.plugin.class_name))
         errors = {
             str(each.name()): [str(text) for text in each.errorMessages()] for each in found.configValues()
         }
@@ -94,7 +96,7 @@ class JavaSourceConnector(_JavaConnector, SourceConnector):
         asked = jpype.java.util.HashMap()
         for partition, offset in offsets:
             asked.put(offset_to_java(partition), offset_to_java(offset))
-        self._call(self._java.alterOffsets, to_java_map(config), asked)
+        self._call(self._java.alterOffsets, to_java_config(config, self.plugin.class_name), asked)
 
 
 class JavaSinkConnector(_JavaConnector, SinkConnector):

@@ -96,6 +96,11 @@ class Crossing:
         return self._java.toConnectData(topic, None if data is None else jpype.JArray(jpype.JByte)(data))
 
 
+def to_java_config(config: Mapping[str, str], class_name: str) -> Any:
+    """The config with the full name of the connector's class, whatever it was called in it: some look at that."""
+    return to_java_map({**config, "connector.class": class_name} if "connector.class" in config else config)
+
+
 def to_java_map(values: Mapping[str, str]) -> Any:
     import jpype
 

@@ -38,8 +38,11 @@ class JavaPlugin:
 
 @dataclass(frozen=True)
 class Libraries:
+    """Of Kafka. Plugins see what is shared, and behind their own jars copies of the rest for themselves alone."""
+
     shared: tuple[str, ...]
     json: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
@@ -77,6 +80,7 @@ def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libr
     home = os.environ.get("KAFKA_HOME")
     places = [*given, *([f"{home}/libs"] if home else [])]
     jars = [str(jar) for place in places for jar in sorted(Path(place).glob("*.jar"))]
+    rest = tuple(jar for jar in jars if not _SHARED.fullmatch(Path(jar).name))
     # A plugin that brings them all, as Debezium's server does, is enough.
     jars += [jar for members in _locations(plugin_path) for jar in members]
     shared = _by_name(_SHARED, jars)
@@ -91,7 +95,7 @@ def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libr
             f"Connectors in Java need {' and '.join(missing)} of Apache Kafka: set {LIBS_SETTING} in the worker's "
             "properties to the directory libs of a Kafka distribution."
         )
-    return Libraries(shared, json)
+    return Libraries(shared, json, rest)
 
 
 def _by_name(pattern: re.Pattern[str], jars: Sequence[str]) -> tuple[str, ...]:

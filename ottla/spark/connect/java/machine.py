@@ -64,7 +64,8 @@ def new(plugin: JavaPlugin, class_name: str | None = None) -> Any:
     """An instance of the plugin's class, or of another one of its jars."""
     name = class_name or plugin.class_name
     try:
-        return load(plugin.jars, name)()
+        with as_context(plugin.jars):  # some look for services while they are made
+            return load(plugin.jars, name)()
     except _java_errors() as error:
         raise ConnectError(f"The Java class {name} cannot be loaded: {error}") from error
 

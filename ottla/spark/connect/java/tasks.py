@@ -13,28 +13,40 @@ from ottla.spark.connect.api import (
     SourceTaskContext,
     TopicPartition,
 )
+from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
 from ottla.spark.connect.errors import ConnectError, DataError, RetriableError
 from ottla.spark.connect.java import machine
 from ottla.spark.connect.java.contexts import sink_task_context, source_task_context
-from ottla.spark.connect.java.data import Crossing, to_java_map
+from ottla.spark.connect.java.data import Crossing, to_java_config
 from ottla.spark.connect.java.jars import JavaPlugin, Libraries
 
 
 def as_ours(error: Any) -> Exception:
-    """Java's exception as one of ours, with its sentence; its stack trace follows in the detail."""
+    """Java's exception as one of ours: its sentence, that of its innermost cause, and its stack trace as a note."""
+    import jpype
+
     name = str(error.getClass().getName())
     message = str(error.getMessage() or name)
     kinds = (
         ("org.apache.kafka.connect.errors.RetriableException", RetriableError),
         ("org.apache.kafka.connect.errors.DataException", DataError),
+        ("org.apache.kafka.connect.errors.ConnectException", ConnectError),
+        ("org.apache.kafka.common.config.ConfigException", ConfigError),
     )
-    import jpype
-
+    cause = error
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    if cause is not error and cause.getMessage() and str(cause.getMessage()) not in message:
+        message = f"{message.rstrip('.')}: {cause.getMessage()}"
     for java_name, kind in kinds:
         if isinstance(error, jpype.JClass(java_name)):
-            return kind(message)
-    return ConnectError(f"{name}: {message}")
+            ours: Exception = kind(message)
+            break
+    else:
+        ours = ConnectError(f"{name}: {message}")
+    ours.add_note(str(error.stacktrace()))
+    return ours
 
 
 class Calls:
@@ -50,7 +62,8 @@ class Calls:
             with machine.as_context(self._context):
                 return method(*arguments)
         except jpype.JException as error:
-            raise as_ours(error) from error
+            # Without Java's exception as the cause, which cannot be pickled or printed without Java.
+            raise as_ours(error) from None
 
 
 class JavaSourceTask(SourceTask):
@@ -67,7 +80,7 @@ class JavaSourceTask(SourceTask):
         self._crossing = Crossing(self.libraries)
         self._task = machine.new(self.plugin, str(task_class.getName()))
         self._call(self._task.initialize, source_task_context(config, context))
-        self._call(self._task.start, to_java_map(config))
+        self._call(self._task.start, to_java_config(config, self.plugin.class_name))
 
     def poll(self) -> Sequence[SourceRecord]:
         records = self._call(self._task.poll)
@@ -107,7 +120,7 @@ class JavaSinkTask(SinkTask):
         task_class = self._call(machine.new(self.plugin).taskClass)
         self._task = machine.new(self.plugin, str(task_class.getName()))
         self._call(self._task.initialize, sink_task_context(config, context, self._put))
-        self._call(self._task.start, to_java_map(config))
+        self._call(self._task.start, to_java_config(config, self.plugin.class_name))
         self._opened: list[Any] = []
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:

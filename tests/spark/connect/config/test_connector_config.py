@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.spark.connect.config.connector_config import sink_config, sink_problems, source_config
-from ottla.spark.connect.config.topic_creation import TopicCreation, TopicSettings
 
 MINIMAL = {"name": "c", "connector.class": "FileStreamSource"}
 
@@ -97,18 +96,20 @@ def test_topics_of_a_sink(config: dict[str, str], settings: set[str], message: s
     assert all(each == [message] for each in found.values())
 
 
-def test_a_new_topic_gets_the_settings_of_its_group() -> None:
-    creation = TopicCreation.from_config(
-        {
-            "topic.creation.groups": "compacted",
-            "topic.creation.default.replication.factor": "1",
-            "topic.creation.default.partitions": "5",
-            "topic.creation.compacted.include": "tables-.*, other",
-            "topic.creation.compacted.exclude": "tables-x",
-            "topic.creation.compacted.partitions": "1",
-            "topic.creation.compacted.cleanup.policy": "compact",
-        }
-    )
-    assert creation.settings_of("tables-a") == TopicSettings(1, 1, {"cleanup.policy": "compact"})
-    assert creation.settings_of("tables-x") == TopicSettings(5, 1, {})
-    assert not TopicCreation.from_config({})
+def test_groups_of_topics_have_settings_of_their_own() -> None:
+    config = MINIMAL | {
+        "topic.creation.groups": "compacted",
+        "topic.creation.default.partitions": "0",
+        "topic.creation.compacted.include": "tables-(",
+    }
+    definition = source_config(config)
+    found = definition.errors(config)
+    assert found.keys() == {
+        "topic.creation.default.replication.factor",
+        "topic.creation.default.partitions",
+        "topic.creation.compacted.include",
+    }
+    assert found["topic.creation.default.partitions"] == [
+        "Invalid value 0 for configuration topic.creation.default.partitions: "
+        "Number of partitions must be positive, or -1 to use the broker's default"
+    ]

@@ -7,14 +7,18 @@ from typing import Any
 from ottla.spark.connect import Schema, SchemaBuilder, Struct
 from ottla.spark.connect.data.schema import INT64, OPTIONAL_STRING, STRING
 
-CUSTOMER = SchemaBuilder("shop.customers.Value").field("id", INT64).field("name", OPTIONAL_STRING).build()
+CUSTOMER = (
+    SchemaBuilder("shop.customers.Value", optional=True)
+    .field("id", INT64)
+    .field("name", OPTIONAL_STRING)
+    .build()
+)
 KEY = SchemaBuilder("shop.customers.Key").field("id", INT64).build()
 
 
 def _envelope() -> Schema:
-    row = CUSTOMER.as_optional()
     source = SchemaBuilder("io.debezium.connector.postgresql.Source").field("db", STRING).build()
-    builder = SchemaBuilder("shop.customers.Envelope").field("before", row).field("after", row)
+    builder = SchemaBuilder("shop.customers.Envelope").field("before", CUSTOMER).field("after", CUSTOMER)
     return builder.field("source", source).field("op", STRING).field("ts_ms", INT64).build()
 
 

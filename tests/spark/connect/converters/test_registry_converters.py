@@ -43,6 +43,8 @@ Make = Callable[..., Converter]
 
 CLASSES = {
     "AVRO": "io.confluent.connect.avro.AvroConverter",
+    "JSON": "io.confluent.connect.json.JsonSchemaConverter",
+    "PROTOBUF": "io.confluent.connect.protobuf.ProtobufConverter",
 }
 
 
@@ -120,7 +122,7 @@ def person() -> Struct:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(CLASSES))
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_what_was_written_is_read_again(kind: str, url: str, converter: Make) -> None:
     made = converter(kind, url)
     data = made.from_connect(f"people-{kind}", PERSON, person())
@@ -305,3 +307,196 @@ def test_a_registry_that_does_not_answer_is_tried_again(converter: Make) -> None
 def test_a_converter_without_the_address_of_the_registry_is_refused(converter: Make) -> None:
     with pytest.raises(ConfigError, match=r"schema\.registry\.url"):
         load_converter({"value.converter": CLASSES["AVRO"]}, {}, "value")
+
+
+def test_a_json_schema_says_what_it_is_in_connect(
+    url: str, registry: SchemaRegistry, converter: Make
+) -> None:
+    schema = (
+        SchemaBuilder("Order")
+        .field("id", INT16)
+        .field("price", logical.decimal_schema(2))
+        .field("note", ConnectSchema(SchemaType.STRING, True, "none", doc="a note"))
+        .field("points", mapping(STRING, INT32))
+        .build()
+    )
+    value = Struct(schema, {"id": 1, "price": decimal.Decimal("1.00"), "points": {"a": 1}})
+    data = converter("JSON", url).from_connect("json-orders", schema, value)
+    assert data is not None
+    assert data[5:] == b'{"id":1,"price":"ZA==","note":"none","points":{"a":1}}'
+    assert json.loads(registry.latest("json-orders-value").text) == {
+        "type": "object",
+        "title": "Order",
+        "properties": {
+            "id": {"type": "integer", "connect.type": "int16", "connect.index": 0},
+            "price": {
+                "type": "string",
+                "title": "org.apache.kafka.connect.data.Decimal",
+                "connect.version": 1,
+                "connect.type": "bytes",
+                "connect.parameters": {"scale": "2"},
+                "connect.index": 1,
+            },
+            "note": {
+                "oneOf": [{"type": "null"}, {"type": "string", "description": "a note", "default": "none"}],
+                "connect.index": 2,
+            },
+            "points": {
+                "type": "object",
+                "connect.type": "map",
+                "additionalProperties": {"type": "integer", "connect.type": "int32"},
+                "connect.index": 3,
+            },
+        },
+    }
+
+
+def test_a_json_schema_of_somebody_else_is_read(url: str, registry: SchemaRegistry, converter: Make) -> None:
+    document = {
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": {"type": "integer"},
+            "x": {"type": ["null", "number"]},
+            "kind": {"enum": ["a", "b"]},
+            "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "place": {"$ref": "#/definitions/place"},
+        },
+        "definitions": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    }
+    number = registry.register("things-json-value", Schema(json.dumps(document), "JSON"))
+    made = converter("JSON", url, use__optional__for__nonrequired="true")
+    data = b"\0" + number.to_bytes(4, "big") + b'{"id":1,"kind":"b","either":5,"place":{"city":"Wien"}}'
+    schema, value = made.to_connect("things-json", data)
+    assert schema is not None
+    assert [(each.name, each.schema.type, each.schema.optional) for each in schema.fields] == [
+        ("id", SchemaType.INT64, False),
+        ("x", SchemaType.FLOAT64, True),
+        ("kind", SchemaType.STRING, True),
+        ("either", SchemaType.STRUCT, True),
+        ("place", SchemaType.STRUCT, True),
+    ]
+    assert (value.get("id"), value.get("x"), value.get("kind")) == (1, None, "b")
+    assert value.get("either").values == [None, 5]
+    assert value.get("place").values == ["Wien"]
+
+
+def test_a_schema_of_another_kind_is_refused(url: str, converter: Make) -> None:
+    data = converter("AVRO", url).from_connect("mixed", STRING, "x")
+    with pytest.raises(DataError, match="is one of AVRO"):
+        converter("JSON", url).to_connect("mixed", data)
+
+
+TAG = "io.confluent.connect.protobuf.Tag"
+
+
+def test_a_message_is_read_with_optional_fields(url: str, converter: Make) -> None:
+    made = converter("PROTOBUF", url)
+    data = made.from_connect("people-proto", PERSON, person())
+    schema, value = made.to_connect("people-proto", data)
+    assert schema is not None
+    assert (schema.name, schema.version) == ("Person", 1)
+    for index, (field, given) in enumerate(zip(schema.fields, PERSON.fields, strict=True), 1):
+        assert (field.name, field.schema.type, field.schema.optional) == (given.name, given.schema.type, True)
+        assert (field.schema.parameters or {})[TAG] == str(index)
+    expected = person().values
+    expected[4] = 0  # null is what a field without a value is
+    expected[13] = value.get("city")
+    assert value.values == expected
+    assert value.get("city").values == ["London", "N1"]
+    value.validate()
+
+
+def test_null_is_kept_where_fields_are_optional(url: str, converter: Make) -> None:
+    made = converter("PROTOBUF", url, optional__for__nullables="true")
+    schema = SchemaBuilder("N").field("a", OPTIONAL_INT64).field("b", OPTIONAL_INT64).build()
+    data = made.from_connect("nullables", schema, Struct(schema, {"b": 0}))
+    assert made.to_connect("nullables", data)[1].values == [None, 0]
+
+
+def test_a_proto_file_says_what_it_is_in_connect(url: str, registry: SchemaRegistry, converter: Make) -> None:
+    schema = (
+        SchemaBuilder("org.example.Order")
+        .field("id", INT8)
+        .field("price", logical.decimal_schema(2))
+        .field("city", CITY)
+        .field("others", array(CITY))
+        .field("points", mapping(STRING, INT32))
+        .build()
+    )
+    city = Struct(CITY, {"name": "x"})
+    values = {"id": 1, "price": decimal.Decimal("1.00"), "city": city, "others": [city], "points": {"a": 1}}
+    assert converter("PROTOBUF", url).from_connect("proto-orders", schema, Struct(schema, values))
+    text = registry.latest("proto-orders-value").text
+    for line in (
+        "package org.example;",
+        "int32 id = 1",
+        '"connect.type"',
+        "confluent.type.Decimal price = 2",
+        "City city = 3;",
+        "repeated City others = 4;",
+        "map<string, int32> points = 5;",
+        "message City {",
+    ):
+        assert line in text
+    assert text.count("message City") == 1
+
+
+def test_a_message_of_somebody_else_is_read(url: str, registry: SchemaRegistry, converter: Make) -> None:
+    confluent = pytest.importorskip("confluent_kafka.schema_registry")
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+    from google.protobuf.struct_pb2 import Value
+
+    with confluent.SchemaRegistryClient({"url": url}) as client:
+        serializer = ProtobufSerializer(Value, client, {"use.deprecated.format": False})
+        data = serializer(Value(string_value="x"), SerializationContext("values", MessageField.VALUE))
+    with pytest.raises(DataError, match="contains itself"):
+        converter("PROTOBUF", url).to_connect("values", data)
+
+    text = """
+        syntax = "proto3";
+        import "google/protobuf/timestamp.proto";
+        message Other { int32 x = 1; }
+        message Thing {
+          enum Kind { A = 0; B = 1; }
+          Kind kind = 1; repeated uint32 numbers = 2; google.protobuf.Timestamp at = 3;
+          oneof either { string text = 4; Other other = 5; }
+          map<int32, Other> others = 6; optional bool maybe = 7;
+        }
+    """
+    number = registry.register("proto-things-value", Schema(text, "PROTOBUF"))
+    payload = bytes([0x08, 1, 0x12, 2, 1, 2, 0x2A, 2, 0x08, 7, 0x32, 6, 0x08, 3, 0x12, 2, 0x08, 9])
+    data = b"\0" + number.to_bytes(4, "big") + bytes([2, 2]) + payload
+    schema, value = converter("PROTOBUF", url).to_connect("proto-things", data)
+    assert schema is not None
+    assert [each.name for each in schema.fields] == ["either_0", "kind", "numbers", "at", "others", "maybe"]
+    assert (value.get("kind"), value.get("numbers"), value.get("at"), value.get("maybe")) == (
+        "B",
+        [1, 2],
+        None,
+        None,
+    )
+    assert value.get("either_0").get("other").values == [7]
+    assert value.get("others")[3].values == [9]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        (STRING, "x", "Unsupported root schema of type STRING"),
+        (SchemaBuilder("X").field("a", array(array(INT8))).build(), {"a": [[1]]}, "Array cannot be nested"),
+        (SchemaBuilder("X").field("a-b", INT8).build(), {"a-b": 1}, "cannot be a name in Protobuf"),
+        (
+            SchemaBuilder("X").field("a", mapping(FLOAT32, INT8)).build(),
+            {"a": {}},
+            "cannot be FLOAT32 in Protobuf",
+        ),
+    ],
+)
+def test_what_protobuf_cannot_say_is_refused(
+    url: str, converter: Make, schema: ConnectSchema, value: Any, message: str
+) -> None:
+    given = Struct(schema, value) if isinstance(value, dict) else value
+    with pytest.raises(DataError, match=message):
+        converter("PROTOBUF", url).from_connect("refused", schema, given)

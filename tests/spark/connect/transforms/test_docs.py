@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,18 @@ def masked(found: Any, like: Any) -> Any:
     if isinstance(found, dict) and isinstance(like, dict):
         return {name: masked(each, like.get(name)) for name, each in found.items()}
     return found
+
+
+@pytest.fixture(autouse=True)
+def shop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module that the page shows."""
+    [code] = re.findall(
+        r"```python\n# shop/rules.py\n(.*?)```", (DOCS / "transforms.md").read_text(), re.DOTALL
+    )
+    module = types.ModuleType("shop.rules")
+    exec(code, module.__dict__)
+    monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
+    monkeypatch.setitem(sys.modules, "shop.rules", module)
 
 
 @pytest.mark.parametrize(("config", "records"), examples())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +46,7 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
             bootstrap_servers=broker.bootstrap_servers,
             checkpoints=str(Path(folder) / "c"),
             functions=case.functions,
-            schema_registry=broker.schema_registry_url if case.registry else None,
+            schema_registry=_as_somebody(broker.schema_registry_url) if case.registry else None,
         )
         for each in case.schemas:
             RegistryCodec(broker.schema_registry_url).register(each.subject, each.text, each.kind)
@@ -54,6 +55,11 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
             yield session, broker
         finally:
             session.stop()
+
+
+def _as_somebody(url: str) -> str:
+    """Ids mean the same for ever, so processes keep them; but another case may have a registry at the same port."""
+    return url.replace("//", f"//{uuid.uuid4().hex}@")
 
 
 def run(spark: SparkSession, case: Case, way: Way) -> None:

@@ -17,6 +17,7 @@ from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import as_float32, wrapped
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.data.validation import validate_value
 from ottla.spark.connect.errors import DataError
 
 Reader = Callable[[Any], Any]
@@ -29,7 +30,7 @@ def _no_constant(text: str) -> Any:
 
 
 #: Texts, which stay as they are, and zeros before other digits, which Kafka's reader allows.
-_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+-])0+(?=[0-9])', re.DOTALL)
+_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+])(-?)0+(?=[0-9])', re.DOTALL)
 
 
 class Scanner:
@@ -63,14 +64,17 @@ class Scanner:
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
         """Jackson reads one value and does not look at what follows."""
-        begin = _LEADING_ZEROS.sub(r"\1", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
+        begin = _LEADING_ZEROS.sub(r"\1\2", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
         if not begin:
             return None
         try:
             value, end = decoder.raw_decode(begin)
         except (ValueError, RecursionError):
             raise DataError(_FAILED) from None
-        if isinstance(value, dict | list | str) or begin[end : end + 1] in (" ", "\t", "\r", "\n", ""):
+        after = begin[end : end + 1]
+        if isinstance(value, dict | list | str) or after in ("", " ", "\t", "\r", "\n"):
+            return value
+        if (value is None or isinstance(value, bool)) and not (after.isalnum() or after in "_$"):
             return value
         raise DataError(_FAILED)
 
@@ -113,6 +117,11 @@ def read_schemaless(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: read_schemaless(each) for key, each in node.items()}
     return float(node) if isinstance(node, decimal.Decimal) else node
+
+
+def _may_not_fit(schema: Schema) -> bool:
+    """Whether what was read may not fit: a text that is none is null, which a field may not be, nor an element."""
+    return not schema.optional or not schema.type.is_primitive
 
 
 class Readers:
@@ -161,15 +170,21 @@ class Readers:
         return _PRIMITIVES[kind]
 
     def _struct(self, schema: Schema) -> Reader:
-        fields = [(each.name, self._composed(each.schema)) for each in schema.fields]
+        fields = [
+            (each.name, each.schema, self._composed(each.schema), _may_not_fit(each.schema))
+            for each in schema.fields
+        ]
 
         def read(node: Any) -> Any:
             if not isinstance(node, dict):
                 raise DataError(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
-            struct = Struct(schema)
-            for name, read_field in fields:
-                struct.put(name, read_field(node.get(name)))
-            return struct
+            values = []
+            for name, field, read_field, may_not_fit in fields:
+                value = read_field(node.get(name))
+                if may_not_fit and (value is None or not field.type.is_primitive):
+                    validate_value(field, value, f'field: "{name}"')
+                values.append(value)
+            return Struct.of(schema, values)
 
         return read
 
@@ -212,7 +227,13 @@ class Readers:
                     raise DataError(f"Found invalid map entry instead of array tuple: {node_type(entry)}")
                 if len(entry) != 2:
                     raise DataError(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
-                found[read_key(entry[0])] = read_value(entry[1])
+                key = read_key(entry[0])
+                try:
+                    found[key] = read_value(entry[1])
+                except TypeError:
+                    raise DataError(
+                        "A map whose keys are structs, arrays or maps is not supported."
+                    ) from None
             return found
 
         return read_pairs

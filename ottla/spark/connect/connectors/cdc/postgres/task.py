@@ -67,7 +67,8 @@ class PostgresTask(SourceTask):
         self._begin = Begin(0, 0, 0)
         self._last_commit: int | None = None
         self._idle_until = 0.0
-        self._confirmed = self._committed = 0
+        #: Ends of transactions: what the slot has confirmed, what is committed, what the last record has offered.
+        self._confirmed = self._committed = self._offered = 0
         self._position = Position(0)
         self._shown = Shown([])
         #: As offsets keep it, until the stream has passed it.
@@ -310,8 +311,12 @@ class PostgresTask(SourceTask):
         return [self._heartbeat.record(offset)]
 
     def commit(self) -> None:
-        """PostgreSQL is told before the slot is read again: telling it costs a walk through its log."""
-        self._committed = max(self._committed, self._position.commit_end)
+        """PostgreSQL is told before the slot is read again: telling it costs a walk through its log.
+
+        It is told of what offsets say only. Transactions that gave no records leave no offset, and a slot that is ahead
+        of its offset looks as if somebody else had read it.
+        """
+        self._committed = max(self._committed, self._offered)
 
     def _confirm(self) -> None:
         if self._committed > self._confirmed and self._committed <= self._position.commit_end:
@@ -328,7 +333,10 @@ class PostgresTask(SourceTask):
                 if self._snapshot is None:
                     self._take_snapshot()
                 return self._poll_snapshot()
-            return self._poll_stream()
+            records = self._poll_stream()
+            if records:
+                self._offered = records[-1].source_offset["lsn_commit"]
+            return records
         except psycopg.Error as error:
             explained = self._server.explained(error, "capture changes")
             self._abandon()

@@ -1,0 +1,145 @@
+"""Dead letters: what pipelines and connectors could not read, why, and sending it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ottla.client.admin.offsets import earliest_offsets, latest_offsets
+from ottla.client.cluster import Cluster
+from ottla.client.dead_letter_progress import Progress
+from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TIMESTAMP, TOPIC, own_headers, why
+from ottla.client.produce import produce
+from ottla.console.access.roles import Level
+from ottla.console.messages.reading import Message, read_range
+from ottla.console.pages.messages import Messages
+from ottla.console.pages.topics import TOPIC as TOPIC_PATH
+from ottla.console.pages.topics import topic_state
+from ottla.console.web.app import Route
+from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Response
+from ottla.protocol.record_format import Record
+
+_MOST = 5000
+_AT_ONCE = 500
+
+
+class DeadLetters:
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def routes(self) -> Iterator[Route]:
+        yield Route("GET", f"{TOPIC_PATH}/dead-letters", self.letters)
+        yield Route("POST", f"{TOPIC_PATH}/dead-letters/replay", self.replay, Level.OPERATOR)
+
+    async def letters(self, visit: Visit) -> Page | Response:
+        state = await topic_state(visit)
+        pattern = _pattern(visit.query.get("reason", ""))
+        keys = [(state.name, each.number) for each in state.partitions]
+        found = await visit.site.calls.read(_waiting, keys)
+        rows = [_row(message, done) for message, done in found]
+        if self._messages.masker(visit, state.name) is not None:
+            # What could not be read is often quoted in the reason.
+            rows = [{**row, "reason": "•••"} for row in rows]
+        shown = [row for row in rows if pattern is None or pattern.search(row["reason"] or "")]
+        data = {
+            "topic": state.name,
+            "internal": state.internal,
+            "letters": shown[:_AT_ONCE],
+            "total": len(shown),
+            "waiting": sum(not row["replayed"] and bool(row["from_topic"]) for row in shown),
+        }
+        return Page("dead_letters.html", data, more={"tab": "dead-letters", "reason": visit.query.get("reason", ""),
+                                                     "is_cut": len(found) >= _MOST})  # fmt: skip
+
+    async def replay(self, visit: Visit) -> Page | Response:
+        """Those that were not sent back before; to where each came from, or all to one topic."""
+        state = await topic_state(visit)
+        if self._messages.masker(visit, state.name) is not None:
+            raise HttpError(
+                403, 403, f"Messages of '{state.name}' are masked: they cannot be copied elsewhere."
+            )
+        pattern = _pattern(visit.form.get("reason", ""))
+        to = visit.form.get("to", "").strip() or None
+        keys = [(state.name, each.number) for each in state.partitions]
+        chosen = await visit.site.calls.read(_chosen, keys, pattern, to)
+        targets: dict[str, int] = {}
+        for target, _ in chosen:
+            visit.require(Level.OPERATOR, target)
+            targets[target] = targets.get(target, 0) + 1
+        back = visit.url("topics", state.name, "dead-letters")
+        if is_confirmed(visit):
+            sent = await visit.change(
+                "replay dead letters", state.name, _replay, state.name, keys, pattern, to
+            )
+            return visit.redirect(back, f"{sent} messages were sent back.")
+        changes = [Change(target, "", f"{count} messages more") for target, count in sorted(targets.items())]
+        warning = "If this is interrupted, some may be sent twice."
+        return plan_page(visit, Plan(f"Replay {state.name}", changes, "Send back", back, [warning]))
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """Plain text, because a regular expression of a visitor could run for ever."""
+    return re.compile(re.escape(text.strip()), re.IGNORECASE) if text.strip() else None
+
+
+def _all(cluster: Cluster, keys: list[tuple[str, int]]) -> Iterator[Message]:
+    starts, ends = earliest_offsets(cluster, keys), latest_offsets(cluster, keys)
+    for key in keys:
+        yield from read_range(cluster, key, starts[key], ends[key])
+
+
+def _waiting(cluster: Cluster, keys: list[tuple[str, int]]) -> list[tuple[Message, bool]]:
+    progress = Progress(cluster, keys[0][0])
+    return [(each, progress.is_done(each)) for each in islice(_all(cluster, keys), _MOST)]
+
+
+def _chosen(
+    cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
+) -> list[tuple[str, Message]]:
+    found = []
+    for message, done in _waiting(cluster, keys):
+        headers = why(message.headers)
+        target = to or headers.get(TOPIC)
+        if not done and target and (pattern is None or pattern.search(headers.get(REASON, ""))):
+            found.append((target, message))
+    return found
+
+
+def _replay(
+    cluster: Cluster, topic: str, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
+) -> int:
+    progress = Progress(cluster, topic)
+    chosen = _chosen(cluster, keys, pattern, to)
+    for start in range(0, len(chosen), _AT_ONCE):
+        some = chosen[start : start + _AT_ONCE]
+        for target in {each for each, _ in some}:
+            produce(cluster, target, [_revived(message) for each, message in some if each == target])
+        progress.add([message for _, message in some])
+        progress.commit()
+    return len(chosen)
+
+
+def _revived(message: Message) -> Record:
+    """As it was before it failed: its own headers and its own time."""
+    timestamp = why(message.headers).get(TIMESTAMP, "")
+    own = int(timestamp) if timestamp.isdigit() else message.timestamp
+    return Record(0, own, message.key, message.value, own_headers(message.headers))
+
+
+def _row(message: Message, done: bool) -> dict[str, Any]:
+    headers = why(message.headers)
+    return {
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": message.timestamp,
+        "from_topic": headers.get(TOPIC),
+        "from_partition": headers.get(PARTITION),
+        "from_offset": headers.get(OFFSET),
+        "error": headers.get(ERROR),
+        "reason": headers.get(REASON),
+        "replayed": done,
+    }

@@ -1,0 +1,139 @@
+"""SQL: statements to an `ottla sql server` or to ksqlDB; rows of a SELECT stream in as they come."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.console.access.roles import Level
+from ottla.console.remote import Remote
+from ottla.console.settings import Mask
+from ottla.console.web.app import CLUSTER, Route
+from ottla.console.web.streaming import EVENT_STREAM, FromThread, event
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Response
+
+_READS = re.compile(r"\s*(SELECT|PRINT)\b", re.IGNORECASE)
+_DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+_MOST_TEXT = 20_000
+
+
+class Sql:
+    def __init__(self, masks: Sequence[Mask]) -> None:
+        # A SELECT would show what a mask hides.
+        self._level = Level.ADMIN if masks else Level.OPERATOR
+
+    def routes(self) -> Iterator[Route]:
+        yield Route("GET", f"{CLUSTER}/sql", self.form, self._level, everywhere=True, json=False)
+        yield Route("POST", f"{CLUSTER}/sql", self.run, self._level, everywhere=True)
+        yield Route("GET", f"{CLUSTER}/sql/stream", self.stream, self._level, everywhere=True, json=False)
+
+    async def form(self, visit: Visit) -> Page | Response:
+        remote_of(visit)
+        return _page("", None, None, None)
+
+    async def run(self, visit: Visit) -> Page | Response:
+        """A SELECT gives a page whose rows stream in; everything else is carried out now."""
+        remote = remote_of(visit)
+        text = visit.needed("statement")
+        if len(text) > _MOST_TEXT:
+            raise HttpError(400, 400, "The statement is too long.")
+        if _READS.match(text):
+            return _page(text, visit.app.signed_link(visit, "sql", text), None, None)
+        try:
+            answer = await visit.site.calls.run(remote.request, "POST", "/ksql", {"ksql": _ended(text)})
+        except ClientError as error:
+            await visit.log("SQL", text[:200], f"failed: {error.message}")
+            return _page(text, None, None, error.message, 400)
+        await visit.log("SQL", text[:200])
+        return _page(text, None, [table_of(each) for each in answer or []], None)
+
+    async def stream(self, visit: Visit) -> Page | Response:
+        """Only what reads, and only what one of our own forms has asked for: a GET changes nothing."""
+        remote = remote_of(visit)
+        text = visit.app.read_signed_link(visit, "sql", visit.query.get("statement"))
+        if text is None or not _READS.match(text):
+            raise HttpError(403, 403, "Run the statement from its page.")
+        connection = remote.open()
+
+        def read(emit: Callable[[str], None]) -> None:
+            try:
+                for line in remote.lines("/query-stream", {"sql": _ended(text)}, _DELIMITED, connection):
+                    emit(line)
+            finally:
+                connection.close()
+
+        def stop() -> None:
+            if connection.sock is not None:
+                connection.sock.close()
+
+        rows: FromThread[str] = FromThread(read, stop)
+
+        async def events() -> AsyncIterator[bytes]:
+            count = 0
+            try:
+                async for line in rows:
+                    found = json.loads(line)
+                    if isinstance(found, dict) and "columnNames" in found:
+                        heads = [f"{name} {kind}" for name, kind in
+                                 zip(found["columnNames"], found.get("columnTypes", []), strict=False)]  # fmt: skip
+                        yield event("head", visit.app.fragment(visit, "sql_head.html", {"heads": heads}))
+                    elif isinstance(found, dict):
+                        message = found.get("message") or found.get("finalMessage") or line
+                        yield event("failed" if "message" in found else "end", str(message))
+                        return
+                    else:
+                        count += 1
+                        yield event("rows", visit.app.fragment(visit, "sql_row.html", {"row": found}))
+                        yield event(
+                            "progress", json.dumps({"done": 0, "total": 0, "text": f"{count:,} rows"})
+                        )
+                yield event("end", f"{count:,} rows.")
+            except ClientError as error:
+                yield event("failed", error.message)
+
+        return Response(200, events(), EVENT_STREAM, on_close=rows.stop)
+
+
+def remote_of(visit: Visit) -> Remote:
+    """Raises HttpError 404."""
+    url = visit.site.settings.sql
+    if url is None:
+        raise HttpError(404, 404, "This cluster has no SQL server: give the console its URL with --sql.")
+    return Remote(url, "SQL", timeout=120.0)
+
+
+def _page(
+    text: str, stream: str | None, tables: list[dict[str, Any]] | None, problem: str | None, status: int = 200
+) -> Page:
+    return Page(
+        "sql.html", {}, status, {"text": text, "stream": stream, "tables": tables, "problem": problem}
+    )
+
+
+def _ended(text: str) -> str:
+    return text if text.rstrip().endswith(";") else f"{text.rstrip()};"
+
+
+def table_of(entity: dict[str, Any]) -> dict[str, Any]:
+    """An answer of ksqlDB as a table: a list of things with fields, or the fields of one."""
+    title = str(entity.get("@type", "")).replace("_", " ")
+    for name, value in entity.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict) and name != "warnings":
+            heads = list(dict.fromkeys(key for each in value for key in each if key != "@type"))
+            return {
+                "title": title,
+                "heads": heads,
+                "rows": [[_cell(each.get(key)) for key in heads] for each in value],
+            }
+    plain = {key: value for key, value in entity.items() if key not in ("@type", "warnings", "statementText")}
+    return {"title": title, "heads": ["", ""], "rows": [[key, _cell(value)] for key, value in plain.items()]}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

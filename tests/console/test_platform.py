@@ -1,0 +1,333 @@
+"""Schemas, connectors, SQL, the graph and dead letters, with a real registry and a real Connect worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
+from ottla.console.web.graph import Edge, Node, columns, draw
+from ottla.http import HttpServer, Request, Response, Router, json_response
+from ottla.http.background import InBackground
+from ottla.testing import Broker
+from tests.console.browsing import Visitor, text_of, write
+from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, standalone_properties
+
+
+class FakeSql:
+    """Speaks ksqlDB's REST as far as the console asks for it."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.streams_open = 0
+        router = Router()
+        router.add("POST", "/ksql", self.ksql)
+        router.add("POST", "/query-stream", self.stream, produces=("application/vnd.ksqlapi.delimited.v1",))
+        self._server = HttpServer(router, "127.0.0.1", 0)
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"http://127.0.0.1:{self._server.port}"]
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(0.2)
+
+    async def ksql(self, request: Request) -> Response:
+        text = (await request.json())["ksql"]
+        self.statements.append(text)
+        answers = {
+            "LIST STREAMS;": {"@type": "streams", "streams": [{"name": "ORDERS", "topic": "sql-orders"}]},
+            "LIST TABLES;": {"@type": "tables", "tables": []},
+            "LIST QUERIES;": {
+                "@type": "queries",
+                "queries": [{"id": "CTAS_1", "state": "RUNNING", "sinkKafkaTopics": ["sql-totals"]}],
+            },
+            "EXPLAIN CTAS_1;": {"@type": "queryDescription", "queryDescription": {"sources": ["ORDERS"]}},
+        }
+        if text.startswith("DROP"):
+            return json_response({"message": "There is no such stream."}, 400)
+        return json_response(
+            [answers.get(text, {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}})]
+        )
+
+    async def stream(self, request: Request) -> Response:
+        sql = (await request.json())["sql"]
+
+        async def lines() -> AsyncIterator[bytes]:
+            self.streams_open += 1
+            try:
+                yield json.dumps(
+                    {"queryId": "q", "columnNames": ["A", "B"], "columnTypes": ["INT", "STRING"]}
+                ).encode()
+                yield b'\n[1,"<b>one</b>"]\n[2,null]\n'
+                while "EMIT CHANGES" in sql:
+                    await asyncio.sleep(0.05)
+                    yield b'[3,"more"]\n'
+            finally:
+                self.streams_open -= 1
+
+        return Response(200, lines(), "application/vnd.ksqlapi.delimited.v1")
+
+
+@pytest.fixture(scope="module")
+def sql() -> Iterator[FakeSql]:
+    made: list[FakeSql] = []
+
+    def make() -> FakeSql:
+        made.append(FakeSql())
+        return made[0]
+
+    with InBackground(make, "sql"):
+        yield made[0]
+
+
+@pytest.fixture(scope="module")
+def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    file = tmp_path_factory.mktemp("connect") / "offsets"
+    with Worker(standalone_properties(broker.bootstrap_servers, file)) as running:
+        running.wait_until_ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def console(open_console: Callable[..., InBackground], sql: FakeSql, worker: Worker) -> InBackground:
+    return open_console(cluster={"connect": worker.url, "sql": sql.urls[0]})
+
+
+# -- schemas --
+
+FIRST = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+SECOND = (
+    '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"int","default":0}]}'
+)
+WRONG = '{"type":"record","name":"R","fields":[{"name":"c","type":"string"}]}'
+
+
+@pytest.fixture
+def registry(broker: Broker) -> Iterator[SchemaRegistry]:
+    settings = RegistrySettings.from_properties({"schema.registry.url": broker.schema_registry_url})
+    with SchemaRegistry(settings) as client:
+        yield client
+
+
+def test_a_schema_is_checked_before_it_is_registered(
+    visitor: Visitor, registry: SchemaRegistry, names: Callable[[], str]
+) -> None:
+    subject = f"{names()}-value"
+    page = visitor.submit("new-schema", "/new-schema", subject=subject, schema=FIRST)
+    assert "it is the first one" in page.text
+    assert subject not in registry.subjects()
+    visitor.send(visitor.form(page, "/new-schema"))
+    assert registry.versions(subject) == [1]
+    page = visitor.submit("new-schema", "/new-schema", subject=subject, schema=WRONG)
+    assert "no: the registry will refuse it" in page.text
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in page.text
+    refused = visitor.send(visitor.form(page, "/new-schema"))
+    assert refused.status_code == 400
+    page = visitor.submit("new-schema", "/new-schema", subject=subject, schema=SECOND)
+    visitor.send(visitor.form(page, "/new-schema"))
+    assert registry.versions(subject) == [1, 2]
+    assert visitor.submit("new-schema", "/new-schema", subject=subject, schema="{").status_code == 400
+
+
+def test_versions_are_compared(visitor: Visitor, registry: SchemaRegistry, names: Callable[[], str]) -> None:
+    subject = f"{names()}-value"
+    for text in (FIRST, SECOND):
+        registry.register(subject, Schema(text))
+    data = visitor.json(f"schemas/{subject}/versions")
+    assert (data["version"], data["against"]) == (2, 1)
+    added = [line for kind, line in data["diff"] if kind == "added"]
+    assert any('"b"' in line for line in added)
+    page = visitor.get(f"schemas/{subject}/versions")
+    assert "<ins>" in page.text
+    assert [row["version"] for row in visitor.json("schemas", q=subject)["subjects"]] == [2]
+    visitor.submit(f"schemas/{subject}/versions", "/compatibility", level="NONE")
+    assert visitor.json(f"schemas/{subject}/versions")["compatibility"] == "NONE"
+    page = visitor.submit(f"schemas/{subject}/versions", "/delete")
+    visitor.send(visitor.form(page, "/delete"), typed=subject)
+    assert subject not in registry.subjects()
+
+
+# -- connectors --
+
+
+def test_a_connector_is_created_checked_stopped_and_deleted(
+    broker: Broker, visitor: Visitor, worker: Worker, names: Callable[[], str], tmp_path: Path
+) -> None:
+    name, topic = names(), names()
+    broker.create_topic(topic)
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+    page = visitor.get("new-connector", **{"class": SOURCE})
+    form = visitor.form(page, "/new-connector")
+    wrong = visitor.send(form, connector_name=name, **{"config:file": str(file)})
+    assert wrong.status_code == 400
+    assert "topic" in text_of(wrong)
+    assert worker.status(name)[0] == ""
+    plan = visitor.send(form, connector_name=name, **{"config:file": str(file), "config:topic": topic})
+    assert "Nothing has been changed yet." in plan.text
+    done = visitor.send(visitor.form(plan, "/new-connector"))
+    assert "was configured" in done.text
+    worker.wait_until(name, "RUNNING", ["RUNNING"])
+    [row] = [each for each in visitor.json("connectors")["connectors"] if each["name"] == name]
+    assert (row["type"], row["state"], row["topics"]) == ("source", "RUNNING", [topic])
+    assert name in visitor.get("connectors").text
+    where = f"connectors/{name}/state"
+    for action, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
+        token = visitor.token()
+        visitor.http.post(f"/clusters/local/connectors/{name}/act", data={"csrf": token, "action": action})
+        worker.wait_until(name, state)
+    assert visitor.json(where)["config"]["topic"] == topic
+    edited = visitor.get(f"connectors/{name}/edit")
+    assert visitor.form(edited, "/new-connector").fields["config:file"] == str(file)
+    page = visitor.submit(where, "/delete")
+    visitor.send(visitor.form(page, "/delete"), typed=name)
+    assert name not in worker.call("GET", "/connectors").body
+
+
+def test_secrets_of_connectors_are_in_no_page(
+    visitor: Visitor, worker: Worker, names: Callable[[], str], tmp_path: Path
+) -> None:
+    name = names()
+    config = {
+        "connector.class": SINK,
+        "topics": "x",
+        "file": str(tmp_path / "out"),
+        "a.password": "s3cret-pw",
+    }
+    worker.call("PUT", f"/connectors/{name}/config", config)
+    page = visitor.get(f"connectors/{name}/state")
+    assert "a.password" in page.text
+    assert "s3cret-pw" not in page.text
+    form_page = visitor.get(f"connectors/{name}/edit")
+    assert "s3cret-pw" not in form_page.text
+    plan = visitor.send(visitor.form(form_page, "/new-connector"), **{"config:file": str(tmp_path / "other")})
+    assert "s3cret-pw" not in plan.text
+    visitor.send(visitor.form(plan, "/new-connector"))
+    kept = worker.call("GET", f"/connectors/{name}/config").body
+    assert (kept["a.password"], kept["file"]) == ("s3cret-pw", str(tmp_path / "other"))
+
+
+def test_a_connect_that_does_not_answer_is_said(open_console: Callable[..., InBackground]) -> None:
+    running = open_console(cluster={"connect": "http://127.0.0.1:1"})
+    with Visitor(running.url) as visitor:
+        page = visitor.get("connectors")
+        assert page.status_code == 502
+        assert "Connect at http://127.0.0.1:1 cannot be reached" in page.text
+
+
+# -- SQL --
+
+
+def test_a_statement_is_run_and_its_answer_shown(visitor: Visitor, sql: FakeSql) -> None:
+    page = visitor.submit("sql", "/sql", statement="CREATE STREAM x (a INT) WITH (kafka_topic='x')")
+    assert sql.statements[-1].startswith("CREATE STREAM x")
+    assert "SUCCESS" in page.text
+    page = visitor.submit("sql", "/sql", statement="DROP STREAM y;")
+    assert page.status_code == 400
+    assert "There is no such stream." in page.text
+
+
+def test_rows_of_a_select_stream_in_and_end_with_the_visitor(visitor: Visitor, sql: FakeSql) -> None:
+    page = visitor.submit("sql", "/sql", statement="SELECT * FROM orders EMIT CHANGES")
+    path = page.text.partition('data-stream="')[2].partition('"')[0].replace("&amp;", "&")
+    seen = ""
+    with visitor.http.stream("GET", path) as answer:
+        for line in answer.iter_lines():
+            seen += line
+            if "more" in line:
+                break
+    assert "A INT" in seen
+    assert "&lt;b&gt;one" in seen
+    deadline = time.monotonic() + 20
+    while sql.streams_open and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert sql.streams_open == 0
+
+
+def test_a_link_runs_no_statement_of_its_own(visitor: Visitor, sql: FakeSql) -> None:
+    before = list(sql.statements)
+    for text in ("SELECT 1", "DROP STREAM x", "abc.def"):
+        assert visitor.get("sql/stream", statement=text).status_code == 403
+    assert sql.statements == before
+
+
+# -- the graph --
+
+
+def test_the_graph_shows_what_flows_where(broker: Broker, visitor: Visitor, names: Callable[[], str]) -> None:
+    topic, group = names(), names()
+    broker.create_topic(topic)
+    write(broker, topic, [b"x"] * 9)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    consumer.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        edges = [(each["source"], each["target"], each["label"]) for each in visitor.json("flow")["edges"]]
+        if (f"topic:{topic}", f"group:{group}", "lag 5") in edges:
+            break
+    assert (f"topic:{topic}", f"group:{group}", "lag 5") in edges
+    assert ("topic:sql-orders", "query:CTAS_1", "") in edges
+    assert ("query:CTAS_1", "topic:sql-totals", "") in edges
+    assert '<svg class="graph"' in visitor.get("flow").text
+
+
+def test_columns_go_from_left_to_right_and_a_circle_is_cut() -> None:
+    nodes = [Node(each, each, "topic") for each in "abcd"]
+    edges = [Edge("a", "b"), Edge("b", "c"), Edge("a", "c"), Edge("c", "d")]
+    assert columns(nodes, edges) == {"a": 0, "b": 1, "c": 2, "d": 3}
+    round_trip = columns(nodes, [*edges, Edge("d", "a")])
+    assert set(round_trip) == set("abcd")
+    assert "<script>" not in draw([Node("x", "<script>", "topic", "<script>")], [])
+
+
+# -- dead letters --
+
+
+def test_dead_letters_are_sent_back_once(
+    broker: Broker, visitor: Visitor, names: Callable[[], str], tmp_path: Path
+) -> None:
+    source, letters = names(), names()
+    for each in (source, letters):
+        broker.create_topic(each)
+    for number, reason in enumerate(("not JSON", "no schema", "not JSON")):
+        headers = [
+            ("own", b"kept"),
+            ("ottla.dead.letter.topic", source.encode()),
+            ("ottla.dead.letter.partition", b"0"),
+            ("ottla.dead.letter.offset", str(number).encode()),
+            ("ottla.dead.letter.reason", reason.encode()),
+        ]
+        broker.produce(letters, b"value %d" % number, key=b"k", headers=headers)
+    where = f"topics/{letters}/dead-letters"
+    assert (visitor.json(where)["total"], visitor.json(where, reason="json")["total"]) == (3, 2)
+    plan = visitor.send(visitor.form(visitor.get(where, reason="json"), "/replay"))
+    assert "2 messages more" in plan.text
+    done = visitor.send(visitor.form(plan, "/replay"))
+    assert "2 messages were sent back." in done.text
+    returned = visitor.json(f"topics/{source}/messages", **{"from": "oldest"})["messages"]
+    assert [each["value"] for each in returned] == ["value 0", "value 2"]
+    assert returned[0]["headers"] == [["own", "kept"]]
+    assert [each["replayed"] for each in visitor.json(where)["letters"]] == [True, False, True]
+    plan = visitor.submit(where, "/replay")
+    assert "1 messages more" in plan.text
+    assert "1 messages were sent back." in visitor.send(visitor.form(plan, "/replay")).text
+
+
+def test_pages_without_their_server_say_what_is_missing(open_console: Callable[..., InBackground]) -> None:
+    running = open_console()
+    with Visitor(running.url) as visitor:
+        for page, option in (("connectors", "--connect"), ("sql", "--sql")):
+            answer = visitor.get(page)
+            assert answer.status_code == 404
+            assert option in answer.text
