@@ -64,17 +64,27 @@ def ensure_audit_topic(cluster: Cluster, topic: str = AUDIT_TOPIC) -> None:
 
 def read_books(cluster: Cluster, topic: str = AUDIT_TOPIC) -> Books:
     """All pages that there are. Raises ClientError."""
-    pages = []
-    for partition in cluster.topics([topic])[topic].partitions:
-        for _, record in _records(cluster, partition, None):
-            try:
-                pages.append(Page.from_json(json.loads(record.value or b"")))
-            except (ValueError, KeyError, TypeError):
-                continue  # of somebody else
+    pages = [
+        page
+        for partition in cluster.topics([topic])[topic].partitions
+        for _, page in read_pages(cluster, partition, None)
+        if page is not None
+    ]
     books = Books()
     for page in in_order(pages):
         books.add(page)
     return books
+
+
+def read_pages(
+    cluster: Cluster, partition: TopicPartition, start: int | None
+) -> Iterator[tuple[int, Page | None]]:
+    """Each with the offset to go on from; None for a record of somebody else."""
+    for position, record in _records(cluster, partition, start):
+        try:
+            yield position, Page.from_json(json.loads(record.value or b""))
+        except (ValueError, KeyError, TypeError):
+            yield position, None
 
 
 def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Iterator[Page]:

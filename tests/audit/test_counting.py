@@ -9,9 +9,11 @@ from confluent_kafka import Producer
 
 from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION
 from ottla.audit.counting import Compacted, Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.audit.metrics import AuditMetrics
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
+from tests.broker.metrics.scraping import Metrics
 
 BUCKET = 1000
 MOMENT = 1_700_000_000_000
@@ -60,6 +62,22 @@ def test_loss_duplication_and_substitution_are_found_with_their_bucket(
         (1000, "mirror", DUPLICATION, -1),
         (2000, "mirror", SUBSTITUTION, 0),
     ]
+
+
+def test_the_books_are_metrics_too(broker: Broker, cluster: Cluster) -> None:
+    broker.create_topic("shown")
+    metrics = AuditMetrics(cluster, "shown-books", grace_ms=0)
+    assert metrics.lines() == []
+    for place in range(3):
+        broker.produce("shown", str(place).encode(), timestamp=MOMENT)
+    count(cluster, "shown", "source", books="shown-books")
+    broker.create_topic("empty")
+    count(cluster, "empty", "mirror", "shown", books="shown-books")
+    for _ in range(2):  # what was read is not added a second time
+        found = Metrics("".join(metrics.lines()))
+        assert found.value("ottla_audit_records_total", topic="shown", tier="source") == 3
+        assert found.value("ottla_audit_missing_records", topic="shown", tier="mirror", kind=LOSS) == 3
+        assert found.value("ottla_audit_unbalanced_buckets", topic="shown", tier="mirror", kind=LOSS) == 1
 
 
 def test_counting_goes_on_where_it_stopped_and_a_clean_copy_balances(
