@@ -97,6 +97,11 @@ bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka 
 bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and Kafka Streams
 	$(BIN)/python -m bench.sql
 
+.PHONY: bench-connect
+bench-connect: spark ## Print two tables: connectors and mirroring beside Kafka's own
+	$(BIN)/python -m bench.connect
+	$(BIN)/python -m bench.mirroring
+
 .PHONY: bench-registry
 bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
 	$(BIN)/python -m bench.registry

@@ -105,3 +105,22 @@ def _from_protobuf(frame: DataFrame) -> DataFrame:
 
     files = FileDescriptorSet(file=[_descriptor()]).SerializeToString()
     return frame.select(from_protobuf("value", "Event", binaryDescriptorSet=files).alias("value"))
+
+
+def _comparisons() -> list[Any]:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    from bench.older_spark import Comparison, encoded
+
+    avro, protobuf = format_experiments()
+    files = FileDescriptorSet(file=[_descriptor()]).SerializeToString()
+    return [
+        Comparison("avro", avro, _avro_values, AVRO),
+        Comparison("protobuf", protobuf, _protobuf_values, encoded(files)),
+    ]
+
+
+if __name__ == "__main__":
+    from bench.older_spark import main
+
+    raise SystemExit(main(_comparisons()))

@@ -21,6 +21,7 @@ from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.share.sharing import Sharing
+from ottla.broker.telemetry.telemetry import ClientTelemetry
 from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -153,6 +154,7 @@ class Broker:
         self.schema_validation = None if registry is None else SchemaValidation(image, registry)
         self.faults: Faults | None = None
         self.metrics: BrokerMetrics | None = None
+        self.telemetry = ClientTelemetry.of(config, image)
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()
@@ -180,6 +182,8 @@ class Broker:
 
     def close(self) -> None:
         self.delayed_produces.close()
+        if self.telemetry is not None:
+            self.telemetry.forwarder.close()
         self.peers.close()
         self.transactions.close()
         self.groups.close()

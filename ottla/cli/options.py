@@ -58,6 +58,44 @@ def make_client(bootstrap_server: str, command_config: Path | None, timeout: flo
     return Client(bootstrap_server, properties, timeout)
 
 
+DEFAULT_REGISTRY_URL = "http://localhost:8081"
+
+
+def schema_registry_options(command: Command) -> Command:
+    """Where the schema registry is; the command gets its properties as `schema_registry`."""
+
+    @functools.wraps(command)
+    def with_registry(
+        *args: Any, schema_registry: str, schema_registry_user: str | None, **kwargs: Any
+    ) -> Any:
+        properties = {"schema.registry.url": schema_registry}
+        if schema_registry_user:
+            properties["schema.registry.basic.auth.user.info"] = schema_registry_user
+        return command(*args, schema_registry=properties, **kwargs)
+
+    decorated: Any = with_registry
+    for option in (
+        click.option(
+            "--schema-registry-user",
+            metavar="NAME:PASSWORD",
+            envvar="OTTLA_SCHEMA_REGISTRY_USER",
+            show_envvar=True,
+            help="For a registry that asks for a password.",
+        ),
+        click.option(
+            "--schema-registry",
+            metavar="URL",
+            envvar="OTTLA_SCHEMA_REGISTRY_URL",
+            show_envvar=True,
+            default=DEFAULT_REGISTRY_URL,
+            show_default=True,
+            help="Where to find the schema registry, if schemas are needed.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
 def json_option(help_text: str = "Print JSON instead of a table.") -> Callable[[Command], Command]:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 

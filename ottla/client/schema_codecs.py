@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.errors import ClientError
+from ottla.client.common_messages import add_common_messages
+from ottla.client.data_contracts import Rules
+from ottla.client.errors import ClientError, Unreachable
 from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 
 MAGIC = 0
@@ -92,16 +94,53 @@ class SchemaCodecs:
             raise ClientError(f"The schema {schema_id} cannot be used: {error}.") from None
 
 
+class FramedTexts:
+    """Keys and values that begin with the id of a schema, as JSON; for who shows records. Of one thread.
+
+    Bytes may begin with a zero by chance, so what no schema is known for, or does not fit it, has no text.
+    """
+
+    def __init__(self, registry: SchemaRegistry | None) -> None:
+        self._codecs = None if registry is None else SchemaCodecs(registry)
+        self._unknown: set[int] = set()
+
+    def text(self, data: bytes | None) -> str | None:
+        if self._codecs is None or data is None or len(data) <= _ID_BYTES or data[0] != MAGIC:
+            return None
+        schema_id, payload = unframed(data)
+        if schema_id in self._unknown:
+            return None
+        try:
+            value = decode(self._codecs.by_id(schema_id), payload)
+        except Unreachable:
+            self._codecs = None  # do not ask for every record
+            return None
+        except (BadData, ClientError) as error:
+            if isinstance(error, ClientError):
+                self._unknown.add(schema_id)
+            return None
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def codec_of(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
-    """`referenced` are the schemas it refers to, the deepest first; `serialized` gets a descriptor of Protobuf."""
+    """`referenced` are the schemas it refers to, the deepest first; `serialized` gets a descriptor of Protobuf.
+
+    Records that do not keep the rules of the schema are refused, on writing and on reading.
+    """
+    rules = _Contract(Rules(schema.rule_set, "WRITE"), Rules(schema.rule_set, "READ"))
     if schema.type == AVRO:
-        return _avro(schema, referenced)
+        return _avro(schema, referenced, rules)
     if schema.type == PROTOBUF:
-        return _protobuf(schema, referenced, serialized)
-    return _json_schema(schema, referenced)
+        return _protobuf(schema, referenced, serialized, rules)
+    return _json_schema(schema, referenced, rules)
 
 
-def _avro(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
+class _Contract(NamedTuple):
+    write: Rules
+    read: Rules
+
+
+def _avro(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) -> Codec:
     import fastavro
 
     named: dict[str, Any] = {}
@@ -111,6 +150,7 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
 
     def to_bytes(value: Any) -> bytes:
         [record] = fastavro.json_reader(io.StringIO(json.dumps(value)), parsed)
+        rules.write.check(record)
         out = io.BytesIO()
         fastavro.schemaless_writer(out, parsed, record, strict=True)
         return out.getvalue()
@@ -120,6 +160,7 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
         record = fastavro.schemaless_reader(source, parsed, None)
         if source.read(1):
             raise ValueError("there are bytes behind its end")
+        rules.read.check(record)
         out = io.StringIO()
         fastavro.json_writer(out, parsed, [record])
         return json.loads(out.getvalue())
@@ -127,7 +168,7 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
     return Codec(to_bytes, to_json)
 
 
-def _json_schema(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
+def _json_schema(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) -> Codec:
     import jsonschema_rs
 
     documents = {name: json.loads(each.text) for name, each in referenced.items()}
@@ -136,12 +177,23 @@ def _json_schema(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
 
     def to_bytes(value: Any) -> bytes:
         validator.validate(value)
+        rules.write.check(value)
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
-    return Codec(to_bytes, json.loads)
+    def to_json(data: bytes) -> Any:
+        value = json.loads(data)
+        rules.read.check(value)
+        return value
+
+    return Codec(to_bytes, to_json)
 
 
-def _protobuf(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
+def _protobuf(
+    schema: Schema,
+    referenced: Mapping[str, Schema],
+    serialized: Callable[[Schema], str],
+    rules: _Contract,
+) -> Codec:
     from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -161,16 +213,36 @@ def _protobuf(schema: Schema, referenced: Mapping[str, Schema], serialized: Call
 
     def to_bytes(value: Any) -> bytes:
         message = json_format.ParseDict(value, message_class((0,))())
+        if rules.write:
+            rules.write.check(_fields(message))
         return b"\0" + bytes(message.SerializeToString())  # the first message of the file
 
     def to_json(data: bytes) -> Any:
-        path, position = _message_indexes(data)
+        path, position = message_indexes(data)
         message = message_class(path).FromString(data[position:])
+        if rules.read:
+            rules.read.check(_fields(message))
         return json_format.MessageToDict(
             message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
 
     return Codec(to_bytes, to_json)
+
+
+def _fields(value: Any) -> Any:
+    """A message as rules see it: numbers are numbers, and a field that is not there is null."""
+    if hasattr(value, "DESCRIPTOR") and hasattr(value, "ListFields"):
+        return {
+            each.name: None
+            if each.has_presence and not each.is_repeated and not value.HasField(each.name)
+            else _fields(getattr(value, each.name))
+            for each in value.DESCRIPTOR.fields
+        }
+    if hasattr(value, "items"):
+        return {key: _fields(value[key]) for key in value}
+    if hasattr(value, "append"):
+        return [_fields(each) for each in value]
+    return value
 
 
 def _add_well_known(pool: Any) -> None:
@@ -194,9 +266,10 @@ def _add_well_known(pool: Any) -> None:
         wrappers_pb2,
     ):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    add_common_messages(pool)
 
 
-def _message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
+def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     """Zigzag varints: how many, and then each; a single 0 stands for the first message."""
     count, position = _varint(data, 0)
     if count == 0:

@@ -22,6 +22,8 @@ PREFIX = "schema.registry."
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+#: Who sends it gets fields that older clients do not know.
+_UNKNOWN_PROPERTIES = "Confluent-Accept-Unknown-Properties"
 _NOT_FOUND = (40401, 40402, 40403, 40404)
 
 
@@ -101,15 +103,17 @@ class Schema(NamedTuple):
     guid: str = ""
     subject: str = ""
     version: int = -1
+    #: As JSON: what those who write and read with it have to do. It is not registered.
+    rule_set: str = ""
 
 
 class SchemaRegistry:
     """Threads may share it; they wait for each other's requests. What has an id is asked for once."""
 
     def __init__(self, settings: RegistrySettings) -> None:
+        self._connection: http.client.HTTPConnection | None = None
         self._settings = settings
         self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection | None = None
         self._url = 0
         self._by_id: dict[int, Schema] = {}
         self._by_guid: dict[str, Schema] = {}
@@ -126,6 +130,10 @@ class SchemaRegistry:
         with self._lock:
             self._disconnect()
 
+    def __del__(self) -> None:
+        # Caches drop it without a word.
+        self._disconnect()
+
     # Schemas
 
     def by_id(self, number: int) -> Schema:
@@ -141,6 +149,11 @@ class SchemaRegistry:
             answer = self.request("GET", f"/schemas/guids/{quote(guid, safe='')}")
             found = self._by_guid[guid] = _schema(answer)._replace(guid=guid)
         return found
+
+    def guid(self, number: int) -> str:
+        """Of the schema with this id; empty if the registry has none."""
+        answer = self.request("GET", f"/schemas/ids/{number}", headers={_UNKNOWN_PROPERTIES: "true"})
+        return str(answer.get("guid") or "")
 
     def latest(self, subject: str) -> Schema:
         return _schema(self.request("GET", f"{_subject(subject)}/versions/latest"))
@@ -195,10 +208,19 @@ class SchemaRegistry:
     # HTTP
 
     def request(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The parsed answer. RegistryError if the registry refuses, Unreachable if none of the URLs answers."""
-        headers = {"Accept": f"{_CONTENT_TYPE}, application/json", **self._authorization()}
+        headers = {
+            "Accept": f"{_CONTENT_TYPE}, application/json",
+            **self._authorization(),
+            **(headers or {}),
+        }
         data = None
         if body is not None:
             data = json.dumps(body).encode()
@@ -282,6 +304,7 @@ def _schema(answer: Mapping[str, Any]) -> Schema:
         answer.get("guid") or "",
         answer.get("subject") or "",
         int(answer.get("version", -1)),
+        json.dumps(answer["ruleSet"], sort_keys=True) if answer.get("ruleSet") else "",
     )
 
 

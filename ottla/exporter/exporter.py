@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from threading import Lock
 
 from ottla.client.cluster import Cluster
@@ -26,11 +27,14 @@ class Exporter:
         topics: Filter | None = None,
         groups: Filter | None = None,
         idle_groups: bool = True,
+        more: Callable[[], list[str]] | None = None,
     ) -> None:
+        """`more` makes lines of another kind, each time anew."""
         self._cluster = cluster
         self._topics = topics
         self._groups = groups
         self._idle_groups = idle_groups
+        self._more = more
         self._lock = Lock()
         self._text = ""
         self._taken = 0.0  # when the last snapshot was begun
@@ -57,4 +61,5 @@ class Exporter:
         lines.append(gauge("ottla_exporter_up", "1 if the cluster could be asked.", up))
         seconds = time.monotonic() - began
         lines.append(gauge("ottla_exporter_seconds", "How long it took to ask.", seconds))
-        return "".join([*lines, *process_metrics()])
+        more = [] if self._more is None else self._more()
+        return "".join([*lines, *more, *process_metrics()])

@@ -9,6 +9,7 @@ from typing import Any
 from ottla.http.authentication import Authenticate
 from ottla.http.errors import ClientDisconnected, HttpError
 from ottla.http.messages import Request, Response
+from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router, WebSocketHandler
 from ottla.security.principal import KafkaPrincipal
 
@@ -21,20 +22,26 @@ Decorate = Callable[[Request, Response], Response]
 
 class Dispatcher:
     def __init__(
-        self, router: Router, authenticate: Authenticate | None, decorate: Decorate | None = None
+        self,
+        router: Router,
+        authenticate: Authenticate | None,
+        decorate: Decorate | None = None,
+        metrics: HttpMetrics | None = None,
     ) -> None:
         self._router = router
         self._authenticate = authenticate
         self._decorate = decorate
+        self._metrics = metrics
 
     def respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         """A response at once where nothing has to be awaited for it."""
         result = self._respond(request)
-        if self._decorate is None:
-            return result
-        if isinstance(result, Response):
-            return self._decorate(request, result)
-        return self._decorated(request, result, self._decorate)
+        if self._decorate is not None:
+            if isinstance(result, Response):
+                result = self._decorate(request, result)
+            else:
+                result = self._decorated(request, result, self._decorate)
+        return result if self._metrics is None else self._metrics.observe(request, result)
 
     async def _decorated(
         self, request: Request, result: Coroutine[Any, Any, Response], decorate: Decorate

@@ -33,6 +33,7 @@ class Request:
         "principal",
         "produces",
         "query_string",
+        "route",
         "tls_name",
     )
 
@@ -64,6 +65,7 @@ class Request:
         self.body_seconds = body_seconds
         self.params = NO_PARAMS
         self.produces = JSON  # what the client accepts of that which the route produces
+        self.route = ""  # the pattern of its path, when a handler was found
         self._query: dict[str, str] | None = None
 
     def __repr__(self) -> str:

@@ -132,6 +132,7 @@ class Router:
                 route = node.methods["GET"]
             else:
                 raise self._not_allowed(node)
+        request.route = route.pattern
         if values:
             request.params = dict(zip(route.names, values, strict=True))
         headers = request.headers

@@ -13,6 +13,7 @@ from ottla.http.dispatch import Decorate, Dispatcher
 from ottla.http.http1 import Http1Connection
 from ottla.http.http2_streams import PREFACE
 from ottla.http.limits import Limits
+from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router
 from ottla.http.shared import Client, Shared
 from ottla.security.principal_mapping import NoRuleApplies, PrincipalMapper
@@ -43,6 +44,7 @@ class HttpServer:
         max_body: int = 16 * 1024 * 1024,
         limits: Limits | None = None,
         decorate: Decorate | None = None,
+        metrics: HttpMetrics | None = None,
     ) -> None:
         self.host = host
         self._wanted_port = port
@@ -50,7 +52,7 @@ class HttpServer:
         self._mapper = mapper
         self._max_body = max_body
         self._limits = limits or Limits()
-        self._dispatcher = Dispatcher(router, authenticate, decorate)
+        self._dispatcher = Dispatcher(router, authenticate, decorate, metrics)
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None

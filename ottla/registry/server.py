@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from ottla.http import HttpServer
+from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
 from ottla.registry.election.forwarding import leader_forwarder
@@ -45,6 +46,8 @@ class RegistryServer:
         try:
             await self.node.load()
             router = build_router(self.node, self._forwarder, self._rights)
+            metrics = HttpMetrics("registry")
+            metrics.add_to(router)
             for listener in self.settings.listeners:
                 server = HttpServer(
                     router,
@@ -54,6 +57,7 @@ class RegistryServer:
                     authenticate=self._authenticate,
                     mapper=self._mapper,
                     max_body=self.settings.max_body,
+                    metrics=metrics,
                 )
                 await server.start()
                 self._servers.append((listener, server))

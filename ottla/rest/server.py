@@ -14,6 +14,7 @@ from ottla.http import (
     json_response,
     read_password_file,
 )
+from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import principal_mapper, server_tls
 from ottla.rest.clients import Clients
 from ottla.rest.consumers import Consumers
@@ -50,6 +51,8 @@ class RestProxy:
         Streams(self._clients).add_to(self.router)
         self.router.add("GET", "/", lambda request: json_response({}))
         self.router.add("GET", "/openapi.json", self._openapi)
+        metrics = HttpMetrics("rest")
+        metrics.add_to(self.router)
         authenticate = None
         if settings.authentication == "BASIC" and settings.password_file is not None:
             authenticate = BasicAuthentication(read_password_file(settings.password_file))
@@ -61,6 +64,7 @@ class RestProxy:
             mapper=principal_mapper(settings.tls or {}),
             authenticate=authenticate,
             max_body=settings.max_body,
+            metrics=metrics,
         )
         self._tidying: asyncio.Task[None] | None = None
 

@@ -74,6 +74,7 @@ def to_topic(
     *,
     key: str | Column | None = None,
     value: Any = None,
+    key_format: Any = None,
     name: str | None = None,
     checkpoint: str | None = None,
     bootstrap_servers: str | None = None,
@@ -89,6 +90,7 @@ def to_topic(
     column 'value', and where there is none, all columns but the key as JSON. value=json does that in any case;
     value=avro() (protobuf(), jsonschema()) writes the column 'value', or all columns but the key, in that format;
     value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
+    With key_format=avro() (protobuf(), jsonschema()) the key is written in that format.
     With `encrypt_with`, such as "file:/etc/secrets/keys.json", values are encrypted, or of JSON only `encrypt_fields`.
     """
     given = {
@@ -103,9 +105,16 @@ def to_topic(
         value = as_format(value, "value")
     if isinstance(value, formats.Format) and value.name in formats.REGISTERED:
         given |= value.options("value") | queries.registry_options(df.sparkSession)
+    if key_format is not None:
+        key_format = as_format(key_format, "key_format")
+        if key_format.name not in formats.REGISTERED:
+            raise OptionError(
+                "key_format is avro(), protobuf() or jsonschema(); other keys are text or bytes."
+            )
+        given |= key_format.options("key") | queries.registry_options(df.sparkSession)
     given |= options or {}
     partition_by = {name.lower(): text for name, text in given.items()}.get("partitioncolumn")
-    rows = _encoded(df, key, value, partition_by)
+    rows = _encoded(df, key, value, partition_by, is_key_encoded=key_format is not None)
     if not df.isStreaming:
         rows.write.format("ottla").mode("append").options(**given).save()
         return None
@@ -122,7 +131,14 @@ def to_topic(
     return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
 
 
-def _encoded(df: DataFrame, key: str | Column | None, value: Any, partition_by: str | None) -> DataFrame:
+def _encoded(
+    df: DataFrame,
+    key: str | Column | None,
+    value: Any,
+    partition_by: str | None,
+    *,
+    is_key_encoded: bool = False,
+) -> DataFrame:
     """The columns that the sink takes: key, value, and of records that are passed on, headers and timestamp.
 
     A column that decides the partition goes to the sink as it is, too.
@@ -143,7 +159,11 @@ def _encoded(df: DataFrame, key: str | Column | None, value: Any, partition_by: 
         kept = []
     if partition_by is not None and partition_by not in ("key", "value", *kept):
         kept.append(partition_by)
-    columns = [] if key is None else [_text_or_bytes(df, key).alias("key")]
+    if key is None and is_key_encoded:
+        raise OptionError("There is no key to write in key_format: name its column with key=….")
+    columns = []
+    if key is not None:
+        columns.append((_column(df, key) if is_key_encoded else _text_or_bytes(df, key)).alias("key"))
     return df.select(*columns, _value(df, value, others).alias("value"), *kept)
 
 
@@ -172,13 +192,20 @@ def _value(df: DataFrame, value: Any, others: list[str]) -> Column:
     return F.col(formats.quoted(others[0])).cast(wanted.sql_type)
 
 
+def _column(df: DataFrame, column: str | Column) -> Column:
+    from pyspark.sql import functions as F
+
+    if not isinstance(column, str):
+        return column
+    if column not in df.columns:
+        raise OptionError(f"There is no column '{column}', only {', '.join(df.columns)}.")
+    return F.col(formats.quoted(column))
+
+
 def _text_or_bytes(df: DataFrame, column: str | Column) -> Column:
     from pyspark.sql import functions as F
 
-    if isinstance(column, str):
-        if column not in df.columns:
-            raise OptionError(f"There is no column '{column}', only {', '.join(df.columns)}.")
-        column = F.col(formats.quoted(column))
+    column = _column(df, column)
     kind = df.select(column).schema[0].dataType.typeName()
     if kind in _NESTED:
         return F.to_json(column)

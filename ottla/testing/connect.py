@@ -111,11 +111,14 @@ class SourceHarness:
         self.connector.start(self.config)
         configs = self.connector.task_configs(self.max_tasks)
         assert len(configs) <= self.max_tasks, f"{len(configs)} tasks, but tasks.max is {self.max_tasks}"
-        for config in configs:
-            task = self.connector.task_class()
-            # Known before it is started: stop() may be called after a start that failed.
-            self._tasks.append(task)
-            task.start(config, self._offsets)
+        try:
+            for config in configs:
+                self._tasks.append(self.connector.task_class())
+                self._tasks[-1].start(config, self._offsets)
+        except BaseException:
+            # As the runtime does: a task is stopped also when its start has failed.
+            self.stop()
+            raise
 
     def stop(self) -> None:
         for task in [*self._tasks, *self._abandoned]:
@@ -267,8 +270,13 @@ class SinkHarness:
         self.connector.start(self.config)
         config = self.connector.task_configs(1)[0]
         self._task = self.connector.task_class()
-        self._task.start(config, _SinkContext(self))
-        self._task.open(list(self.topics))
+        try:
+            self._task.start(config, _SinkContext(self))
+            self._task.open(list(self.topics))
+        except BaseException:
+            # As the runtime does: a task is stopped also when its start has failed.
+            self.stop()
+            raise
         self._put = dict(self.committed)
 
     def stop(self) -> None:
@@ -321,7 +329,9 @@ class SinkHarness:
 
     def flush(self) -> Mapping[TopicPartition, int]:
         """Asks the sink what may be committed, as before each commit."""
-        return self.task.pre_commit(dict(self._put))
+        offsets = dict(self._put)
+        durable = self.task.flush(offsets)
+        return offsets if durable is None else durable
 
     def commit(self, limit: int | None = None) -> None:
         """Puts what is there, lets the sink make it durable, and commits."""

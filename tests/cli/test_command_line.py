@@ -62,6 +62,7 @@ NO_CLIENTS = {
     "certs",
     "completion",
     "config",
+    "connect",
     "console",
     "demo",
     "keys",

@@ -33,8 +33,9 @@ from ottla.protocol.messages import (
 )
 from ottla.protocol.records import Record, build_batch
 
-# Served to everybody: before and during the login, what tells about brokers only, and tokens that are one's own.
-FREE = {17, 18, 36, 39, 40, 41, 60}
+# Served to everybody: before and during the login, what tells about brokers only, tokens that are one's own, and
+# metrics of the client itself.
+FREE = {17, 18, 36, 39, 40, 41, 60, 71, 72}
 # APIs that show what one may see, and never say that there is more.
 SILENT = {
     "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",

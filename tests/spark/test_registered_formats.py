@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,13 +14,17 @@ pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka.schema_registry.avro")
 
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry import (
+    SchemaRegistryClient,
+    dual_schema_id_deserializer,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from ottla.spark import avro, jsonschema, protobuf, read_topic, to_topic
+from ottla.spark import avro, jsonschema, protobuf, read_topic, text, to_topic
 from ottla.testing import Broker
 from tests.spark.consuming import consume
 from tests.spark.formats.test_protobuf_decoder import classes
@@ -101,6 +107,55 @@ def test_avro_of_two_versions_in_bytes_and_in_headers(
     frame = read_topic(session, "avro-orders", value=avro(), stream=False)
     rows = frame.orderBy("offset").select("value.*", "badValue").collect()
     assert [tuple(row) for row in rows] == [(1, None, None), (2, "two", None), (3, "three", None)]
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf", "jsonschema"])
+def test_keys_and_values_with_their_schemas_in_headers(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient, kind: str
+) -> None:
+    topic, form = f"headers-{kind}", {"avro": avro, "protobuf": protobuf, "jsonschema": jsonschema}[kind]
+    broker.create_topic(topic)
+    frame = session.sql("SELECT struct(7L AS id) AS key, 1L AS id, 'some note' AS note")
+    in_headers = {
+        f"{part}SchemaIdSerializer": "io.confluent.kafka.serializers.schema.id.HeaderSchemaIdSerializer"
+        for part in ("key", "value")
+    }
+    to_topic(frame, topic, key="key", key_format=form(), value=form(), options=in_headers)
+    [record] = broker.records(topic)
+    headers = dict(record.headers)
+    assert sorted(headers) == ["__key_schema_id", "__value_schema_id"]
+    for part in ("key", "value"):
+        latest = registry.get_latest_version(f"{topic}-{part}")
+        assert bytes(headers[f"__{part}_schema_id"])[1:17] == uuid.UUID(latest.guid).bytes
+    rows = read_topic(session, topic, key=form(), value=form(), stream=False).select("key.id", "value.*")
+    assert [tuple(row) for row in rows.collect()] == [(7, 1, "some note")]
+    if kind == "avro":
+        read = AvroDeserializer(registry, conf={"schema.id.deserializer": dual_schema_id_deserializer})
+        context = SerializationContext(topic, MessageField.VALUE, list(headers.items()))
+        assert read(bytes(record.value), context) == {"id": 1, "note": "some note"}
+
+
+def test_a_batch_in_update_mode_is_written_with_a_schema(
+    session: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    for name in ("words", "counted"):
+        broker.create_topic(name)
+    for word in (b"a", b"b", b"a"):
+        broker.produce("words", word)
+    words = read_topic(session, "words", value=text)
+    counts = words.groupBy("value").count().selectExpr("value AS key", "count")
+    query = to_topic(
+        counts,
+        "counted",
+        value=avro(),
+        output_mode="update",
+        trigger="available-now",
+        checkpoint=str(tmp_path / "c"),
+    )
+    assert query is not None
+    query.awaitTermination(120)
+    rows = read_topic(session, "counted", value=avro(), stream=False).select("key", "value.count").collect()
+    assert sorted(map(tuple, rows)) == [("a", 2), ("b", 1)]
 
 
 def test_protobuf_and_its_messages(

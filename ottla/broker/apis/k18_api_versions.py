@@ -40,6 +40,8 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.version >= 3:
+        context.connection.client_software = (request.client_software_name, request.client_software_version)
     return ApiVersionsResponse(
         api_keys=_served(broker),
         supported_features=[

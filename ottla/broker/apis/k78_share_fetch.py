@@ -168,6 +168,9 @@ class _ShareFetch:
                     AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
                     for first, last, deliveries in handed.acquired
                 ]
+                if live.partition.counts is not None:
+                    live.partition.counts.fetches += 1
+                    live.partition.counts.bytes_out += len(handed.records)
                 bytes_left = max(bytes_left - len(handed.records), 0)
                 records_left -= sum(last - first + 1 for first, last, _ in handed.acquired)
                 self._served.append((topic_id, index))

@@ -173,6 +173,8 @@ class BrokerMetrics:
         yield from cluster_state.purgatory_metrics(broker)
         yield from coordinators.group_metrics(broker)
         yield from coordinators.transaction_metrics(broker)
+        if broker.telemetry is not None:
+            yield from broker.telemetry.lines()
         if broker.config.zookeeper_connect:
             yield from self._zookeeper_metrics()
         yield from process_metrics()

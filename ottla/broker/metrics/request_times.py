@@ -1,8 +1,7 @@
 """How long requests take, split as Kafka splits it: request queue, local, remote, response queue, response send.
 
 A clock is read five times for a request that is timed, which would cost more than counting may cost. So under load only
-the requests of some turns of the loop are timed, chosen evenly, and each stands for those that were not. Kafka keeps
-samples as well.
+one request of many is timed, and stands for those that were not. Kafka keeps samples as well.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Api
 
 # What is timed of all requests: about so many between two `adapt`, and at most twice as many before that.
-_WANTED = 50
-_MOST = 100
+_WANTED = 10
+_MOST = 20
 # uvloop knows in whole milliseconds when its turn began.
 _LOOP_CLOCK_NS = 1_000_000
 
@@ -67,8 +66,8 @@ class RequestTiming:
         self._times = times
         self._weight = times.every
         self.api = api
-        self.began = times.began
         self.dispatched = monotonic_ns()
+        self.began = min(times.began, times.polled, self.dispatched)
         self.handled = 0
         self.completed = 0
         self.sending = 0
@@ -104,31 +103,30 @@ class RequestTiming:
 
 
 class TimedTurns(Turns):
-    """Turns of the loop that know when they began, if their requests are to be timed. Owner: the event loop."""
+    """Turns of the loop that know when they began, and which of their requests are timed. Owner: the event loop."""
 
-    __slots__ = ("_left", "_loop_time", "_of", "_seen", "_timed", "began", "every")
+    __slots__ = ("_loop_time", "_of", "_seen", "_timed", "began", "every", "left")
 
     def __init__(self, loop_time: Callable[[], float]) -> None:
         super().__init__()
         self._loop_time = loop_time
-        self.began = 0  # in nanoseconds; 0 while the current turn is not timed
-        self.every = 1  # of so many turns one is timed
-        self._left = 1
+        self.began = monotonic_ns()
+        self.every = 1  # of so many requests one is timed
+        self.left = 1  # the last of so many
         self._timed = 0  # requests, since the last `adapt`
         self._seen = 0  # and how many they stand for
         self._of: dict[str, RequestTimes] = {}
 
     def note(self, connection: object) -> None:
-        super().note(connection)
-        self._left -= 1
-        if self._left:
-            self.began = 0
-        else:
-            self._left = self.every
-            now = monotonic_ns()
-            # What became readable in the same poll was handled before this.
-            polled = int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
-            self.began = min(now, polled)
+        self.began = now = monotonic_ns()
+        if connection is not self._active:
+            self._active = connection
+            self._since = now / 1e9
+
+    @property
+    def polled(self) -> int:
+        """When the current turn of the loop began: others that could be read then were handled before this one."""
+        return int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
 
     def begin(self, api: Api) -> RequestTiming:
         self._timed += 1
@@ -136,12 +134,14 @@ class TimedTurns(Turns):
         if self._timed >= _MOST:
             self._timed = 0
             self.every *= 2
+        self.left = self.every
         return RequestTiming(self, api)
 
     def adapt(self) -> None:
         """Choose how many are timed from now on, by how many there were; called ten times a second."""
+        self._seen += self.every - self.left
         self.every = max(1, self._seen // _WANTED)
-        self._left = min(self._left, self.every)
+        self.left = min(self.left, self.every)
         self._seen = self._timed = 0
 
     def add(self, timing: RequestTiming, weight: int, *times: int) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.network.send_queue import Part, SendQueue
 from ottla.broker.network.wire import Wire
+from ottla.broker.telemetry.subscriptions import ClientFacts
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Connection:
         "client_host",
         "client_id",
         "client_id_raw",
+        "client_software",
         "closed",
         "closing",
         "handle_frame",
@@ -102,6 +104,7 @@ class Connection:
         self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         self.client_id: str | None = None
         self.client_id_raw = b""
+        self.client_software = ("unknown", "unknown")  # name and version, as it says itself
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self._dispatcher = dispatcher
@@ -153,6 +156,12 @@ class Connection:
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
         return self._muted is not None or bool(self._pending)
+
+    def facts(self) -> ClientFacts:
+        """What subscriptions to metrics choose clients by."""
+        return ClientFacts(
+            self.client_id or "", *self.client_software, self.client_host, str(self._wire.peer_port)
+        )
 
     # Receiving
 

@@ -25,6 +25,7 @@ from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.security.authorization import DENIED, ConnectionRights
+from ottla.broker.telemetry.telemetry import KEYS as TELEMETRY_KEYS
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -184,6 +185,8 @@ class Dispatcher:
         self._broker = broker
         self._quotas = broker.quotas
         self._modules = served_keys()
+        if broker.telemetry is None:
+            self._modules = {key: name for key, name in self._modules.items() if key not in TELEMETRY_KEYS}
         self._apis: dict[int, Api] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
@@ -262,7 +265,8 @@ class Dispatcher:
         timed = self._timed
         if timed is not None:
             api.requests[version] += 1
-            if timed.began:
+            timed.left -= 1
+            if not timed.left:
                 context.timing = timed.begin(api)
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.broker.network.wire import Buffer
+from ottla.broker.network.wire import Buffer, peer_port
 
 # The most that is encrypted at a time: four records.
 _PIECE_BYTES = 64 * 1024
@@ -257,6 +257,10 @@ class TlsWire:
         if not sent:
             raise BlockingIOError
         return sent
+
+    @property
+    def peer_port(self) -> int:
+        return peer_port(self._stream.socket)
 
     def close(self) -> None:
         # Says that nothing was cut off, if there is room for it; the answer is not waited for.

@@ -21,8 +21,6 @@ class Turns:
 
     __slots__ = ("_active", "_clock", "_since")
 
-    began = 0  # when the current turn began, if its requests are timed: see `metrics.request_times`
-
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._active: object = None  # the connection that did something last

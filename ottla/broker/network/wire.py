@@ -27,6 +27,11 @@ class Wire(Protocol):
         ...
 
     @property
+    def peer_port(self) -> int:
+        """The port at the client's end; 0 if it has gone."""
+        ...
+
+    @property
     def has_received(self) -> bool:
         """More bytes can be received although the socket is not readable."""
         ...
@@ -69,5 +74,17 @@ class PlainWire:
         self.send: Callable[[Buffer, int], int] = sock.send
         self.send_file: Callable[[int, int, int], int] | None = partial(os.sendfile, self.fd)
 
+    @property
+    def peer_port(self) -> int:
+        return peer_port(self._socket)
+
     def close(self) -> None:
         self._socket.close()
+
+
+def peer_port(sock: socket.socket) -> int:
+    try:
+        port: int = sock.getpeername()[1]
+        return port
+    except OSError:
+        return 0

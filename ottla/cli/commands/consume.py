@@ -13,7 +13,14 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
 from ottla.cli.errors import AdvertisedUnreachable, BrokerUnreachable, JobError
-from ottla.cli.options import MOST_OFFSETS, client_options, count_option, json_option, raw_property_option
+from ottla.cli.options import (
+    MOST_OFFSETS,
+    client_options,
+    count_option,
+    json_option,
+    raw_property_option,
+    schema_registry_options,
+)
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
     from ottla.cli.jobs.messages import ConsumedMessage
 
 Renderer = Callable[["ConsumedMessage"], bytes]
+
+FORMATS = ("auto", "raw", "avro", "json-schema", "protobuf")
 
 
 @click.command(short_help="Read messages from topics.")
@@ -69,9 +78,17 @@ Renderer = Callable[["ConsumedMessage"], bytes]
 @click.option(
     "--allow-plain", is_flag=True, help="With --decrypt-with: take values that are not encrypted, too."
 )
+@click.option(
+    "--value-format",
+    type=click.Choice(FORMATS),
+    help="How values are read. With auto those that begin with the id of a schema are printed as JSON, if a registry "
+    "knows it. [default: auto; with --json raw, so that no byte is lost]",
+)
+@click.option("--key-format", type=click.Choice(FORMATS), help="The same for keys.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not say how many messages there were.")
 @raw_property_option
 @json_option("Print each message as a line of JSON.")
+@schema_registry_options
 @client_options
 def consume(
     client: Client,
@@ -93,9 +110,12 @@ def consume(
     decrypt_with: str | None,
     decrypt_as: str | None,
     allow_plain: bool,
+    value_format: str | None,
+    key_format: str | None,
     quiet: bool,
     raw_properties: dict[str, str],
     as_json: bool,
+    schema_registry: dict[str, str],
 ) -> None:
     """Read messages and print their values, one per line, until Ctrl-C.
 
@@ -108,6 +128,7 @@ def consume(
       ottla consume orders --offset -5 --until-end --json
       ottla consume orders --group billing
       ottla consume orders --from-beginning --decrypt-with file:keys.json
+      ottla consume orders --value-format avro --schema-registry http://localhost:8081
       ottla consume orders --partition 0 --offset 100 -n 10 --format '%p:%o %k = %v\\n'
     """
     from ottla.cli.jobs.consume import ConsumeOptions, Consumption
@@ -129,13 +150,15 @@ def consume(
     options = ConsumeOptions(
         start, partitions, group, max_messages, until_end, isolation, raw_properties, decrypt
     )
+    decode = _decoding(schema_registry, key_format, value_format, as_json)
     consumption = Consumption(client, topics, options, _warn)
     connection = _ConnectionWatch()
     total = 0
     try:
         with stop_requested() as stopping:
             for batch in consumption.batches():
-                sys.stdout.buffer.write(b"".join(map(render, batch)))
+                shown = batch if decode is None else map(decode, batch)
+                sys.stdout.buffer.write(b"".join(map(render, shown)))
                 sys.stdout.buffer.flush()
                 total += len(batch)
                 if not batch:
@@ -148,6 +171,20 @@ def consume(
         consumption.close()
     if not quiet:
         output.note(f"Processed a total of {total} messages")
+
+
+def _decoding(
+    registry: dict[str, str], key_format: str | None, value_format: str | None, as_json: bool
+) -> Callable[[ConsumedMessage], ConsumedMessage] | None:
+    from ottla.cli.jobs.schemas import AUTO, RAW, Decoding, open_registry
+
+    default = RAW if as_json else AUTO
+    key_format, value_format = key_format or default, value_format or default
+    if {key_format, value_format} <= {AUTO, RAW}:
+        # Nobody has asked for it: what does not answer at once is not there.
+        registry = {**registry, "schema.registry.request.timeout.ms": "3000"}
+    decoding = Decoding(open_registry(registry), key_format, value_format)
+    return decoding.message if decoding.is_needed else None
 
 
 def _decryption(

@@ -14,11 +14,20 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, count_option, json_option, raw_property_option, seconds_option
+from ottla.cli.options import (
+    client_options,
+    count_option,
+    json_option,
+    raw_property_option,
+    schema_registry_options,
+    seconds_option,
+)
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.messages import OutgoingMessage
     from ottla.cli.jobs.produce import LineFormat, ProduceSummary, Production
+
+FORMATS = ("avro", "json-schema", "protobuf")
 
 
 @click.command(short_help="Send messages to a topic.")
@@ -62,10 +71,21 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Encrypt only this field of JSON values, such as card or address.street. May be repeated.",
 )
+@click.option("--value-format", type=click.Choice(FORMATS), help="Values are JSON, and sent in this format.")
+@click.option(
+    "--value-schema",
+    metavar="SCHEMA",
+    help="Of the values: a file, or the schema itself; it is registered. [default: the latest of TOPIC-value]",
+)
+@count_option("--value-schema-id", help="Of the values: the id of a schema that is registered.")
+@click.option("--key-format", type=click.Choice(FORMATS), help="Keys are JSON, and sent in this format.")
+@click.option("--key-schema", metavar="SCHEMA", help="Of the keys, as --value-schema.")
+@count_option("--key-schema-id", help="Of the keys: the id of a schema that is registered.")
 @seconds_option("--delivery-timeout", default=30.0, help="When to give up on a message.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary and no progress bar.")
 @raw_property_option
 @json_option("Print the summary as JSON.")
+@schema_registry_options
 @client_options
 def produce(
     client: Client,
@@ -83,10 +103,17 @@ def produce(
     idempotent: bool | None,
     encrypt_with: str | None,
     encrypt_fields: tuple[str, ...],
+    value_format: str | None,
+    value_schema: str | None,
+    value_schema_id: int | None,
+    key_format: str | None,
+    key_schema: str | None,
+    key_schema_id: int | None,
     delivery_timeout: float,
     quiet: bool,
     raw_properties: dict[str, str],
     as_json: bool,
+    schema_registry: dict[str, str],
 ) -> int:
     """Send messages to a topic: one per line of standard input or of a file, or with -m.
 
@@ -100,6 +127,7 @@ def produce(
       ottla consume orders --json --until-end --from-beginning | ottla produce copy --json-lines
       echo '{"key": "a", "value": {"n": 1}, "headers": {"h": "x"}}' | ottla produce orders --json-lines
       echo secret | ottla produce orders --encrypt-with file:keys.json
+      echo '{"id": 1}' | ottla produce orders --value-format avro --value-schema order.avsc
     """
     from ottla.cli.jobs.produce import LineFormat, ProduceOptions, Production
 
@@ -131,10 +159,16 @@ def produce(
         raw_properties,
         _encryption(encrypt_with, encrypt_fields),
     )
+    encode = _encoding(
+        topic,
+        schema_registry,
+        key=(key_format, key_schema, key_schema_id),
+        value=(value_format, value_schema, value_schema_id),
+    )
     with contextlib.ExitStack() as stack:
         lines = _lines(messages, file, quiet, stack)
         production = Production(client, topic, options, lambda reason: output.warn(reason.message))
-        interrupted, failure = _send_all(production, lines, line_format)
+        interrupted, failure = _send_all(production, lines, line_format, encode)
         summary = production.finish()
     if as_json:
         output.print_json(summary)
@@ -150,6 +184,27 @@ def produce(
     return 130 if interrupted else 0
 
 
+def _encoding(
+    topic: str, registry: dict[str, str], **parts: tuple[str | None, str | None, int | None]
+) -> Callable[[OutgoingMessage], OutgoingMessage] | None:
+    for part, (form, schema, number) in parts.items():
+        if schema is not None and number is not None:
+            raise click.UsageError(f"Choose one of --{part}-schema and --{part}-schema-id.")
+        if form is None and (schema is not None or number is not None):
+            raise click.UsageError(
+                f"--{part}-schema needs --{part}-format, which says what it is a schema of."
+            )
+    if all(form is None for form, _, _ in parts.values()):
+        return None
+    from ottla.cli.jobs.schemas import Encoding, open_registry
+
+    encoding = Encoding(open_registry(registry), topic)
+    for part, (form, schema, number) in parts.items():
+        if form is not None:
+            encoding.use(part, form, schema, number)
+    return encoding.message
+
+
 def _encryption(
     keys: str | None, fields: tuple[str, ...]
 ) -> Callable[[str, OutgoingMessage], OutgoingMessage] | None:
@@ -163,14 +218,17 @@ def _encryption(
 
 
 def _send_all(
-    production: Production, lines: Iterator[bytes], line_format: LineFormat
+    production: Production,
+    lines: Iterator[bytes],
+    line_format: LineFormat,
+    encode: Callable[[OutgoingMessage], OutgoingMessage] | None,
 ) -> tuple[bool, JobError | None]:
     """Whatever ends the reading, what was read before it is still delivered."""
     from ottla.cli.jobs.produce import read_messages
 
     try:
         for message in read_messages(lines, line_format):
-            production.send(message)
+            production.send(message if encode is None else encode(message))
     except KeyboardInterrupt:
         return True, None
     except JobError as failure:

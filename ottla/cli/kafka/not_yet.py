@@ -9,7 +9,6 @@ from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 
 _PIPELINES = "pipelines of Ottla run on Spark, see `ottla.spark`"
-_COPIES = "topics are not copied between clusters yet"
 
 
 def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
@@ -19,8 +18,4 @@ def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
     return tool.entry_point()(run)
 
 
-connect_standalone = _not_yet("connect-standalone", _PIPELINES)
-connect_distributed = _not_yet("connect-distributed", _PIPELINES)
 connect_plugin_path = _not_yet("connect-plugin-path", _PIPELINES)
-connect_mirror_maker = _not_yet("connect-mirror-maker", _COPIES)
-mirror_maker = _not_yet("kafka-mirror-maker", _COPIES)

@@ -1,7 +1,6 @@
 """Subscriptions to metrics of clients (KIP-714): what an operator wants pushed, from whom and how often.
 
-They are stored and shown. Like Apache Kafka without a metrics plugin, the broker takes no metrics, so clients are not
-asked for any.
+Clients are asked for them only if there is somebody who takes them: see `ottla.broker.telemetry`.
 """
 
 from __future__ import annotations
@@ -69,6 +68,25 @@ def validate_client_metrics(configs: Mapping[str, str]) -> None:
         if name == _MATCH and isinstance(value, list):
             for pair in value:
                 _check_criterion(pair)
+
+
+def subscription_of(configs: Mapping[str, str]) -> tuple[dict[str, re.Pattern[str]], list[str], int]:
+    """The patterns by criterion, the metrics and the interval of a subscription that was validated."""
+
+    def value(name: str) -> Value:
+        definition = CLIENT_METRICS_CONFIGS[name]
+        return parse_value(definition, configs.get(name, definition.default))
+
+    match, metrics, interval_ms = value(_MATCH), value("metrics"), value(_INTERVAL)
+    assert isinstance(match, list)
+    assert isinstance(metrics, list)
+    assert isinstance(interval_ms, int)
+    return dict(map(_criterion, match)), metrics, interval_ms
+
+
+def _criterion(pair: str) -> tuple[str, re.Pattern[str]]:
+    criterion, _, pattern = (part.strip() for part in pair.partition("="))
+    return criterion, re.compile(pattern)
 
 
 def _check_criterion(pair: str) -> None:

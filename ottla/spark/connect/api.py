@@ -48,6 +48,20 @@ class SinkTaskContext(Protocol):
     def assignment(self) -> Sequence[TopicPartition]: ...
 
 
+class ConnectorContext:
+    """What a connector may ask of the runtime, from any thread. This one, for tests, does nothing."""
+
+    def request_task_reconfiguration(self) -> None:
+        """`task_configs` would give others now: tasks are stopped, and those of the new configs run."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector, with this as the reason. Its tasks run on."""
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """Of a source: what was committed last for this source partition."""
+        return None
+
+
 class Connector:
     """`version` is shown by the REST API; `config_def` is what it validates a config with."""
 
@@ -55,6 +69,9 @@ class Connector:
     version: ClassVar[str] = ""
     #: One line for `ottla connect plugins`.
     summary: ClassVar[str] = ""
+
+    #: Set by the runtime before `start`.
+    context: ConnectorContext = ConnectorContext()
 
     def start(self, config: Config) -> None:
         self.config = config
@@ -116,18 +133,14 @@ class SinkTask:
         """The next records; also called with none while there are none, so that what is due by the clock is done."""
         raise NotImplementedError
 
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards."""
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
+        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards.
 
-    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """What may be committed, of `offsets` after everything that was put. Kafka's preCommit.
-
-        By default all of it, after `flush`. A sink that gathers records for longer, to write larger files, returns
-        less: a partition that is missing is not committed, and a task that begins again gets the records from what
-        was committed last on. The same task is never given a record twice.
+        A sink that keeps some for later, to write larger files, returns those that may be committed, as Kafka's
+        preCommit: a partition that is missing is not committed. A task that begins again gets the records from what
+        was committed on.
         """
-        self.flush(offsets)
-        return offsets
+        return None
 
     def stop(self) -> None: ...
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.spark.connect.api import SinkConnector, SourceConnector
 from ottla.spark.connect.errors import ConnectError
@@ -44,6 +44,22 @@ _TABLES = {
     PluginKind.TRANSFORMATION: ("ottla.spark.connect.transforms", "PLUGINS"),
     PluginKind.PREDICATE: ("ottla.spark.connect.transforms", "PREDICATES"),
 }
+
+
+class Finder(Protocol):
+    """Knows connectors that are not written in Python."""
+
+    def find(self, name: str) -> Plugin | None: ...
+
+    def all(self) -> Iterable[Plugin]: ...
+
+
+_finders: list[Finder] = []
+
+
+def add_finder(finder: Finder) -> None:
+    """Ask it for connectors of other names than those of Python, from now on."""
+    _finders.append(finder)
 
 
 class PluginNotFound(ConnectError):
@@ -98,6 +114,11 @@ def find(name: str, kind: PluginKind = PluginKind.CONNECTOR) -> Plugin:
         found = _of_python(name, kind)
         if found is not None:
             return found
+    if kind is PluginKind.CONNECTOR:
+        for finder in _finders:
+            elsewhere = finder.find(name)
+            if elsewhere is not None:
+                return elsewhere
     raise _not_found(name, kind)
 
 
@@ -113,6 +134,9 @@ def available(kinds: Iterable[PluginKind] = tuple(PluginKind)) -> list[Plugin]:
         for plugin in _known(kind).values():
             if _is_usable(plugin):
                 found[plugin.class_name, plugin.type] = plugin
+        if kind is PluginKind.CONNECTOR:
+            for plugin in (each for finder in _finders for each in finder.all()):
+                found.setdefault((plugin.class_name, plugin.type), plugin)
     return sorted(found.values(), key=lambda each: (each.type, each.class_name))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +144,19 @@ def ddl(kind: Any) -> str:
     if name == "map":
         return f"MAP<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
     return str(kind.simpleString())
+
+
+@contextmanager
+def numba_needed(name: str) -> Iterator[None]:
+    """Around the import of a format whose loops have no form in plain Python."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise
+        raise OptionError(
+            f"The format {name} needs numba, which is not installed: pip install numba."
+        ) from None
 
 
 def quoted(name: str) -> str:

@@ -142,8 +142,10 @@ class CopyQuery:
                 known = position is not None and position.topic_id in ("", self._topics[name].topic_id)
                 offset = position.last_offset + 1 if position is not None and known else first
                 starting.setdefault(name, {})[str(number)] = offset
+        group = self._flow.commit_group
         return {
             **self._flow.source.spark_options(),
+            **({} if group is None else {"ottla.commit.group": group}),
             "assign": json.dumps(assigned),
             "startingOffsets": json.dumps(starting),
             "maxOffsetsPerTrigger": str(self._flow.max_offsets_per_trigger),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from ottla.client.errors import ClientError
@@ -77,6 +77,8 @@ class FlowSettings:
     skip_gaps: bool
     max_offsets_per_trigger: int
     add_source_alias: bool
+    #: A group of the source whose offsets show how far the flow is, for tools.
+    commit_group: str | None = None
 
     @property
     def name(self) -> str:
@@ -222,6 +224,29 @@ def _flow(properties: Mapping[str, str], source: Side, target: Side) -> FlowSett
         max_offsets_per_trigger=own.number("ottla.max.offsets.per.trigger", 1_000_000),
         add_source_alias=own.flag("add.source.alias.to.remote.topic", True),
     )
+
+
+def legacy_flow(consumer: Mapping[str, str], producer: Mapping[str, str], topics: str) -> FlowSettings:
+    """What kafka-mirror-maker of older Kafkas does: topics keep their names, and nothing but records is copied."""
+    group = consumer.get("group.id", "")
+    source = group if re.fullmatch(r"[\w-]+", group) else "source"  # positions are kept by this name
+    properties = {
+        "clusters": f"{source}, target",
+        f"{source}->target.enabled": "true",
+        "topics": topics,
+        "replication.policy.class": "IdentityReplicationPolicy",
+        "replication.factor": "-1",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "false",
+        "emit.offset-syncs.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "refresh.topics.interval.seconds": "30",
+        "consumer.auto.offset.reset": consumer.get("auto.offset.reset", "latest"),
+        **{f"{source}.{name}": value for name, value in consumer.items()},
+        **{f"target.{name}": value for name, value in producer.items()},
+    }
+    return replace(parse_flows(properties, ["target"])[0], commit_group=group or None)
 
 
 def _policy(own: _Section, source: str) -> ReplicationPolicy:

@@ -30,7 +30,7 @@ from ottla.spark.checkpoints import location
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.batch_commit import BatchCommit, check_batch, join_run
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
-from ottla.spark.sink.row_chunks import check_schema
+from ottla.spark.sink.planning import checked
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 from ottla.spark.sink.task import prepare_rows
 from ottla.spark.source.data_loss import log
@@ -55,8 +55,7 @@ def write_batch(
     run_id: str | None = None,
 ) -> None:
     """Write the rows of a micro-batch. They are visible on return, and never twice."""
-    parsed = parse_sink_options(options, streaming=True)
-    check_schema(frame.schema, parsed.topic, parsed.partition_column)
+    parsed = checked(parse_sink_options(options, streaming=True), frame.schema)
     if not parsed.exactly_once:
         frame.write.format("ottla").mode("append").options(**options).save()
         return

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
 from ottla.spark.formats.encrypted_columns import encrypted
-from ottla.spark.formats.registered.writing import encode_column
+from ottla.spark.formats.registered.framing import with_header
+from ottla.spark.formats.registered.writing import Encoding, encode_column
 from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.sink.exactly_once.task_transaction import Attempt, TaskTransaction
 from ottla.spark.sink.partitioner import Partitioner
@@ -94,8 +95,10 @@ class _Task:
     def _encoded(self, rows: Chunk) -> Chunk:
         if self._value_encoding is not None:
             rows = rows._replace(values=encode_column(self._value_encoding, rows.values))
+            rows = _named(rows, self._value_encoding, rows.values)
         if self._key_encoding is not None and rows.keys is not None:
             keys = encode_column(self._key_encoding, rows.keys)
+            rows = _named(rows, self._key_encoding, keys)
             # The bytes decide the partition, as with Java's serializers.
             rows = rows._replace(keys=keys, hashed=keys if rows.hashed is rows.keys else rows.hashed)
         return rows
@@ -106,3 +109,10 @@ class _Task:
             count = self._producer.partition_count(topic)
             partitioner = self._partitioners[topic] = Partitioner(topic, count)
         return partitioner
+
+
+def _named(rows: Chunk, encoding: Encoding, records: pa.Array) -> Chunk:
+    """With the header that names the schema, if it is to be there."""
+    if not encoding.header:
+        return rows
+    return rows._replace(headers=with_header(rows.headers, encoding.part, encoding.header, records))

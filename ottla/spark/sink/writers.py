@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -17,7 +17,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.cluster import shared_cluster
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
-from ottla.spark.formats.registered.writing import planned_encoding
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.batch_commit import (
     BatchCommit,
@@ -28,7 +27,7 @@ from ottla.spark.sink.exactly_once.batch_commit import (
     not_committed,
 )
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
-from ottla.spark.sink.row_chunks import check_schema
+from ottla.spark.sink.planning import checked
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 from ottla.spark.sink.task import prepare_rows, write_rows
 
@@ -40,24 +39,12 @@ if TYPE_CHECKING:
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaWriter:
     if overwrite:
         raise OptionError("A topic cannot be overwritten: use .mode('append').")
-    return OttlaWriter(_checked(parse_sink_options(options), schema))
+    return OttlaWriter(checked(parse_sink_options(options), schema))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
     """`overwrite` is output mode complete, of which each batch is appended, as by Spark's Kafka connector."""
-    return OttlaStreamWriter(_checked(parse_sink_options(options, streaming=True), schema))
-
-
-def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
-    encodings = {"key": options.key_encoding, "value": options.value_encoding}
-    encoded = tuple(part for part, encoding in encodings.items() if encoding is not None)
-    check_schema(schema, options.topic, options.partition_column, encoded)
-    planned: dict[str, Any] = {
-        f"{part}_encoding": planned_encoding(encoding, schema[part].dataType, options.topic)
-        for part, encoding in encodings.items()
-        if encoding is not None and part in schema.names
-    }
-    return replace(options, **planned)
+    return OttlaStreamWriter(checked(parse_sink_options(options, streaming=True), schema))
 
 
 @dataclass

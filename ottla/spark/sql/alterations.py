@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.statements import ColumnDefinition
+from ottla.spark.sql.registered.schemas import Schemas
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.sources import Source, check, shape
 
@@ -95,13 +97,32 @@ def _plain(columns: tuple[ColumnDefinition, ...]) -> list[tuple[str, str]]:
 
 def assert_topic(statement: s.AssertTopic, brokers: Brokers) -> Result:
     """Waits until it is so, for its TIMEOUT at most."""
+    _wait(statement, lambda: _difference(statement, brokers))
+    there = "exists" if statement.exists else "does not exist"
+    return Result(statement, f"Topic '{statement.topic}' {there}.")
+
+
+def assert_schema(statement: s.AssertSchema, schemas: Schemas) -> Result:
+    what = "Schema"
+    if statement.subject is not None:
+        what += f" with subject name {statement.subject}"
+    if statement.id is not None:
+        what += f" id {statement.id}" if statement.subject is not None else f" with id {statement.id}"
+
+    def difference() -> str | None:
+        there = schemas.has(statement.subject, statement.id)
+        return None if there == statement.exists else f"{what} {'exists' if there else 'does not exist'}."
+
+    _wait(statement, difference)
+    return Result(statement, f"{what} {'exists' if statement.exists else 'does not exist'}.")
+
+
+def _wait(statement: s.AssertTopic | s.AssertSchema, difference: Callable[[], str | None]) -> None:
     deadline = time.monotonic() + statement.timeout_ms / 1000
-    while (reason := _difference(statement, brokers)) is not None:
+    while (reason := difference()) is not None:
         if time.monotonic() >= deadline:
             raise SqlError(reason, statement.position)
         time.sleep(0.05)
-    there = "exists" if statement.exists else "does not exist"
-    return Result(statement, f"Topic '{statement.topic}' {there}.")
 
 
 def _difference(statement: s.AssertTopic, brokers: Brokers) -> str | None:

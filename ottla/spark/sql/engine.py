@@ -6,6 +6,7 @@ restored afterwards: the session belongs to the caller.
 
 from __future__ import annotations
 
+import copy
 import queue
 import shutil
 import tempfile
@@ -25,6 +26,8 @@ from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
 from ottla.spark.sql.planning.record_expressions import encode_key, encode_value
+from ottla.spark.sql.registered.codecs import Codecs
+from ottla.spark.sql.registered.schemas import Schemas
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.stateful.flows import source_flow
 from ottla.spark.sql.stateful.pipelines import pipeline_of
@@ -54,14 +57,24 @@ Row = tuple[Any, ...]
 
 
 class Engine:
-    def __init__(self, spark: SparkSession, brokers: Brokers, *, paced: bool = False) -> None:
+    def __init__(
+        self, spark: SparkSession, brokers: Brokers, schemas: Schemas, *, paced: bool = False
+    ) -> None:
         self.spark = spark
         self._brokers = brokers
+        self._schemas = schemas
+        self._installed: set[str] = set()  # names of functions
         self._paces = Paces() if paced else None
         # Settings and views belong to the session, and a server plans for many clients.
         self._planning = threading.RLock()
         #: How many records a micro-batch of the queries takes at most that are started from now on.
         self.max_offsets: str = ""
+
+    def asking(self, schemas: Schemas) -> Engine:
+        """The same for another conversation, which may have set another schema registry."""
+        other = copy.copy(self)
+        other._schemas = schemas
+        return other
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
@@ -92,7 +105,10 @@ class Engine:
 
     def _result(self, plan: Plan) -> DataFrame:
         """Only for its columns, without those that are hidden."""
-        frames = {alias: empty_frame(self.spark, source) for alias, source in plan.sources.items()}
+        frames = {
+            alias: empty_frame(self.spark, source, self._codecs(source))
+            for alias, source in plan.sources.items()
+        }
         return self._batch(self.spark, plan, frames).select(*map(quoted, plan.names))
 
     def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -109,7 +125,8 @@ class Engine:
     ) -> DataFrame:
         """Over all that there is now, but for the frames that are given."""
         frames = {
-            alias: (given or {}).get(alias) or batch_frame(spark, source, self._brokers.read_options())
+            alias: (given or {}).get(alias)
+            or batch_frame(spark, source, self._brokers.read_options(), self._codecs(source))
             for alias, source in plan.sources.items()
         }
         if plan.mode == "stateful":  # only for its columns
@@ -128,7 +145,10 @@ class Engine:
     def _source(self, source: Source, starting: str, group: str | None) -> DataFrame:
         # A table is all its rows, wherever streams begin.
         start = "earliest" if source.kind == "TABLE" else starting
-        return stream_frame(self.spark, source, self._options(group), start)
+        return stream_frame(self.spark, source, self._options(group), start, self._codecs(source))
+
+    def _codecs(self, source: Source, *, writing: bool = False) -> Codecs:
+        return self._schemas.codecs(source, writing=writing).install(self.spark, self._installed)
 
     def _options(self, group: str | None) -> dict[str, str]:
         options = self._brokers.read_options()
@@ -138,7 +158,7 @@ class Engine:
                 options["maxOffsetsPerTrigger"] = self.max_offsets
         return options
 
-    def _encoded(self, frame: DataFrame, target: Source) -> DataFrame:
+    def _encoded(self, frame: DataFrame, target: Source, codecs: Codecs) -> DataFrame:
         """Rows as records of the target's topic."""
         hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
         typed = frame.selectExpr(
@@ -148,7 +168,7 @@ class Engine:
             ),
             *hidden,
         )
-        value = encode_value(target)
+        value = encode_value(target, codecs.value)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
         time = ROW_TIME
@@ -158,7 +178,7 @@ class Engine:
             time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
             typed = typed.where(f"{time} >= 0")
         return typed.selectExpr(
-            f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
+            f"{encode_key(target, WINDOW_START, WINDOW_END, codecs.key)} AS key",
             f"{value} AS value",
             f"timestamp_millis({time}) AS timestamp",
         )
@@ -171,7 +191,7 @@ class Engine:
             given = {}
             if found is not None:
                 [(alias, source)] = plan.sources.items()
-                given[alias] = found_frame(self.spark, source, found)
+                given[alias] = found_frame(self.spark, source, found, self._codecs(source))
             rows = self._batch(self.spark, plan, given).select(*map(quoted, plan.names)).collect()
         return [tuple(map(plain, row)) for row in rows]
 
@@ -195,13 +215,15 @@ class Engine:
         delivery = "exactly-once" if exactly_once else "at-least-once"
         options = {**self._brokers.write_options(), "topic": target.topic, "ottla.delivery": delivery}
 
+        codecs = self._codecs(target, writing=True)
+
         def write(rows: DataFrame, batch: int) -> None:
-            write_batch(self._encoded(rows, target), options, batch_id=batch, checkpoint=checkpoint)
+            write_batch(self._encoded(rows, target, codecs), options, batch_id=batch, checkpoint=checkpoint)
 
         def begin() -> StreamingQuery:
             with self._settings():
                 if plan.mode in ("append", "changes"):
-                    rows = self._encoded(self._stream(plan, starting, group), target)
+                    rows = self._encoded(self._stream(plan, starting, group), target, codecs)
                     writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
                 else:
                     writer = self._each_batch(plan, starting, group, checkpoint, write)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.parsing.statements import ColumnDefinition
 from ottla.spark.sql.planning.json_expressions import MOMENTS, picked, raw_schema, text
-from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
+from ottla.spark.sql.planning.record_expressions import (
+    Decoding,
+    decode_key,
+    decode_value,
+    unframed,
+    window_bounds,
+)
+from ottla.spark.sql.registered.codecs import NONE, Codecs
+from ottla.spark.sql.registered.formats import REGISTERED, WITHOUT_REGISTRY
 from ottla.spark.sql.sources import Source
 
 if TYPE_CHECKING:
@@ -19,63 +27,83 @@ if TYPE_CHECKING:
 
     from ottla.spark.sql.pull.table_index import Found
 
+_TYPED = ("JSON", *REGISTERED, WITHOUT_REGISTRY)
+
 #: Hidden columns of every frame: the time as Spark's type, and whether the record has no value.
 TIME = "__time"
 DELETED = "__deleted"
 
 
-def stream_frame(spark: SparkSession, source: Source, options: Mapping[str, str], starting: str) -> DataFrame:
+def stream_frame(
+    spark: SparkSession, source: Source, options: Mapping[str, str], starting: str, codecs: Codecs = NONE
+) -> DataFrame:
     """Every record of a topic as it comes; of a table, every change."""
-    reader = spark.readStream.format("ottla").options(**options, **_options(source))
-    return columns_of(reader.option("startingOffsets", starting).load(), source)
+    reader = spark.readStream.format("ottla").options(**options, **_options(source, codecs))
+    return columns_of(reader.option("startingOffsets", starting).load(), source, codecs)
 
 
-def batch_frame(spark: SparkSession, source: Source, options: Mapping[str, str]) -> DataFrame:
+def batch_frame(
+    spark: SparkSession, source: Source, options: Mapping[str, str], codecs: Codecs = NONE
+) -> DataFrame:
     """All records of a stream from earliest to now; of a table, the latest of each key."""
-    raw = spark.read.format("ottla").options(**options, **_options(source)).load()
+    raw = spark.read.format("ottla").options(**options, **_options(source, codecs)).load()
     if source.kind == "TABLE":
         raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
-    return columns_of(raw, source)
+    return columns_of(raw, source, codecs)
 
 
-def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> DataFrame:
+def found_frame(
+    spark: SparkSession, source: Source, found: Sequence[Found], codecs: Codecs = NONE
+) -> DataFrame:
     """These records of a table, as if they had been read from its topic."""
     columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
     rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
-    return columns_of(_as_read(spark.createDataFrame(rows, columns), source), source)
+    return columns_of(_as_read(spark.createDataFrame(rows, columns), source, codecs), source, codecs)
 
 
-def empty_frame(spark: SparkSession, source: Source) -> DataFrame:
+def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> DataFrame:
     """Only for its columns: nothing is asked of brokers, and no worker of Python is started."""
     raw = spark.range(0).selectExpr(
         *(f"CAST(NULL AS BINARY) AS {name}" for name in ("key", "value")),
         *("0 AS partition", "0L AS offset", "0L AS milliseconds"),
     )
-    return columns_of(_as_read(raw, source), source)
+    return columns_of(_as_read(raw, source, codecs), source, codecs)
 
 
-def _as_read(raw: DataFrame, source: Source) -> DataFrame:
+def _as_read(raw: DataFrame, source: Source, codecs: Codecs) -> DataFrame:
     """Records as the data source has them."""
-    value, others = "value", ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
-    if _is_typed(source):
-        value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
-        others.append("CAST(NULL AS BINARY) AS badValue")
+    others = ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
     if source.headers:
         others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
-    return raw.selectExpr("key", value, *others)
+    if not _is_typed(source):
+        return raw.selectExpr("key", "value", *others)
+    if codecs.value is not None and codecs.value.is_binary:
+        value = f"{codecs.value.decoder}(value)"
+    else:
+        written = "value" if codecs.value is None else unframed("value")
+        value = f"from_json(CAST({written} AS STRING), {text(raw_schema(source.values))})"
+    typed = raw.selectExpr("key", "value AS __raw", f"{value} AS value", *others)
+    bad = "CASE WHEN value IS NULL THEN __raw END AS badValue"
+    return typed.selectExpr("*", bad).drop("__raw")
 
 
 def _is_typed(source: Source) -> bool:
-    """JSON is decoded at the source, in one go; `value` is a struct then, and what is no JSON is in `badValue`."""
-    return source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
+    """Values are decoded at the source, in one go; `value` is a struct then, and what is bad is in `badValue`."""
+    return source.value_format in _TYPED and bool(source.values) and not source.is_unwrapped
 
 
-def _options(source: Source) -> dict[str, str]:
+def _options(source: Source, codecs: Codecs) -> dict[str, str]:
     options = {"subscribe": source.topic}
     if source.headers:
         options["includeHeaders"] = "true"
     if _is_typed(source):
-        options |= {"valueFormat": "json", "valueSchema": raw_schema(source.values)}
+        form = "json" if codecs.value is None else codecs.value.kind
+        if codecs.value is not None and codecs.value.is_binary:
+            options |= codecs.value.options()
+        else:
+            options |= {"valueFormat": form, "valueSchema": raw_schema(source.values)}
+        if source.value_format in REGISTERED:
+            options |= codecs.registry
     return options
 
 
@@ -93,20 +121,23 @@ def latest_per_key(raw: DataFrame) -> DataFrame:
     return raw.where("key IS NOT NULL").groupBy("key").agg(latest).select("key", "latest.*")
 
 
-def columns_of(raw: DataFrame, source: Source) -> DataFrame:
+def columns_of(raw: DataFrame, source: Source, codecs: Codecs = NONE) -> DataFrame:
     key_of = "key"
     if source.window is not None:
         plain, start, end = window_bounds(source, "key")
         key_of = "__plain_key"
         raw = raw.selectExpr("*", f"{plain} AS {key_of}", f"{start} AS WINDOWSTART", f"{end} AS WINDOWEND")
-    key = decode_key(source, key_of, "__k")
+    key = decode_key(source, key_of, "__k", codecs.key)
     if _is_typed(source):
         raw = _readable(raw, source)
-        value = Decoding(
-            None, {each.name: picked("value", each, source.values) for each in source.values}, None
-        )
+        if codecs.value is not None and codecs.value.is_binary:
+            value = Decoding(None, codecs.value.columns("value"), None)
+        else:
+            value = Decoding(
+                None, {each.name: picked("value", each, source.values) for each in source.values}, None
+            )
     else:
-        value = decode_value(source, "value", "__v")
+        value = decode_value(source, "value", "__v", codecs.value)
     for part, name in ((key, "__k"), (value, "__v")):
         if part.parsed is not None:
             raw = raw.selectExpr("*", f"{part.parsed} AS {name}")

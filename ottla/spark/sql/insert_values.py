@@ -14,31 +14,33 @@ from typing import Any
 
 from sqlglot import exp
 
+from ottla.client.errors import ClientError
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import ColumnDefinition, InsertValues
 from ottla.spark.sql.planning.scope import Scope
+from ottla.spark.sql.registered.codecs import NONE, Codecs, PartCodec
+from ottla.spark.sql.registered.plain_values import encoded_record
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import SqlType
 
 Record = tuple[bytes | None, bytes | None, int | None]
 
 
-def records(statement: InsertValues, source: Source) -> list[Record]:
-    return [_record(statement, source, row) for row in statement.rows]
+def records(statement: InsertValues, source: Source, codecs: Codecs = NONE) -> list[Record]:
+    return [_record(statement, source, codecs, row) for row in statement.rows]
 
 
-def _record(statement: InsertValues, source: Source, row: Sequence[exp.Expr]) -> Record:
+def _record(statement: InsertValues, source: Source, codecs: Codecs, row: Sequence[exp.Expr]) -> Record:
     position = statement.position
     named = statement.columns or tuple(column.name for column in source.columns if not column.is_headers)
     if len(named) != len(row):
         raise SqlError(f"There are {len(named)} columns and {len(row)} values.", position)
-    return record_of(
-        source, {name: literal(tree, position) for name, tree in zip(named, row, strict=True)}, position
-    )
+    values = {name: literal(tree, position) for name, tree in zip(named, row, strict=True)}
+    return record_of(source, values, position, codecs)
 
 
-def record_of(source: Source, values: Mapping[str, Any], position: Position) -> Record:
+def record_of(source: Source, values: Mapping[str, Any], position: Position, codecs: Codecs = NONE) -> Record:
     """A row as a record; columns that are not named are null."""
     if source.is_read_only:
         raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)
@@ -56,14 +58,43 @@ def record_of(source: Source, values: Mapping[str, Any], position: Position) -> 
             given[name] = _converted(value, columns[name].type, name, position)
     if source.kind == "TABLE" and any(given.get(key.name) is None for key in source.keys):
         raise SqlError(f"A row of table {source.name} needs its PRIMARY KEY.", position)
+    return _key_bytes(source, given, codecs), _value_bytes(source, given, codecs), timestamp
+
+
+def _key_bytes(source: Source, given: dict[str, Any], codecs: Codecs) -> bytes | None:
+    if codecs.key is None:
+        return _key(source, given)
+    if all(given.get(key.name) is None for key in source.keys):
+        return None
+    return _registered(codecs.key, source, given)
+
+
+def _value_bytes(source: Source, given: dict[str, Any], codecs: Codecs) -> bytes | None:
+    if codecs.value is not None:
+        return _registered(codecs.value, source, given)
     if source.is_unwrapped:
         alone = given.get(source.values[0].name)
-        return _key(source, given), None if alone is None else _json(alone), timestamp
-    return (
-        _key(source, given),
-        _encoded(source.values, source.value_format, source.value_delimiter, given),
-        timestamp,
-    )
+        return None if alone is None else _json(alone)
+    return _encoded(source.values, source.value_format, source.value_delimiter, given)
+
+
+def _registered(codec: PartCodec, source: Source, given: dict[str, Any]) -> bytes | None:
+    alone = given.get(codec.fields[0].name) if codec.bare else None
+    if codec.bare and alone is None:
+        return None
+    if not codec.is_binary:
+        plain = alone if codec.bare else {each.name: given.get(each.name) for each in codec.fields}
+        return codec.frame + _json(plain)
+    try:
+        return encoded_record(codec, given)
+    except ClientError as error:
+        shown = " | ".join(
+            "null" if given.get(each.name) is None else str(given[each.name]) for each in codec.fields
+        )
+        raise SqlError(
+            f"Failed to insert values into '{source.name}'. Could not serialize {codec.part}: [ {shown} ]. "
+            f"{error.message}"
+        ) from None
 
 
 def literal(tree: exp.Expr, position: Position) -> Any:

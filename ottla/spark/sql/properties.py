@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 
+from ottla.client.schema_registry import PREFIX as REGISTRY
 from ottla.spark.sql.errors import Position, SqlError
 
 #: name → default, and what it may be (None is a count)
@@ -14,16 +16,39 @@ KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
 }
 _PREFIX = "ksql.streams."
+_URL = "ksql.schema.registry.url"
+#: What is not shown.
+_SECRET = ("password", "token", "user.info", "key")
+
+
+def registry_properties(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    """A URL, or properties with or without `ksql.` before them."""
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        return {f"{REGISTRY}url": given}
+    plain = {name.removeprefix("ksql."): value for name, value in given.items()}
+    return {name: value for name, value in plain.items() if name.startswith(REGISTRY)}
 
 
 class SessionProperties:
-    def __init__(self) -> None:
+    """`registry` is how the schema registry is reached unless it is set, as `schema.registry.…`."""
+
+    def __init__(self, registry: Mapping[str, str] | None = None) -> None:
         self._set: dict[str, str] = {}
+        self._registry = dict(registry or {})
+        self._registry_set: dict[str, str] = {}
+
+    def registry(self) -> dict[str, str]:
+        return {**self._registry, **self._registry_set}
 
     def get(self, name: str) -> str:
         return self._set.get(name, KNOWN[name][0])
 
     def set(self, name: str, value: str, position: Position) -> None:
+        if name.removeprefix("ksql.").startswith(REGISTRY):
+            self._registry_set[name.removeprefix("ksql.")] = value
+            return
         name = self._known(name, position)
         allowed = KNOWN[name][1]
         if allowed is not None and value not in allowed:
@@ -33,10 +58,20 @@ class SessionProperties:
         self._set[name] = value
 
     def unset(self, name: str, position: Position) -> None:
+        if name.removeprefix("ksql.").startswith(REGISTRY):
+            self._registry_set.pop(name.removeprefix("ksql."), None)
+            return
         self._set.pop(self._known(name, position), None)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        return [(name, default, self.get(name)) for name, (default, _) in sorted(KNOWN.items())]
+        rows = [(name, default, self.get(name)) for name, (default, _) in sorted(KNOWN.items())]
+        url = f"{REGISTRY}url"
+        rows.append((_URL, self._registry.get(url, ""), self.registry().get(url, "")))
+        others = {name: value for name, value in self.registry().items() if name != url}
+        for name, value in sorted(others.items()):
+            shown = "[hidden]" if name.endswith(_SECRET) else value
+            rows.append((f"ksql.{name}", "", shown))
+        return sorted(rows)
 
     def _known(self, name: str, position: Position) -> str:
         plain = name.removeprefix(_PREFIX)

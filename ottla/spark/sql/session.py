@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.checkpoints import local_path, remove
-from ottla.spark.sql.alterations import alter, assert_topic, check_replacement, create_type, drop_type
+from ottla.spark.sql.alterations import (
+    alter,
+    assert_schema,
+    assert_topic,
+    check_replacement,
+    create_type,
+    drop_type,
+)
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
@@ -32,9 +39,10 @@ from ottla.spark.sql.planning.join_plan import check_partitions
 from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
-from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.properties import SessionProperties, registry_properties
 from ottla.spark.sql.pull.plain_rows import named_types
 from ottla.spark.sql.pull.pull import PullQueries
+from ottla.spark.sql.registered.schemas import Schemas
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
@@ -53,7 +61,9 @@ class SqlSession:
 
     `spark` is a session, or a function that makes one when it is needed. `checkpoints` is the directory in which
     queries keep where they are; by default Spark's setting spark.ottla.checkpoints, else a directory of this user.
-    `functions` are files or modules that declare functions with @udf, @udaf and @udtf.
+    `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is the URL of
+    one, or properties such as schema.registry.url and schema.registry.basic.auth.user.info; by default what Spark's
+    settings spark.ottla.schema.registry.… say.
     """
 
     def __init__(
@@ -64,6 +74,7 @@ class SqlSession:
         checkpoints: str | None = None,
         properties: Mapping[str, str] | None = None,
         functions: Sequence[str | Path | ModuleType | UserFunction] = (),
+        schema_registry: str | Mapping[str, str] | None = None,
     ) -> None:
         self.functions = UserFunctions(load(functions), reserved=names())
         self._spark = spark
@@ -72,7 +83,11 @@ class SqlSession:
         self.brokers = Brokers(servers, properties)
         self.catalogue = Catalogue(self.brokers)
         self.queries = RunningQueries()
-        self.properties = SessionProperties()
+        if schema_registry is None and not self._owns_spark:
+            schema_registry = queries.registry_options(self._session())
+        self._registry = registry_properties(schema_registry)
+        self.properties = SessionProperties(self._registry)
+        self.schemas = Schemas(self.properties.registry)
         self.variables: dict[str, str] = {}
         self._checkpoints = checkpoints
         self._engine: list[Engine] = []  # of all conversations, once Spark was needed
@@ -93,7 +108,8 @@ class SqlSession:
         of its own.
         """
         other = copy.copy(self)
-        other.properties = SessionProperties()
+        other.properties = SessionProperties(self._registry)
+        other.schemas = Schemas(other.properties.registry)
         other.variables = dict(variables or {})
         other._interrupted = threading.Event()
         return other
@@ -154,10 +170,10 @@ class SqlSession:
     def engine(self) -> Engine:
         with self._starting_spark:
             if not self._engine:
-                engine = Engine(self._session(), self.brokers, paced=self.paced)
+                engine = Engine(self._session(), self.brokers, self.schemas, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine.append(engine)
-            return self._engine[0]
+            return self._engine[0].asking(self.schemas)
 
     def _session(self) -> SparkSession:
         if not hasattr(self._spark, "readStream"):
@@ -226,7 +242,7 @@ class SqlSession:
             case s.Explain():
                 return self._explain(statement)
             case s.Print():
-                return printed(statement, self.brokers, self._interrupted)
+                return printed(statement, self.brokers, self._interrupted, self.schemas)
             case s.Terminate():
                 return self._terminate(statement)
             case s.Drop():
@@ -239,6 +255,8 @@ class SqlSession:
                 return drop_type(statement, self.catalogue)
             case s.AssertTopic():
                 return assert_topic(statement, self.brokers)
+            case s.AssertSchema():
+                return assert_schema(statement, self.schemas)
             case s.Pause() | s.Resume():
                 return self._pause_or_resume(statement)
             case s.SetProperty(name=name, value=value):
@@ -293,15 +311,16 @@ class SqlSession:
 
     def _create(self, statement: s.CreateSource, resume: bool) -> Result:
         there = self._existing(statement)
-        source, wanted = from_statement(statement)
         if there is not None and not statement.or_replace:
             if statement.if_not_exists or (resume and same_statement(there.statement, statement.text)):
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             raise _exists(statement, resume)
+        completed, known = self.schemas.completed(statement)
+        source, wanted = from_statement(completed, known)
         if there is not None:
             check_replacement(there, source, statement)
         self._ensure_topic(source, wanted, statement)
-        self.catalogue.put(source)
+        self.catalogue.put(self.schemas.registered(source, statement.position, always=False))
         return Result(statement, f"Created {statement.kind.lower()} {statement.name}.")
 
     def _ensure_topic(self, source: Source, wanted: TopicShape, statement: s.CreateSource) -> None:
@@ -349,6 +368,7 @@ class SqlSession:
             config["cleanup.policy"] = "compact,delete" if target.window else "compact"
             if plan.window is not None and plan.window.retention_ms is not None:
                 config["retention.ms"] = str(plan.window.retention_ms)
+        target = self.schemas.registered(target, statement.position, always=True)
         self.brokers.create_topic(target.topic, wanted, config)
         if query_id is not None and there is not None:
             # The checkpoints of queries that insert into it are named by this number.
@@ -397,8 +417,9 @@ class SqlSession:
         most = self.properties.get("ottla.max.offsets.per.trigger")
 
         def begin() -> StreamingQuery:
-            self.engine.max_offsets = most
-            return self.engine.start(plan, target, query_id, place, starting, exactly_once=exactly_once)
+            engine = self.engine
+            engine.max_offsets = most
+            return engine.start(plan, target, query_id, place, starting, exactly_once=exactly_once)
 
         query = None if self.starts_paused else begin()
         running = Running(query_id, query, target.name, statement.text, plan, begin, is_paused=query is None)
@@ -410,7 +431,7 @@ class SqlSession:
 
     def _insert_values(self, statement: s.InsertValues) -> Result:
         source = self.catalogue.find(statement.target, statement.position)
-        rows = records(statement, source)
+        rows = records(statement, source, self.schemas.codecs(source, writing=True))
         self.brokers.produce(source.topic, rows)
         plural = "" if len(rows) == 1 else "s"
         return Result(statement, f"Inserted {len(rows)} row{plural} into {source.name}.")
@@ -521,6 +542,7 @@ class SqlSession:
         self._pull.forget(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
+            self.schemas.dropped(source)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
         return Result(statement, f"Dropped {source.kind.lower()} {source.name}{also}.")
 

@@ -12,17 +12,19 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import Text
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties, SourceKind
 from ottla.spark.sql.parsing.words import Words
+from ottla.spark.sql.registered.formats import REGISTERED, WITHOUT_REGISTRY, can_be_bare
 from ottla.spark.sql.sql_types import SqlType, has_map
 
-FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
-_LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE", *REGISTERED, WITHOUT_REGISTRY)
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 #: What WITH (…) may say.
 # fmt: off
 PROPERTIES = (
     "kafka_topic", "value_format", "key_format", "format", "partitions", "replicas", "timestamp", "timestamp_format",
-    "value_delimiter", "key_delimiter", "window_type", "window_size", "wrap_single_value",
+    "value_delimiter", "key_delimiter", "window_type", "window_size", "wrap_single_value", "key_schema_id",
+    "value_schema_id", "key_schema_full_name", "value_schema_full_name", "value_avro_schema_full_name",
+    "key_protobuf_nullable_representation", "value_protobuf_nullable_representation",
 )
 # fmt: on
 
@@ -66,6 +68,17 @@ class Source:
     is_terminated: bool = False  # whether its query was ended by TERMINATE: then it is listed no more
     is_unwrapped: bool = False  # WRAP_SINGLE_VALUE=false: the one column of the value is the whole value
     is_read_only: bool = False  # made by CREATE SOURCE
+    #: Of formats whose schemas a registry keeps: the schemas that records are written with.
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    #: Whether these schemas made the columns; then records are read with them.
+    key_is_inferred: bool = False
+    value_is_inferred: bool = False
+    #: What schemas that are made of the columns are called, and how Protobuf says null: OPTIONAL or WRAPPER.
+    key_schema_name: str | None = None
+    value_schema_name: str | None = None
+    key_nullable: str | None = None
+    value_nullable: str | None = None
 
     @property
     def keys(self) -> tuple[ColumnDefinition, ...]:
@@ -125,9 +138,16 @@ class TopicShape:
     replicas: int | None = None
 
 
-def from_statement(statement: CreateSource) -> tuple[Source, TopicShape]:
+def from_statement(
+    statement: CreateSource, known: Mapping[str, Any] | None = None
+) -> tuple[Source, TopicShape]:
+    """`known` is what a schema registry has said."""
     properties = statement.properties
     _check_names(properties)
+    if not any(not column.is_headers for column in statement.columns):
+        raise SqlError(f"Expected the columns of {statement.name}, or AS SELECT.", statement.position)
+    if statement.kind == "TABLE" and not any(column.is_key for column in statement.columns):
+        raise SqlError("A table needs a column with PRIMARY KEY.", statement.position)
     window, window_size = _window(properties)
     source = Source(
         statement.kind,
@@ -138,7 +158,7 @@ def from_statement(statement: CreateSource) -> tuple[Source, TopicShape]:
         window_size_ms=window_size,
         statement=statement.text,
         is_read_only=statement.is_read_only,
-        **described(properties, statement.columns, {}),
+        **(described(properties, statement.columns, {}) | dict(known or {})),
     )
     check(source, statement.properties, statement.position)
     return source, shape(properties)
@@ -174,7 +194,58 @@ def described(
                 delimiter, properties[name].position, given[name.replace("delimiter", "format")]
             )
     given["is_unwrapped"] = _is_unwrapped(properties, columns, given["value_format"])
+    return given | _schema_properties(properties, given["key_format"], given["value_format"])
+
+
+def formats_of(statement: CreateSource) -> dict[str, str]:
+    """Of key and value, before the columns are known."""
+    both = _format(statement.properties, "format")
+    return {
+        "key": _format(statement.properties, "key_format") or both or "KAFKA",
+        "value": _format(statement.properties, "value_format") or both or "JSON",
+    }
+
+
+def schema_ids_of(properties: Properties) -> dict[str, int | None]:
+    return {part: _number(properties, f"{part}_schema_id") for part in ("key", "value")}
+
+
+def _schema_properties(properties: Properties, key_format: str, value_format: str) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    ids = schema_ids_of(properties)
+    for part, form in (("key", key_format), ("value", value_format)):
+        if ids[part] is not None and form not in REGISTERED:
+            raise SqlError(
+                f"{part.upper()}_FORMAT should support schema inference when {part.upper()}_SCHEMA_ID is provided. "
+                f"Current format is {form}.",
+                properties[f"{part}_schema_id"].position,
+            )
+        given[f"{part}_schema_id"] = ids[part]
+        for name in (f"{part}_schema_full_name", f"{part}_avro_schema_full_name"):
+            full_name = _text(properties, name) if name in PROPERTIES else None
+            if full_name is None:
+                continue
+            if form not in ("AVRO", "PROTOBUF"):
+                raise SqlError(
+                    f"{name.upper()} is not supported with format: {form}", properties[name].position
+                )
+            if not full_name.strip():
+                raise SqlError(f"{name.upper()} cannot be empty.", properties[name].position)
+            given[f"{part}_schema_name"] = full_name.strip()
+        given[f"{part}_nullable"] = _nullable(properties, part, form)
     return given
+
+
+def _nullable(properties: Properties, part: str, form: str) -> str | None:
+    name = f"{part}_protobuf_nullable_representation"
+    said = _text(properties, name)
+    if said is None:
+        return None
+    if form not in ("PROTOBUF", WITHOUT_REGISTRY) or said.upper() not in ("OPTIONAL", "WRAPPER"):
+        raise SqlError(
+            f"{name.upper()} is OPTIONAL or WRAPPER, of the format PROTOBUF.", properties[name].position
+        )
+    return said.upper()
 
 
 def _delimiter(written: str, position: Position, form: str) -> str:
@@ -213,9 +284,9 @@ def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...],
         raise SqlError(
             f"wrap_single_value is for a value of one column, and this has {values}.", said.position
         )
-    if form == "JSON":
+    if can_be_bare(form):
         return not said.value
-    if said.value != (form == "DELIMITED"):
+    if said.value != (form in ("DELIMITED", "PROTOBUF", WITHOUT_REGISTRY)):
         asked = "TRUE" if said.value else "FALSE"
         raise SqlError(f"The format {form} does not support wrap_single_value={asked}.", said.position)
     return False
@@ -299,12 +370,6 @@ def _format(properties: Properties, name: str) -> str | None:
         return None
     chosen = given.upper()
     position = properties[name].position
-    if chosen in _LATER:
-        raise SqlError(
-            f"The format {chosen} is not supported, because it needs a schema registry; "
-            f"there are {', '.join(FORMATS)}.",
-            position,
-        )
     if chosen not in FORMATS:
         raise SqlError(f"There is no format {given}; there are {', '.join(FORMATS)}.", position)
     return chosen

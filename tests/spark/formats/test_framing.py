@@ -18,7 +18,7 @@ from ottla.client.errors import Unreachable
 from ottla.client.schema_registry import PROTOBUF, RegistrySettings, Schema, SchemaRegistry
 from ottla.spark.formats.registered import schema_source
 from ottla.spark.formats.registered.decoder import RegisteredDecoder, format_decoder
-from ottla.spark.formats.registered.framing import SchemaName, unframe
+from ottla.spark.formats.registered.framing import SchemaName, guid_header, unframe, with_header
 from ottla.spark.formats.registered.schema_source import SchemaSource
 from tests.client.registry_server import RegistryServer
 from tests.spark.formats.avro_schemas import written
@@ -138,3 +138,35 @@ def test_indexes_of_a_message_may_be_in_the_header(server: RegistryServer) -> No
         result = decoder.decode(values, pa.array([*headers, None], HEADERS), "value")
         assert [row and row["i32"] for row in result.column.to_pylist()] == [5, 5, None, 5]
         assert result.reasons == {2: "it is a message shop.Other, not shop.Order"}
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf", "jsonschema"])
+def test_a_batch_without_any_schema_has_nulls_and_reasons(kind: str) -> None:
+    """As the first batch of a task may be: only tombstones, and what is no record at all."""
+    columns = '{"type":"struct","fields":[{"name":"a","type":"integer","nullable":true,"metadata":{}}]}'
+    source = SchemaSource(RegistrySettings(("http://127.0.0.1:1",)))
+    reader = Schema("")
+    decoder = RegisteredDecoder(format_decoder(kind, source, reader, columns, "value"), kind, source, reader)
+    found = decoder.decode(pa.array([None, b"x", b""], pa.binary()), None, "value")
+    assert found.column.to_pylist() == [None, None, None]
+    assert found.reasons == {
+        1: "it does not begin with the id of a schema",
+        2: "it is empty, and has no id of a schema",
+    }
+
+
+def test_a_header_names_the_schema_of_records_that_are_not_null() -> None:
+    data = guid_header("00000000-0000-0000-0000-00000000000a", b"\0")
+    assert data == b"\1" + bytes(15) + b"\x0a\0"
+    records = pa.array([b"x", None, b"y"], pa.binary())
+    pair = {"key": "__value_schema_id", "value": data}
+    assert with_header(None, "value", data, records).to_pylist() == [[pair], [], [pair]]
+    own = pa.array([[{"key": "h", "value": b"1"}], None, []], with_header(None, "key", data, records).type)
+    assert with_header(own, "value", data, records).to_pylist() == [
+        [{"key": "h", "value": b"1"}, pair],
+        [],
+        [pair],
+    ]
+    framed = unframe(records, with_header(None, "value", data, records), "value")
+    assert [str(each) for each in framed.names] == ["00000000-0000-0000-0000-00000000000a"]
+    assert framed.which.tolist() == [0, -1, 0]

@@ -1,4 +1,4 @@
-"""What `ottla start --registry --rest --console` runs in the process of the broker."""
+"""What `ottla start --registry --rest --connect --console` runs in the process of the broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ class ServersBeside:
     """Only those for which an address is given. Where brokers ask for a login, they log in as the admin."""
 
     def __init__(
-        self, registry: str | None, rest: str | None, console: str | None, secured: SecureStart | None
+        self,
+        registry: str | None,
+        rest: str | None,
+        console: str | None,
+        secured: SecureStart | None,
+        connect: str | None = None,
     ) -> None:
         self._registry = registry
         self._rest = rest
         self._console = console
+        self._connect = connect
         self._secured = secured
         self._running: list[InBackground] = []
         #: Where each of them listens, by its name.
@@ -36,6 +42,10 @@ class ServersBeside:
             if self._rest is not None:
                 schemas = self.urls.get("Registry")
                 self._add("REST", rest.start_beside(self._rest, reachable, client, schemas))
+            if self._connect is not None:
+                from ottla.cli.commands.connect import worker
+
+                self._add("Connect", worker.start_beside(self._connect, reachable, client))
             if self._console is not None:
                 schemas = self.urls.get("Registry")
                 self._add("Console", console.start_beside(self._console, reachable, client, schemas))

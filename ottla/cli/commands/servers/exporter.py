@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 from pathlib import Path
@@ -50,6 +51,7 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
     default=True,
     help="Groups without members, too. [default: yes]",
 )
+@click.option("--pipelines", is_flag=True, help="Pipelines that were started on this machine, too.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @log_format_option
 def exporter(
@@ -63,6 +65,7 @@ def exporter(
     groups: str,
     no_groups: str,
     idle_groups: bool,
+    pipelines: bool,
     quiet: bool,
     log_format: str,
 ) -> None:
@@ -75,7 +78,7 @@ def exporter(
     Examples:
       ottla exporter
       ottla exporter --kafka.server kafka1:9092 --web.listen-address :9308
-      ottla exporter --topic.filter '^orders' --group.filter '^billing'
+      ottla exporter --topic.filter '^orders' --group.filter '^billing' --pipelines
     """
     from ottla.cli.commands.servers.start import parse_listen
     from ottla.exporter.exporter import Exporter
@@ -93,6 +96,7 @@ def exporter(
         topics=Filter(_pattern("--topic.filter", topics), _pattern("--topic.exclude", no_topics)),
         groups=Filter(_pattern("--group.filter", groups), _pattern("--group.exclude", no_groups)),
         idle_groups=idle_groups,
+        more=_pipelines if pipelines else None,
     )
     server = MetricsThread(host.strip("[]"), int(port), exporting.render, path)
     try:
@@ -109,6 +113,17 @@ def exporter(
     client.close()
     if not quiet:
         click.echo("Stopped cleanly.")
+
+
+def _pipelines() -> list[str]:
+    from ottla.spark.pipelines.metrics import pipeline_lines
+    from ottla.spark.pipelines.state import PipelineError, Pipelines
+
+    try:
+        return list(pipeline_lines(Pipelines().all()))
+    except PipelineError as error:
+        logging.getLogger("ottla.exporter").warning("%s", error.message)
+        return []
 
 
 def wait_for_end() -> None:

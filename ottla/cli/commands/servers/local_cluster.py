@@ -66,6 +66,19 @@ class LocalCluster:
     def zookeeper(self) -> str:
         return self._zookeeper.address
 
+    @property
+    def metrics_urls(self) -> list[str]:
+        """Where the metrics of the brokers are, if they are wanted."""
+        host, port = (
+            self._settings.get("metrics.host", "127.0.0.1"),
+            int(self._settings.get("metrics.port", -1)),
+        )
+        return (
+            [f"http://{host}:{port + each}/metrics" for each in range(len(self.addresses))]
+            if port > 0
+            else []
+        )
+
     def log(self, broker_id: int) -> Path:
         return self.data / f"broker-{broker_id}.log"
 

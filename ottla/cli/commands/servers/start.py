@@ -26,6 +26,7 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
 DEFAULT_REST_LISTEN = "127.0.0.1:8082"
+DEFAULT_CONNECT_LISTEN = "127.0.0.1:8083"
 DEFAULT_METRICS_LISTEN = "127.0.0.1:9404"
 DEFAULT_CONSOLE_LISTEN = "127.0.0.1:8080"
 
@@ -89,6 +90,13 @@ log_format_option = click.option(
     help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
 )
 @click.option(
+    "--connect",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_CONNECT_LISTEN,
+    help=f"Run a Connect worker as well, which starts Spark. [default: {DEFAULT_CONNECT_LISTEN}]",
+)
+@click.option(
     "--metrics",
     metavar="[HOST:PORT]",
     is_flag=False,
@@ -103,7 +111,9 @@ log_format_option = click.option(
     flag_value=DEFAULT_CONSOLE_LISTEN,
     help=f"Show the cluster in the browser as well. [default: {DEFAULT_CONSOLE_LISTEN}]",
 )
-@click.option("--all", "everything", is_flag=True, help="All of them, where they listen by default.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All of them but --connect, where they listen by default."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -125,6 +135,7 @@ def start(
     ca: Path | None,
     registry: str | None,
     rest: str | None,
+    connect: str | None,
     metrics: str | None,
     console: str | None,
     everything: bool,
@@ -170,7 +181,7 @@ def start(
         settings = {**_metrics_settings(metrics), **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        beside = ServersBeside(registry, rest, console, secured)
+        beside = ServersBeside(registry, rest, console, secured, connect)
         _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, beside)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
@@ -184,7 +195,7 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
-    beside = ServersBeside(registry, rest, console, secured)
+    beside = ServersBeside(registry, rest, console, secured, connect)
 
     def announce(server: Server) -> None:
         if not quiet:
@@ -231,7 +242,8 @@ def _start_cluster(
             secured.write_clients(cluster.addresses)
         beside.start(cluster.addresses)
         if not quiet:
-            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, beside.urls)
+            more = {**beside.urls, **_shown_metrics(cluster.metrics_urls)}
+            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, more)
 
     if config_file is not None:
         options = [*options, "--config", str(config_file)]
@@ -325,6 +337,10 @@ def _metrics_settings(text: str) -> dict[str, str]:
     return {"metrics.host": host.strip("[]"), "metrics.port": port}
 
 
+def _shown_metrics(urls: list[str]) -> dict[str, str]:
+    return {"Metrics": ", ".join(urls)} if urls else {}
+
+
 def _reachable_url(url: str) -> str:
     return url.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
 
@@ -391,9 +407,7 @@ def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
-    _print_beside(beside)
-    if server.metrics_url is not None:
-        _line("Metrics", click.style(server.metrics_url, fg="cyan"))
+    _print_beside({**beside, **_shown_metrics([] if server.metrics_url is None else [server.metrics_url])})
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 

@@ -13,7 +13,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, file_option, pairs_option
+from ottla.cli.options import client_options, file_option, pairs_option, schema_registry_options
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ DEFAULT_LISTEN = "127.0.0.1:8088"
     multiple=True,
     help="A file or module of Python with functions (@udf, @udaf, @udtf). May be given several times.",
 )
+@schema_registry_options
 @client_options
 def server(
     client: Client,
@@ -52,6 +53,7 @@ def server(
     master: str | None,
     checkpoints: str | None,
     functions: tuple[str, ...],
+    schema_registry: dict[str, str],
 ) -> None:
     """One Spark session for many clients, with ksqlDB's REST API.
 
@@ -81,7 +83,12 @@ def server(
         logging.getLogger("ottla.sql").warning("The setting %s has no meaning here and is ignored.", name)
     import uvloop
 
-    uvloop.run(_serve(client, read, master, checkpoints, functions))
+    # The file says where the registry is, unless the command line does.
+    named = click.get_current_context().get_parameter_source("schema_registry")
+    registry = {**schema_registry, **read.schema_registry}
+    if named is not None and named.name != "DEFAULT":
+        registry = {**read.schema_registry, **schema_registry}
+    uvloop.run(_serve(client, read, master, checkpoints, functions, registry))
 
 
 def _given(config_file: Path | None, settings: dict[str, str], listen: str | None) -> dict[str, str]:
@@ -126,6 +133,7 @@ async def _serve(
     master: str | None,
     checkpoints: str | None,
     functions: tuple[str, ...],
+    schema_registry: dict[str, str],
 ) -> None:
     from ottla.spark.sql import SqlError
     from ottla.spark.sql.server.server import SqlServer
@@ -141,6 +149,7 @@ async def _serve(
             functions=functions,
             authenticate=settings.authenticate,
             eager=True,
+            schema_registry=schema_registry,
         )
         await running.start()
     except SqlError as error:

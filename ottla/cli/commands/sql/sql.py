@@ -15,7 +15,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.sql.server import server as server_command
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, file_option
+from ottla.cli.options import client_options, file_option, schema_registry_options
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ _LOOK_EVERY = 0.3
     envvar="OTTLA_SQL_USER",
     show_envvar=True,
 )
+@schema_registry_options
 @client_options
 @click.pass_context
 def sql(
@@ -71,6 +72,7 @@ def sql(
     as_json: bool,
     server: str | None,
     user: str | None,
+    schema_registry: dict[str, str],
 ) -> None:
     """Streams and tables over topics, in the statements of ksqlDB.
 
@@ -96,7 +98,7 @@ def sql(
         session = _connect(server, user, client.timeout)
     else:
         client.ensure_reachable()
-        session = _open(client, master, checkpoints, functions)
+        session = _open(client, master, checkpoints, functions, schema_registry)
         if sys.stderr.isatty():
             session.progress = output.note
     try:
@@ -113,7 +115,11 @@ def sql(
 
 
 def _open(
-    client: Client, master: str | None, checkpoints: str | None, functions: tuple[str, ...]
+    client: Client,
+    master: str | None,
+    checkpoints: str | None,
+    functions: tuple[str, ...],
+    schema_registry: dict[str, str],
 ) -> SqlSession:
     from ottla.spark.sql import SqlSession
 
@@ -124,6 +130,7 @@ def _open(
             checkpoints=checkpoints,
             properties=client.properties,
             functions=functions,
+            schema_registry=schema_registry,
         )
 
 

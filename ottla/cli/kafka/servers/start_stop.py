@@ -131,7 +131,9 @@ def _parse(parser: tool.Parser, argv: list[str], what: str) -> argparse.Namespac
     return args
 
 
-def run_in_background(argv: list[str], output_name: str, started: str) -> int:
+def run_in_background(
+    argv: list[str], output_name: str, started: str, seconds: float = _START_SECONDS
+) -> int:
     """Run this command again, without -daemon and without a terminal, until it says `started`.
 
     As with Kafka's scripts its output goes to a file in LOG_DIR, which is ./logs unless it is set.
@@ -152,7 +154,7 @@ def run_in_background(argv: list[str], output_name: str, started: str) -> int:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         ended = process.poll() is not None
         said = path.read_bytes()[began:].decode(errors="replace").strip()

@@ -1,9 +1,8 @@
-"""Topics that the records of a source create (KIP-158): which settings there are, and which a topic gets."""
+"""Topics that the records of a source create (KIP-158): which settings there are. The runtime carries them out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.spark.connect.config.config_def import (
@@ -21,65 +20,6 @@ from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java
 GROUPS = "topic.creation.groups"
 DEFAULT_GROUP = "default"
 _PREFIX = "topic.creation."
-_OWN = ("include", "exclude", "replication.factor", "partitions")
-
-
-@dataclass(frozen=True)
-class TopicSettings:
-    """How a topic is to be created; -1 leaves it to the broker."""
-
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
-class TopicCreation:
-    """What a source's config says about new topics. Without settings for the default group it creates none itself."""
-
-    def __init__(self, groups: list[dict[str, Any]]) -> None:
-        self._groups = groups
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, str]) -> TopicCreation:
-        groups = []
-        for group in topic_groups(config):
-            definition = ConfigDef()
-            _define(definition, group)
-            parsed = definition.parse(config)
-            first = f"{_PREFIX}{group}."
-            own = {name.removeprefix(first): value for name, value in parsed.items()}
-            own["configs"] = {
-                name.removeprefix(first): value
-                for name, value in config.items()
-                if name.startswith(first) and name.removeprefix(first) not in _OWN
-            }
-            groups.append(own)
-        return cls(groups)
-
-    def __bool__(self) -> bool:
-        return bool(self._groups)
-
-    def settings_of(self, topic: str) -> TopicSettings | None:
-        """Of the first group that includes the topic and does not exclude it; the default group is the last."""
-        default = self._groups[-1] if self._groups else None
-        for group in self._groups:
-            if _any(group["include"], topic) and not _any(group["exclude"], topic):
-                return _settings(group, default)
-        return None
-
-
-def _settings(group: dict[str, Any], default: dict[str, Any] | None) -> TopicSettings:
-    inherited = default or {}
-    partitions, replicas = group["partitions"], group["replication.factor"]
-    return TopicSettings(
-        partitions if partitions != -1 else inherited.get("partitions", -1),
-        replicas if replicas != -1 else inherited.get("replication.factor", -1),
-        {**inherited.get("configs", {}), **group["configs"]},
-    )
-
-
-def _any(patterns: list[str], topic: str) -> bool:
-    return any(compile_java(each).fullmatch(topic) for each in patterns)
 
 
 def topic_groups(config: Mapping[str, str]) -> list[str]:
@@ -92,20 +32,26 @@ def topic_groups(config: Mapping[str, str]) -> list[str]:
 
 def add_topic_settings(definition: ConfigDef, config: Mapping[str, str]) -> None:
     for group in topic_groups(config):
-        _define(definition, group)
+        _define(definition, group, config)
 
 
-def _define(definition: ConfigDef, group: str) -> None:
+def _define(definition: ConfigDef, group: str, config: Mapping[str, str]) -> None:
+    """Groups take the number of partitions and replicas from the default group, if they say nothing themselves."""
     is_default = group == DEFAULT_GROUP
+
+    def inherited(name: str) -> Any:
+        given = config.get(f"{_PREFIX}{DEFAULT_GROUP}.{name}", "").strip()
+        return NO_DEFAULT if is_default else int(given) if given.isdigit() and int(given) else -1
+
     patterns = all_of(not_null, _patterns)
     rows: tuple[tuple[str, ConfigType, Any, str, str, Validator], ...] = (
         ("include", ConfigType.LIST, [".*"] if is_default else NO_DEFAULT, "Inclusion Topic Pattern for",
          "Regular expressions of topics that this group is for.", patterns),
         ("exclude", ConfigType.LIST, [], "Exclusion Topic Pattern for",
          "Regular expressions of topics that this group is not for, even if they are included.", patterns),
-        ("replication.factor", ConfigType.SHORT, NO_DEFAULT if is_default else -1, "Replication Factor for Topics in",
+        ("replication.factor", ConfigType.SHORT, inherited("replication.factor"), "Replication Factor for Topics in",
          "How many replicas a new topic gets; -1 leaves it to the broker.", _REPLICAS),
-        ("partitions", ConfigType.INT, NO_DEFAULT if is_default else -1, "Partition Count for Topics in",
+        ("partitions", ConfigType.INT, inherited("partitions"), "Partition Count for Topics in",
          "How many partitions a new topic gets; -1 leaves it to the broker.", _PARTITIONS),
     )  # fmt: skip
     for order, (name, kind, default, title, documentation, validator) in enumerate(rows, 1):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.spark.connect.config.config_def import Validator, invalid
+from ottla.spark.connect.config.config_def import ConfigError, Validator, invalid
 from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java
 
 
@@ -21,6 +21,14 @@ def one_of_any_case(*values: str) -> Validator:
 def non_empty_list(name: str, value: Any) -> None:
     if not value:
         raise invalid(name, _shown(value), "Empty list")
+
+
+def filled_list(name: str, value: Any) -> None:
+    """Kafka's newer check of lists, with other words than its older one."""
+    if not value:
+        raise ConfigError(
+            f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
+        )
 
 
 def not_null(name: str, value: Any) -> None:

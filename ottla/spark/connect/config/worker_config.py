@@ -195,7 +195,7 @@ STANDALONE = _standalone()
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """`properties` as they were written, and `values` parsed. Raises ConfigError when it is made of bad ones."""
+    """`properties` with what `${…}` stands for, and `values` parsed. Raises ConfigError when it is made of bad ones."""
 
     properties: Mapping[str, str]
     values: Mapping[str, Any]
@@ -205,6 +205,10 @@ class WorkerConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, distributed: bool = True) -> WorkerConfig:
+        if properties.get("config.providers"):
+            from ottla.spark.connect.config.providers import ConfigProviders
+
+            properties = ConfigProviders.from_config(properties).resolved(properties)
         definition = DISTRIBUTED if distributed else STANDALONE
         values = definition.parse(properties)
         if distributed:

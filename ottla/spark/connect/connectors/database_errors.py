@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.spark.connect.connectors.jdbc.urls import PRODUCTS, Target
 from ottla.spark.connect.errors import ConnectError, RetriableError
 
@@ -92,14 +94,27 @@ _MYSQL_PRIVILEGE = {1044, 1142, 1143, 1227, 1370}
 def mysql_error(
     error: Exception, target: Target, doing: str, names: SettingNames = JDBC_SETTINGS
 ) -> ConnectError:
+    import pymysql
+
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = error.args[1] if len(error.args) > 1 else str(error)
     if code == 1045 or code == 1698:
         return refused_login(target, said, names)
     if code == 1049:
         return unknown_database(target, names)
-    if code in (2002, 2003, 2006, 2013) or code == 0:
+    is_lost = (
+        isinstance(error, OSError | pymysql.err.InterfaceError | pymysql.err.OperationalError) and code == 0
+    )
+    if code in (2002, 2003, 2006, 2013) or is_lost:
         return unreachable(target, said or "the connection is lost", names)
     if code in _MYSQL_PRIVILEGE:
         return missing_privilege(target, doing, said)
     return failed(target, doing, said, retriable=code in _MYSQL_PASSING)
+
+
+def drop_cursor(cursor: Any) -> None:
+    """Of PyMySQL, whose rows are not all fetched, before its connection is given up: otherwise it reads them all."""
+    result = cursor._result
+    if result is not None:
+        result.unbuffered_active = False
+    cursor._result = cursor.connection = None

@@ -21,5 +21,8 @@ PLUGINS = {
     "org.apache.kafka.connect.converters.LongConverter": f"{_HERE}.primitives:LongConverter",
     "org.apache.kafka.connect.converters.FloatConverter": f"{_HERE}.primitives:FloatConverter",
     "org.apache.kafka.connect.converters.DoubleConverter": f"{_HERE}.primitives:DoubleConverter",
+    "io.confluent.connect.avro.AvroConverter": f"{_HERE}.registry.avro_converter:AvroConverter",
+    "io.confluent.connect.json.JsonSchemaConverter": f"{_HERE}.registry.json_schema_converter:JsonSchemaConverter",
+    "io.confluent.connect.protobuf.ProtobufConverter": f"{_HERE}.registry.protobuf_converter:ProtobufConverter",
     "org.apache.kafka.connect.storage.SimpleHeaderConverter": f"{_HERE}.simple_header:SimpleHeaderConverter",
 }

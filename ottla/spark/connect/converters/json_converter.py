@@ -11,8 +11,6 @@ from ottla.spark.connect.converters.converter import NULL, Converter, SchemaAndV
 from ottla.spark.connect.converters.json_format.reading import (
     Reader,
     Readers,
-    Scanner,
-    has_decimals,
     read_plain,
     read_schemaless,
     scan,
@@ -26,7 +24,7 @@ from ottla.spark.connect.errors import DataError
 
 def _decimal_format(name: str, value: Any) -> None:
     if str(value).upper() not in ("BASE64", "NUMERIC"):
-        raise invalid(name, value, "String must be one of (case insensitive): BASE64, NUMERIC")
+        raise invalid(name, value, "String must be one of (case insensitive): NUMERIC, BASE64")
 
 
 class JsonConverter(Converter):
@@ -89,7 +87,7 @@ class JsonConverter(Converter):
         self._readers = Readers(replace_null=replace_null, cache_size=self._cache_size)
         self._heads: dict[Schema | None, str] = {}
         #: The bytes before the payload, and what they say: most records begin as the one before.
-        self._last_head: tuple[bytes, Schema, Scanner, Reader] | None = None
+        self._last_head: tuple[bytes, Schema, Reader] | None = None
         self._schemas: dict[str, Schema] = {}
         self._schema: Schema | None = None
         content = settings["schema.content"]
@@ -132,12 +130,12 @@ class JsonConverter(Converter):
         if not self._with_schemas:
             return None, read_plain(data)
         if self._schema is not None:
-            return self._schema, self._readers.of(self._schema)(_scanner(self._schema)(data))
+            return self._schema, self._readers.of(self._schema)(scan_decimals(data))
         last = self._last_head
         if last is not None and data.startswith(last[0]) and data.endswith(b"}"):
-            head, schema, scanner, read = last
+            head, schema, read = last
             try:
-                node = scanner.whole(data[len(head) : -1])
+                node = scan_decimals.whole(data[len(head) : -1])
             except DataError:
                 pass  # something else follows the payload
             else:
@@ -145,7 +143,7 @@ class JsonConverter(Converter):
         return self._read_envelope(data)
 
     def _read_envelope(self, data: bytes) -> SchemaAndValue:
-        envelope = scan(data)
+        envelope = scan_decimals(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise DataError(
                 'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain'
@@ -155,15 +153,12 @@ class JsonConverter(Converter):
         schema = self._read_schema(envelope["schema"])
         if schema is None:
             return None, read_schemaless(envelope["payload"])
-        scanner = _scanner(schema)
-        if scanner is not scan:
-            envelope = scanner(data)
         read = self._readers.of(schema)
-        self._remember_head(data, schema, scanner, read)
+        self._remember_head(data, schema, read)
         return schema, read(envelope["payload"])
 
     def _read_schema(self, node: Any) -> Schema | None:
-        key = json.dumps(node)
+        key = json.dumps(node, default=str)
         found = self._schemas.get(key)
         if found is None:
             found = read_schema(node, self._read_default)
@@ -176,12 +171,8 @@ class JsonConverter(Converter):
     def _read_default(self, schema: Schema, node: Any) -> Any:
         return Readers(replace_null=False, cache_size=1).of(schema)(node)
 
-    def _remember_head(self, data: bytes, schema: Schema, scanner: Scanner, read: Reader) -> None:
+    def _remember_head(self, data: bytes, schema: Schema, read: Reader) -> None:
         """Only as JsonConverter itself writes it: the schema first, without spaces."""
         written = f'{{"schema":{write_schema(schema, self._write_default)},"payload":'
         head = to_bytes(written)
-        self._last_head = (head, schema, scanner, read) if data.startswith(head) else None
-
-
-def _scanner(schema: Schema) -> Scanner:
-    return scan_decimals if has_decimals(schema) else scan
+        self._last_head = (head, schema, read) if data.startswith(head) else None

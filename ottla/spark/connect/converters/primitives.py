@@ -6,7 +6,7 @@ import struct
 from typing import Any, ClassVar
 
 from ottla.spark.connect.converters.converter import Converter, SchemaAndValue
-from ottla.spark.connect.data.java_values import as_float32, java_class
+from ottla.spark.connect.data.java_values import Float32, as_float32, java_class
 from ottla.spark.connect.data.schema import (
     OPTIONAL_BOOLEAN,
     OPTIONAL_FLOAT32,
@@ -21,6 +21,9 @@ from ottla.spark.connect.errors import DataError
 
 
 class _NumberConverter(Converter):
+    """A number with a schema has to be of exactly this type. Without one any that fits will do: Python's numbers have
+    no sizes."""
+
     type_name: ClassVar[str]
     schema: ClassVar[Schema]
     layout: ClassVar[struct.Struct]
@@ -29,12 +32,16 @@ class _NumberConverter(Converter):
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None:
             return None
-        if type(value) is bool or not isinstance(value, self.python_type):
-            raise self._unfit(value)
+        fits = isinstance(value, self.python_type) and type(value) is not bool
+        if not fits or (schema is not None and schema.type is not self.schema.type):
+            raise self._unfit(value, schema)
         try:
-            return self.layout.pack(value)
+            return self.packed(value)
         except (struct.error, OverflowError):
-            raise self._unfit(value) from None
+            raise self._unfit(value, schema) from None
+
+    def packed(self, value: Any) -> bytes:
+        return self.layout.pack(value)
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
@@ -43,8 +50,8 @@ class _NumberConverter(Converter):
             raise DataError(f"Failed to deserialize {self.type_name}: ")
         return self.schema, self.layout.unpack(data)[0]
 
-    def _unfit(self, value: Any) -> DataError:
-        return DataError(f"Failed to serialize to {self.type_name} (was {java_class(value)}): ")
+    def _unfit(self, value: Any, schema: Schema | None) -> DataError:
+        return DataError(f"Failed to serialize to {self.type_name} (was {java_class(value, schema)}): ")
 
 
 class ShortConverter(_NumberConverter):
@@ -74,8 +81,12 @@ class FloatConverter(_NumberConverter):
     layout = struct.Struct(">f")
     python_type = float
 
-    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        return super().from_connect(topic, schema, as_float32(value) if isinstance(value, float) else value)
+    def packed(self, value: float) -> bytes:
+        return self.layout.pack(as_float32(value))
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        schema, value = super().to_connect(topic, data)
+        return schema, None if value is None else Float32(value)
 
 
 class DoubleConverter(_NumberConverter):

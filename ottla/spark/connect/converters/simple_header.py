@@ -11,7 +11,7 @@ from ottla.spark.connect.data.values import parse_string, value_to_string
 
 class SimpleHeaderConverter(HeaderConverter):
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        text = value_to_string(value)
+        text = value_to_string(value, schema)
         return None if text is None else text.encode("utf-8", "replace")
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:

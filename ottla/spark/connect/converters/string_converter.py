@@ -6,11 +6,10 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.spark.connect.config.config_def import ConfigType, Importance
+from ottla.spark.connect.config.config_def import ConfigError, ConfigType, Importance
 from ottla.spark.connect.converters.converter import Converter, SchemaAndValue, converter_config
 from ottla.spark.connect.data.java_values import java_text
 from ottla.spark.connect.data.schema import OPTIONAL_STRING, Schema, SchemaType
-from ottla.spark.connect.errors import DataError
 
 
 class StringConverter(Converter):
@@ -34,18 +33,15 @@ class StringConverter(Converter):
         )
 
     @staticmethod
-    def _known(encoding: str) -> str | None:
-        """None if there is no such encoding: then each record fails, as in Kafka."""
+    def _known(encoding: str) -> str:
         try:
             return codecs.lookup(encoding).name
         except LookupError:
-            return None
+            raise ConfigError(f"Unsupported encoding {encoding}") from None
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None:
             return None
-        if self._encode_with is None:
-            raise DataError("Failed to serialize to a string: ")
         if not isinstance(value, str):
             value = java_text(value, single=schema is not None and schema.type is SchemaType.FLOAT32)
         return str(value).encode(self._encode_with, "replace")
@@ -53,6 +49,4 @@ class StringConverter(Converter):
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return OPTIONAL_STRING, None
-        if self._decode_with is None:
-            raise DataError("Failed to deserialize string: ")
         return OPTIONAL_STRING, data.decode(self._decode_with, "replace")

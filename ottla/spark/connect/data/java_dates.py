@@ -1,16 +1,16 @@
 """Java's SimpleDateFormat in UTC and in English, between milliseconds since 1970 and texts.
 
 Parsing is lenient, as Java's is by default: the 32nd of January is the 1st of February, and what follows the date is
-not looked at. Weeks (w, W, F) can be written, but are ignored when they are read.
+not looked at. Weeks and the number of a day in them (w, W, F, u) can be written, but are ignored when they are read.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import time
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+
+from ottla.spark.connect.data.java_values import wrapped
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -92,24 +92,39 @@ def _compiled(pattern: str) -> list[tuple[str | None, int, str]]:
     return parts
 
 
+#: The 15th of October 1582. Dates before it are those of the Julian calendar, as in Java's GregorianCalendar.
+_CUTOVER = -141_427
+
+
 def _days_of(year: int, month: int, day: int) -> int:
     """Days since 1970 of a date whose month and day may be out of range."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     shifted = year - (month <= 2)
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
     era, of_era = divmod(shifted, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year + day - 1 - 719_468
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    if days >= _CUTOVER:
+        return days
+    era, of_era = divmod(shifted, 4)
+    return era * 1461 + of_era * 365 + of_year - 719_470
 
 
 def _date_of(days: int) -> tuple[int, int, int]:
-    era, of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    if days >= _CUTOVER:
+        era, of_era = divmod(days + 719_468, 146_097)
+        year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+        of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+        year = year_of_era + era * 400
+    else:
+        era, of_era = divmod(days + 719_470, 1461)
+        year_of_era = (of_era - of_era // 1460) // 365
+        of_year = of_era - 365 * year_of_era
+        year = year_of_era + era * 4
     shifted = (5 * of_year + 2) // 153
     day = of_year - (153 * shifted + 2) // 5 + 1
     month = shifted + (3 if shifted < 10 else -9)
-    return year_of_era + era * 400 + (month <= 2), month, day
+    return year + (month <= 2), month, day
 
 
 class _Fields:
@@ -177,15 +192,20 @@ def _week_year_begin(year: int) -> int:
     return first - (first + 4) % 7
 
 
-_ZONE_OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
+_NUMBER = re.compile(r"[ \t]*(-?[0-9]+)")
+_ZONE_OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
 _GMT = re.compile(r"GMT(?:([+-])(\d{1,2}):(\d{2}))?", re.IGNORECASE)
 _ISO = {
     1: re.compile(r"Z|([+-])(\d\d)"),
     2: re.compile(r"Z|([+-])(\d\d)(\d\d)"),
     3: re.compile(r"Z|([+-])(\d\d):(\d\d)"),
 }
-_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z_]+)*")
-_AMERICAN = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
+#: Zones by the names that people write, with their distance from UTC in hours.
+_ZONES = {
+    "UTC": 0, "UT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "IST": 5.5,
+    "JST": 9, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+}  # fmt: skip
+_ZONE_NAME = re.compile(rf"({'|'.join(_ZONES)})(?![A-Za-z])", re.IGNORECASE)
 
 
 class _Parsing:
@@ -194,7 +214,8 @@ class _Parsing:
         self._parts = parts
         self._at = 0
         self._found: dict[str, int] = {}
-        self._zone: int | str = 0
+        #: Minutes from UTC.
+        self._zone = 0
 
     def millis(self) -> int:
         for index, (letter, count, literal) in enumerate(self._parts):
@@ -215,19 +236,16 @@ class _Parsing:
         self._at += len(literal)
 
     def _number(self, letter: str, count: int, *, fixed: bool) -> None:
-        while self._text[self._at : self._at + 1] in (" ", "\t") and self._at < len(self._text):
-            self._at += 1
-        if fixed:
-            written = self._text[self._at : self._at + count]
-            if len(written) < count or not written.isdecimal():
-                raise BadDate
-        else:
-            number = re.compile(r"-?[0-9]+").match(self._text, self._at)
-            if number is None:
-                raise BadDate
-            written = number[0]
-        self._at += len(written)
-        value = int(written)
+        """`fixed` if another number follows at once: then it has at most `count` letters, spaces included."""
+        end = self._at + count if fixed else len(self._text)
+        if end > len(self._text):
+            raise BadDate
+        number = _NUMBER.match(self._text, self._at, end)
+        if number is None:
+            raise BadDate
+        self._at = number.end()
+        written = number[1]
+        value = wrapped(int(written), 32)
         if letter in "yY" and count <= 2 and len(written) == 2 and written.isdecimal():
             value = _century(value)
         self._found[letter] = value
@@ -269,17 +287,7 @@ class _Parsing:
         named = _ZONE_NAME.match(self._text, self._at)
         if named is None:
             raise BadDate
-        name = named[0]
-        if name.upper() in ("UTC", "Z"):
-            self._zone = 0
-        elif name.upper() in _AMERICAN:
-            self._zone = _AMERICAN[name.upper()] * 60
-        else:
-            try:
-                ZoneInfo(name)
-            except (OSError, ValueError, KeyError):
-                raise BadDate from None
-            self._zone = name
+        self._zone = int(_ZONES[named[1].upper()] * 60)
         self._at = named.end()
 
     def _result(self) -> int:
@@ -292,12 +300,12 @@ class _Parsing:
             days = _days_of(year, 1, 1) + found["D"] - 1
         else:
             days = _days_of(year, month, found.get("d", 1))
-            if "d" not in found and ("E" in found or "u" in found) and "M" not in found and "y" not in found:
-                wanted = found.get("E", found.get("u", 1) - 1)
+            if "d" not in found and "E" in found and "M" not in found and "y" not in found:
+                wanted = found["E"]
                 days = -4 + (wanted + 1) % 7  # the week of the 1st of January 1970 begins on a Sunday
         minutes = self._hour() * 60 + found.get("m", 0)
         millis = days * _DAY_MS + minutes * 60_000 + found.get("s", 0) * 1000 + found.get("S", 0)
-        return millis - self._offset(millis)
+        return millis - self._zone * 60_000
 
     def _hour(self) -> int:
         found = self._found
@@ -309,13 +317,6 @@ class _Parsing:
         if "h" in found:
             return (0 if found["h"] == 12 else found["h"]) + half
         return found.get("K", 0) + half
-
-    def _offset(self, local: int) -> int:
-        if isinstance(self._zone, int):
-            return self._zone * 60_000
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=local)
-        offset = moment.replace(tzinfo=ZoneInfo(self._zone)).utcoffset() or dt.timedelta()
-        return offset // dt.timedelta(milliseconds=1)
 
 
 def _minutes(sign: str, hours: str, minutes: str) -> int:

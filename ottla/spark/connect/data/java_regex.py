@@ -20,8 +20,12 @@ _POSIX = {
     "XDigit": "0-9a-fA-F",
     "Space": r" \t\n\x0b\f\r",
 }
+_CLASSES = (r"\d", r"\D", r"\w", r"\W", r"\s", r"\S")
 _HORIZONTAL = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL = r"\n\x0b\f\r\x85\u2028\u2029"
+
+
+_REPETITION = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
 class InvalidPattern(ValueError):
@@ -43,10 +47,15 @@ class _Translator:
         self._pattern = pattern
         self._at = 0
 
+    def _error(self, what: str, index: int) -> InvalidPattern:
+        """With a mark below the place, as Java's PatternSyntaxException."""
+        mark = "\n" + " " * index + "^" if 0 <= index < len(self._pattern) else ""
+        return InvalidPattern(f"{what} near index {index}\n{self._pattern}{mark}")
+
     def translated(self) -> str:
         written = self._group()
         if self._at < len(self._pattern):
-            raise InvalidPattern(f"Unmatched closing ')' near index {self._at - 1} in {self._pattern}")
+            raise self._error("Unmatched closing ')'", self._at - 1)
         return written
 
     def _group(self) -> str:
@@ -70,10 +79,10 @@ class _Translator:
                 written.append(self._class())
             elif letter == "\\":
                 written.append(self._escape())
-            elif letter == "|" and opened:
-                # Flags apply to the alternatives that follow as well.
-                written.append("|")
-                self._at += 1
+            elif letter == "{" and not _REPETITION.match(self._pattern, self._at):
+                raise self._error("Illegal repetition", self._at + 1)
+            elif letter in "*+?" and not "".join(written):
+                raise self._error(f"Dangling meta character '{letter}'", self._at)
             else:
                 written.append(letter)
                 self._at += 1
@@ -87,7 +96,7 @@ class _Translator:
         assert found is not None
         begin = found[0]
         if self._pattern[found.end() - 1 : found.end() + 1] == "(?" and begin == "(":
-            raise InvalidPattern(f"Unknown inline modifier near index {found.end() + 1} in {self._pattern}")
+            raise self._error("Unknown inline modifier", found.end() + 1)
         self._at = found.end()
         if found[1] is not None:
             begin = f"(?P<{found[1]}>"
@@ -95,14 +104,14 @@ class _Translator:
             begin = f"(?{_flags(found[3], found[4])}:"
         inside = self._group()
         if self._at >= len(self._pattern):
-            raise InvalidPattern(f"Unclosed group near index {len(self._pattern)} in {self._pattern}")
+            raise self._error("Unclosed group", len(self._pattern))
         self._at += 1
         return f"{begin}{inside})"
 
     def _escape(self) -> str:
         rest = self._pattern[self._at + 1 :]
         if not rest:
-            raise InvalidPattern(f"Unexpected internal error near index {self._at + 1} in {self._pattern}")
+            raise self._error("Unexpected internal error", self._at + 1)
         letter = rest[0]
         self._at += 2
         if letter == "Q":
@@ -142,6 +151,9 @@ class _Translator:
             code = int(self._pattern[self._at + 1 : end], 16)
             self._at = end + 1
             return re.escape(chr(code))
+        if letter == "c" and self._at < len(self._pattern):
+            self._at += 1
+            return re.escape(chr(ord(self._pattern[self._at - 1]) ^ 64))
         if letter == "0":
             digits = re.compile(r"[0-3]?[0-7]{1,2}").match(self._pattern, self._at)
             if digits is None:
@@ -149,9 +161,7 @@ class _Translator:
             self._at = digits.end()
             return re.escape(chr(int(digits[0], 8)))
         if letter.isascii() and letter.isalpha() and letter not in "dDwWsSbBAtnrfaxu":
-            raise InvalidPattern(
-                f"Illegal/unsupported escape sequence near index {self._at - 1} in {self._pattern}"
-            )
+            raise self._error("Illegal/unsupported escape sequence", self._at - 1)
         return f"\\{letter}"
 
     def _property(self) -> str:
@@ -188,7 +198,7 @@ class _Translator:
         first = True
         while True:
             if self._at >= len(self._pattern):
-                raise InvalidPattern(f"Unclosed character class near index {self._at - 1} in {self._pattern}")
+                raise self._error("Unclosed character class", self._at - 1)
             letter = self._pattern[self._at]
             if letter == "]" and not first:
                 self._at += 1
@@ -203,6 +213,9 @@ class _Translator:
                 nested.append(self._class())
             elif letter == "\\":
                 members.append(self._class_escape())
+            elif letter == "-" and members and members[-1] in _CLASSES:
+                members.append("\\-")  # no range begins with a class
+                self._at += 1
             else:
                 members.append("\\" + letter if letter in "]^[&~|" else letter)
                 self._at += 1

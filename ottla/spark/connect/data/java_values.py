@@ -8,6 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.spark.connect.data.schema import Schema, SchemaType
+
 
 class Float32(float):
     """A number of Java's `float`, where no schema says so: it is printed with fewer digits than a `double`."""
@@ -15,14 +17,26 @@ class Float32(float):
     __slots__ = ()
 
 
-def java_class(value: Any) -> str:
+def java_class(value: Any, schema: Schema | None = None) -> str:
     """As `getClass()` is printed: `class java.lang.String`. Whole numbers are Long, as in JSON without a schema."""
-    return f"class {java_class_name(value)}"
+    return f"class {java_class_name(value, schema)}"
 
 
-def java_class_name(value: Any) -> str:
+_BOXES = {
+    SchemaType.INT8: "java.lang.Byte",
+    SchemaType.INT16: "java.lang.Short",
+    SchemaType.INT32: "java.lang.Integer",
+    SchemaType.FLOAT32: "java.lang.Float",
+}
+
+
+def java_class_name(value: Any, schema: Schema | None = None) -> str:
+    """With a schema, numbers are of its type."""
     if isinstance(value, bool):
         return "java.lang.Boolean"
+    box = _BOXES.get(schema.type) if schema is not None else None
+    if box is not None and isinstance(value, float if box.endswith("Float") else int):
+        return box
     if isinstance(value, int):
         return "java.lang.Long" if -(1 << 63) <= value < 1 << 63 else "java.math.BigInteger"
     if isinstance(value, Float32):
@@ -50,22 +64,18 @@ def java_double(value: float) -> str:
     """`Double.toString`: as Python's shortest digits, with an exponent below 0.001 and from ten millions."""
     if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3:
         return float.__repr__(value)
-    return _java_digits(float.__repr__(value))
+    return _java_digits(float.__repr__(value), value)
 
 
 def java_float(value: float) -> str:
     """`Float.toString` of the nearest float: the fewest digits that tell it from its neighbours."""
-    try:
-        exact = _FLOAT.unpack(_FLOAT.pack(value))[0]
-    except OverflowError:
-        exact = float("inf") if value > 0 else float("-inf")
-    if exact != exact or exact in (float("inf"), float("-inf")):
-        return _java_digits(repr(exact))
-    for digits in range(1, 10):
-        text = f"{exact:.{digits}g}"
-        if _FLOAT.unpack(_FLOAT.pack(float(text)))[0] == exact:
+    exact = float(as_float32(value))
+    if exact - exact != 0:  # not a number, or infinite
+        return _java_digits(repr(exact), exact)
+    for digits in range(2, 10):  # Java writes two digits at least, and the nearest two
+        shortest = float(f"{exact:.{digits}g}")
+        if as_float32(shortest) == exact:
             break
-    shortest = float(text)
     return java_double(shortest)
 
 
@@ -80,13 +90,15 @@ _FLOAT = struct.Struct(">f")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0.0": "0.0", "-0.0": "-0.0"}
 
 
-def _java_digits(text: str) -> str:
+def _java_digits(text: str, value: float) -> str:
     special = _SPECIAL.get(text)
     if special is not None:
         return special
     sign, digits, exponent = decimal.Decimal(text).as_tuple()
     stripped = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) + int(exponent) - 1
+    if len(stripped) == 1 and float(f"{value:.1e}") == value:  # the smallest numbers have not even one digit
+        stripped = f"{abs(value):.1e}"[:3].replace(".", "").rstrip("0") or "0"
     if -3 <= power < 7:
         return text
     return f"{'-' if sign else ''}{stripped[0]}.{stripped[1:] or '0'}E{power}"

@@ -55,7 +55,7 @@ class ConnectRecord:
             f"ConnectRecord{{topic='{self.topic}', kafkaPartition={_null(self.partition)}, "
             f"key={java_text(self.key)}, keySchema={_null(self.key_schema)}, "
             f"value={java_text(self.value)}, valueSchema={_null(self.value_schema)}, "
-            f"timestamp={_null(self.timestamp)}, headers=ConnectHeaders(headers={headers})}}"
+            f"timestamp={_null(self.timestamp)}, headers=ConnectHeaders(headers={headers and f'[{headers}]'})}}"
         )
 
 

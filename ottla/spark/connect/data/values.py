@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data import schema as schemas
+from ottla.spark.connect.data.java_dates import date_format
 from ottla.spark.connect.data.java_values import as_float32, java_class_name, java_text
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
@@ -19,30 +20,36 @@ from ottla.spark.connect.errors import DataError
 SchemaAndValue = tuple[Schema | None, Any]
 
 
-def value_to_string(value: Any) -> str | None:
-    return None if value is None else _text(value, embedded=False)
+def value_to_string(value: Any, schema: Schema | None = None) -> str | None:
+    return None if value is None else _text(value, schema, embedded=False)
 
 
-def _text(value: Any, *, embedded: bool) -> str:
+def _text(value: Any, schema: Schema | None, *, embedded: bool) -> str:
     if isinstance(value, str):
         return _quoted(value) if embedded else value
     if value is None or isinstance(value, bool | int | float | decimal.Decimal):
-        return java_text(value)
+        return java_text(value, single=schema is not None and schema.type is SchemaType.FLOAT32)
     if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(bytes(value)).decode()
+        encoded = base64.b64encode(bytes(value)).decode()
+        return f'"{encoded}"' if embedded else encoded
+    of_key, of_value = (schema.key_schema, schema.value_schema) if schema is not None else (None, None)
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_text(each, embedded=True) for each in value) + "]"
+        return "[" + ",".join(_text(each, of_value, embedded=True) for each in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(_entry(key, each) for key, each in value.items()) + "}"
+        entries = (
+            f"{_text(key, of_key, embedded=True)}:{_text(each, of_value, embedded=True)}"
+            for key, each in value.items()
+        )
+        return "{" + ",".join(entries) + "}"
     if isinstance(value, Struct):
-        return "{" + ",".join(_entry(each.name, value.get(each.name)) for each in value.schema.fields) + "}"
+        fields = (
+            f"{_quoted(each.name)}:{_text(value.get(each.name), each.schema, embedded=True)}"
+            for each in value.schema.fields
+        )
+        return "{" + ",".join(fields) + "}"
     if isinstance(value, dt.date | dt.time):
         return moment_to_string(logical.millis_of(value))
     raise DataError(f"Failed to serialize unexpected value type {java_class_name(value)}: {value}")
-
-
-def _entry(key: Any, value: Any) -> str:
-    return f"{_text(key, embedded=True)}:{_text(value, embedded=True)}"
 
 
 def _quoted(text: str) -> str:
@@ -54,7 +61,7 @@ def moment_to_string(millis: int) -> str:
     """A time if it is on the first day of 1970, a date if it is midnight, else both."""
     if millis < logical.DAY_MS:
         return _clock(millis % logical.DAY_MS)
-    day = logical.date_from_days(millis // logical.DAY_MS).isoformat()
+    day = date_format("yyyy-MM-dd").format(millis)
     rest = millis % logical.DAY_MS
     return f"{day}T{_clock(rest)}" if rest else day
 
@@ -67,11 +74,10 @@ def _clock(millis: int) -> str:
 # Parsing
 
 _NULL: SchemaAndValue = (None, None)
-_TOKENS = re.compile(r'(?:\\.|[^"\\,:{}\[\]])+|["\\,:{}\[\]]', re.DOTALL)
 _TIMESTAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3})Z")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(?:[0-9]|[+-](?=[0-9.]))[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
 
 
 def parse_string(text: str | None) -> SchemaAndValue:
@@ -82,14 +88,18 @@ def parse_string(text: str | None) -> SchemaAndValue:
         return schemas.STRING, text
     if text == "null":
         return _NULL
-    parser = _Parser(text)
     try:
-        found = parser.value(embedded=False)
-    except _NotParsed:
+        return _Parser(text).value(embedded=False)  # what follows is not looked at
+    except (_NotParsed, RecursionError):
         return schemas.STRING, text
-    if parser.position < len(text) and text[parser.position :].strip():
-        return schemas.STRING, text
-    return found
+
+
+_ENDS = ("", ",", ":", "]", "}", " ")
+_WORDS: dict[str, SchemaAndValue] = {
+    "null": _NULL,
+    "true": (schemas.BOOLEAN, True),
+    "false": (schemas.BOOLEAN, False),
+}
 
 
 class _NotParsed(Exception):
@@ -112,41 +122,32 @@ class _Parser:
             return True
         return False
 
-    def _word(self, expected: str) -> bool:
-        """A literal that ends here: `true`, but not `trueish`."""
+    def _word(self, expected: str, *, whole: bool) -> bool:
+        """A literal that ends here: `true`, but not `trueish`; `whole` if nothing may follow at all."""
         self._skip()
         end = self.position + len(expected)
-        if self.text[self.position : end].lower() == expected and self.text[end : end + 1] in (
-            "",
-            ",",
-            ":",
-            "]",
-            "}",
-            " ",
-        ):
-            self.position = end
-            return True
-        return False
+        if self.text[self.position : end] != expected:
+            return False
+        if self.text[end:].strip() if whole else self.text[end : end + 1] not in _ENDS:
+            return False
+        self.position = end
+        return True
 
     def value(self, *, embedded: bool) -> SchemaAndValue:
         if embedded and self._consume('"'):
             return schemas.STRING, self._quoted()
-        if self._word("null"):
-            return _NULL
-        if self._word("true"):
-            return schemas.BOOLEAN, True
-        if self._word("false"):
-            return schemas.BOOLEAN, False
+        for word, meant in _WORDS.items():
+            if self._word(word, whole=not embedded):
+                return meant
         if self._consume("["):
             return self._array()
         if self._consume("{"):
             return self._map()
         self._skip()
-        rest = self.text[self.position :]
         for pattern, read in ((_TIMESTAMP, _timestamp), (_DATE, _date), (_TIME, _time)):
-            found = pattern.match(rest)
-            if found is not None and rest[found.end() : found.end() + 1] in ("", ",", ":", "]", "}", " "):
-                self.position += found.end()
+            found = pattern.match(self.text, self.position)
+            if found is not None and self.text[found.end() : found.end() + 1] in _ENDS:
+                self.position = found.end()
                 return read(found)
         end = self.position
         while end < len(self.text) and self.text[end] not in '"\\,:{}[]':
@@ -158,61 +159,49 @@ class _Parser:
         raise _NotParsed
 
     def _quoted(self) -> str:
-        written: list[str] = []
+        """A quotation mark behind a backslash does not end it; the backslash stays, as in Kafka."""
+        begin = self.position
         while self.position < len(self.text):
             letter = self.text[self.position]
-            self.position += 1
+            self.position += 2 if letter == "\\" else 1
             if letter == '"':
-                return "".join(written)
-            if letter == "\\" and self.position < len(self.text):
-                letter = self.text[self.position]
-                self.position += 1
-            written.append(letter)
+                return self.text[begin : self.position - 1]
         raise _NotParsed
 
     def _array(self) -> SchemaAndValue:
         values: list[Any] = []
-        common: Schema | None = None
-        known = True
-        while True:
-            if self._consume("]"):
-                of = common.as_optional() if common is not None and known else None
-                return Schema(SchemaType.ARRAY, value_schema=of), values
+        common = _Common()
+        while not self._consume("]"):
             if values and not self._consume(","):
                 raise _NotParsed
-            if self._consume(","):
-                raise _NotParsed
+            if values and self._consume("]"):
+                break
             schema, value = self.value(embedded=True)
             values.append(value)
-            common, known = _merged(common, schema, known)
+            common.add(schema)
+        of = common.schema
+        return Schema(SchemaType.ARRAY, value_schema=of), [_aligned(each, of) for each in values]
 
     def _map(self) -> SchemaAndValue:
         found: dict[Any, Any] = {}
-        key_schema = value_schema = None
-        keys_known = values_known = True
-        while True:
-            if self._consume("}"):
-                return (
-                    Schema(
-                        SchemaType.MAP,
-                        key_schema=key_schema.as_optional()
-                        if key_schema is not None and keys_known
-                        else None,
-                        value_schema=value_schema.as_optional()
-                        if value_schema is not None and values_known
-                        else None,
-                    ),
-                    found,
-                )
+        keys, values = _Common(), _Common()
+        while not self._consume("}"):
             if found and not self._consume(","):
                 raise _NotParsed
+            if found and self._consume("}"):
+                break
             schema, key = self.value(embedded=True)
-            if not self._consume(":"):
+            if key is None or not self._consume(":"):
                 raise _NotParsed
             of, value = self.value(embedded=True)
+            if not isinstance(key, str | int | float):
+                raise _NotParsed
             found[key] = value
-            key_schema, keys_known = _merged(key_schema, schema, keys_known)
-            value_schema, values_known = _merged(value_schema, of, values_known)
+            keys.add(schema)
+            values.add(of)
+        of_keys, of_values = keys.schema, values.schema
+        aligned = {_aligned(key, of_keys): _aligned(each, of_values) for key, each in found.items()}
+        return Schema(SchemaType.MAP, key_schema=of_keys, value_schema=of_values), aligned
 
 
 _WIDTHS = [
@@ -225,60 +214,78 @@ _WIDTHS = [
 ]
 
 
-def _merged(one: Schema | None, other: Schema | None, known: bool) -> tuple[Schema | None, bool]:
-    """A schema that both values fit: the wider of two numbers, or none."""
-    if not known or other is None:
-        return one, known
-    if one is None or one == other:
-        return other, True
-    if one.type in _WIDTHS and other.type in _WIDTHS and one.name == other.name is None:
-        return (one if _WIDTHS.index(one.type) >= _WIDTHS.index(other.type) else other), True
-    return None, False
+class _Common:
+    """The schema that all elements have: of numbers the widest, and None where they differ."""
+
+    def __init__(self) -> None:
+        self.schema: Schema | None = None
+        self._differ = False
+
+    def add(self, other: Schema | None) -> None:
+        if self._differ or other is None:
+            return
+        one = self.schema
+        if one is None or one.type is other.type:
+            self.schema = other
+        elif one.type in _WIDTHS and other.type in _WIDTHS:
+            self.schema = one if _WIDTHS.index(one.type) > _WIDTHS.index(other.type) else other
+        else:
+            self.schema, self._differ = None, True
+
+
+def _aligned(value: Any, schema: Schema | None) -> Any:
+    if schema is None:
+        return value
+    if value is None:
+        raise _NotParsed
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if schema.type is SchemaType.FLOAT32:
+            return as_float32(value)
+        if schema.type is SchemaType.FLOAT64:
+            return float(value)
+    return value
 
 
 def parse_number(token: str) -> SchemaAndValue:
-    number = decimal.Decimal(token)
-    whole = number.to_integral_value()
-    if whole == number:
-        value = int(whole)
-        for schema, bits in (
-            (schemas.INT8, 7),
-            (schemas.INT16, 15),
-            (schemas.INT32, 31),
-            (schemas.INT64, 63),
-        ):
+    try:
+        number = decimal.Decimal(token)
+    except decimal.InvalidOperation:
+        raise _NotParsed from None
+    scale = -int(number.as_tuple().exponent)
+    if number.adjusted() < 20 and number == number.to_integral_value():
+        value = int(number)
+        for schema, bits in _INTEGERS:
             if -(1 << bits) <= value < 1 << bits:
                 return schema, value
-        return logical.decimal_schema(0), logical.decimal_of(value, 0)
-    single = as_float32(float(number))
-    if single not in (float("inf"), float("-inf")):
-        return schemas.FLOAT32, single
-    double = float(number)
-    if double not in (float("inf"), float("-inf")):
-        return schemas.FLOAT64, double
-    exponent = number.as_tuple().exponent
-    return logical.decimal_schema(-int(exponent)), number
+    if scale != 0:
+        double = float(number)
+        single = as_float32(double)
+        if single - single == 0:
+            return schemas.FLOAT32, single
+        if double - double == 0:
+            return schemas.FLOAT64, double
+    return logical.decimal_schema(scale), number
+
+
+_INTEGERS = ((schemas.INT8, 7), (schemas.INT16, 15), (schemas.INT32, 31), (schemas.INT64, 63))
 
 
 def _timestamp(found: re.Match[str]) -> SchemaAndValue:
-    year, month, day, hour, minute, second, millis = map(int, found.groups())
-    try:
-        moment = dt.datetime(year, month, day, hour, minute, second, millis * 1000, dt.UTC)
-    except ValueError:
-        raise _NotParsed from None
-    return logical.TIMESTAMP_SCHEMA, moment
+    return logical.TIMESTAMP_SCHEMA, logical.timestamp_from_millis(
+        _millis(found[0], "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+    )
 
 
 def _date(found: re.Match[str]) -> SchemaAndValue:
-    try:
-        return logical.DATE_SCHEMA, dt.date(*map(int, found.groups()))
-    except ValueError:
-        raise _NotParsed from None
+    return logical.DATE_SCHEMA, logical.date_from_days(_millis(found[0], "yyyy-MM-dd") // logical.DAY_MS)
 
 
 def _time(found: re.Match[str]) -> SchemaAndValue:
-    hour, minute, second, millis = map(int, found.groups())
-    try:
-        return logical.TIME_SCHEMA, dt.time(hour, minute, second, millis * 1000)
-    except ValueError:
-        raise _NotParsed from None
+    millis = _millis(found[0], "HH:mm:ss.SSS'Z'")
+    if millis >= logical.DAY_MS:
+        raise _NotParsed
+    return logical.TIME_SCHEMA, logical.time_from_millis(millis)
+
+
+def _millis(text: str, pattern: str) -> int:
+    return date_format(pattern).parse(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
@@ -12,6 +11,7 @@ from ottla.spark.connect.converters import PLUGINS, Converter, load_converter
 from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
 from ottla.spark.connect.runtime.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.stages import Failure, Stage
+from ottla.spark.connect.transforms.chain import Chain
 
 RawHeaders = list[tuple[str, bytes | None]]
 
@@ -64,9 +64,15 @@ class _Conversion:
     def close(self) -> None:
         for each in (self._key, self._value, self._header):
             each.close()
+        if self._transform is not None:
+            self._transform.close()
 
     def _failure(self, error: Exception) -> Failure:
-        return Failure(self._stage, _class_name(self._executing), error)
+        name = _class_name(self._executing)
+        if self._stage is Stage.TRANSFORMATION and self._transform is not None:
+            at_work = self._transform.current
+            name = "" if at_work is None else at_work.class_name
+        return Failure(self._stage, name, error)
 
     def _at(self, stage: Stage, executing: Any) -> Any:
         self._stage, self._executing = stage, executing
@@ -162,11 +168,11 @@ class SinkConversion(_Conversion):
         return found
 
 
-def load_chain(config: Mapping[str, str]) -> Any:
+def load_chain(config: Mapping[str, str]) -> Chain | None:
     """None if there are no transforms."""
     if not config.get("transforms", "").strip():
         return None
-    return import_module("ottla.spark.connect.transforms").Chain.from_config(config)
+    return Chain.from_config(config)
 
 
 def _is_plain(converter: Converter) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
+from ottla.spark.connect.java.finder import use_plugin_path
 from ottla.spark.connect.runtime.control import ControlServer
 from ottla.spark.connect.runtime.host import Host, SparkHost
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus
@@ -34,6 +35,7 @@ class Engine:
         if host is None:
             assert spark is not None
             host = SparkHost(spark)
+        use_plugin_path(worker)
         self._worker = worker
         self._host = host
         self._control = ControlServer(host.address, host.bind)

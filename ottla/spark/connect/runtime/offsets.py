@@ -15,14 +15,19 @@ import pyarrow as pa
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
 from ottla.spark.connect.api import SourceOffset, SourcePartition
+from ottla.spark.connect.converters.json_format.writing import to_bytes, write_schemaless
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.runtime.compacted_topic import read_topic
-from ottla.spark.connect.runtime.java_json import to_json
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
 
 #: A partition of a source and its offset; None resets it.
 OffsetEntry = tuple[SourcePartition, SourceOffset | None]
+
+
+def to_json(value: Any) -> bytes:
+    """As Kafka's JsonConverter writes it without a schema."""
+    return to_bytes(write_schemaless(value))
 
 
 class SourceOffsets:
@@ -54,8 +59,8 @@ class SourceOffsets:
         name = _canonical(partition)
         key = self._keys.get(name)
         if key is None:
-            key = self._keys[name] = to_json([self._connector, dict(partition)]).encode()
-        return key, None if offset is None else to_json(dict(offset)).encode()
+            key = self._keys[name] = to_json([self._connector, dict(partition)])
+        return key, None if offset is None else to_json(dict(offset))
 
     def load(self, records: Mapping[bytes, bytes]) -> None:
         """Take those of a topic that belong to the connector. What is not an offset is passed over, as by Kafka."""

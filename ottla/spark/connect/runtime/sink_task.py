@@ -163,10 +163,13 @@ class _SinkTask:
         if not new:
             return committed
         try:
-            self._task.flush({TopicPartition(*each): offset for each, offset in stored.items()})
+            durable = self._task.flush({TopicPartition(*each): offset for each, offset in stored.items()})
         except RetriableError as error:
             _log.warning("Task %s commits its offsets later: %s", self._spec.label, error.message)
             return committed
+        if durable is not None:
+            stored = {each: durable[TopicPartition(*each)] for each in stored if tuple(each) in durable}
+            new = {each: offset for each, offset in stored.items() if committed.get(each) != offset}
         self._dead_letters.flush()
         consumer.commit(new)
-        return dict(stored)
+        return {**committed, **stored}

@@ -8,14 +8,23 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.spark.connect.api import Connector, SinkConnector, TopicPartition
+from ottla.spark.connect.api import (
+    Connector,
+    ConnectorContext,
+    SinkConnector,
+    SourceOffset,
+    SourcePartition,
+    TopicPartition,
+)
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.assignment import SinkTopics
 from ottla.spark.connect.runtime.control import ControlServer, Report
 from ottla.spark.connect.runtime.host import Host
+from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.runtime.task_configs import ask_for_task_configs
 from ottla.spark.connect.runtime.task_spec import TaskSpec
@@ -27,6 +36,20 @@ _MOST_BROKEN_RUNS = 5
 _BACKOFF_SECONDS = 1.0
 #: Beyond the time that tasks are given to stop: for Spark to end what did not.
 _CANCEL_SECONDS = 30.0
+
+
+class _Context(ConnectorContext):
+    def __init__(self, running: RunningConnector) -> None:
+        self._running = running
+
+    def request_task_reconfiguration(self) -> None:
+        self._running._reconfigure()
+
+    def raise_error(self, error: Exception) -> None:
+        self._running._connector_failed(error)
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        return self._running._offset(partition)
 
 
 class RunningConnector:
@@ -61,6 +84,7 @@ class RunningConnector:
         self._lock = threading.Condition()
         self._target = State.PAUSED if paused else State.RUNNING
         self._renew_connector = True
+        self._renew_tasks = False
         self._run: str | None = None
         self._broken_runs = 0
         self._status = ConnectorStatus(State.UNASSIGNED)
@@ -115,12 +139,14 @@ class RunningConnector:
             while True:
                 with self._lock:
                     self._lock.wait_for(self._has_work)
-                    target, renew = self._target, self._renew_connector
+                    target, renew, ask = self._target, self._renew_connector, self._renew_tasks
                     if target is State.STOPPED:
                         break
-                    self._renew_connector = False
+                    self._renew_connector = self._renew_tasks = False
                 if renew:
                     self._start_connector()
+                elif ask:
+                    self._ask_for_tasks()
                 if target is State.RUNNING:
                     self._run_tasks()
                 else:
@@ -133,7 +159,7 @@ class RunningConnector:
             self._publish(ConnectorStatus(State.STOPPED))
 
     def _has_work(self) -> bool:
-        if self._target is State.STOPPED or self._renew_connector:
+        if self._target is State.STOPPED or self._renew_connector or self._renew_tasks:
             return True
         if self._target is State.RUNNING:
             return self._status.state is State.PAUSED or bool(self._runnable())
@@ -150,6 +176,7 @@ class RunningConnector:
             connector = load_class(self.config.get("connector.class", ""))()
             if isinstance(connector, SinkConnector):
                 self._topics = SinkTopics(self.name, self.config, self._worker, self._reassign)
+            connector.context = _Context(self)
             connector.start(self.config)
             self._connector = connector
             self._task_configs = ask_for_task_configs(connector, self.name, self.config)
@@ -160,6 +187,20 @@ class RunningConnector:
             return
         tasks = tuple(TaskStatus(task, State.UNASSIGNED) for task in range(len(self._task_configs)))
         self._publish(ConnectorStatus(State.RUNNING, None, tasks))
+
+    def _ask_for_tasks(self) -> None:
+        """The connector has said that it would have other tasks now."""
+        if self._connector is None:
+            return
+        try:
+            configs = ask_for_task_configs(self._connector, self.name, self.config)
+        except Exception as error:
+            self._connector_failed(error)
+            return
+        if configs != self._task_configs:
+            self._task_configs = configs
+            tasks = tuple(TaskStatus(task, State.UNASSIGNED) for task in range(len(configs)))
+            self._publish(replace(self._status, tasks=tasks))
 
     def _stop_connector(self) -> None:
         connector, self._connector = self._connector, None
@@ -186,7 +227,7 @@ class RunningConnector:
     def _run_tasks(self) -> None:
         if self._connector is None:
             return
-        if self._status.state is not State.RUNNING:
+        if self._status.state not in (State.RUNNING, State.FAILED):
             self._publish(replace(self._status, state=State.RUNNING, trace=None))
         run = uuid.uuid4().hex
         try:
@@ -200,7 +241,7 @@ class RunningConnector:
         with self._lock:
             self._run = run
             # What was asked for before anybody could see the run.
-            if self._target is not State.RUNNING or self._renew_connector:
+            if self._target is not State.RUNNING or self._renew_connector or self._renew_tasks:
                 self._run = None
                 self._control.end(run)
                 return
@@ -268,6 +309,23 @@ class RunningConnector:
             with self._lock:
                 tasks = tuple(status if each.id == task else each for each in self._status.tasks)
                 self._publish(replace(self._status, tasks=tasks))
+
+    def _reconfigure(self) -> None:
+        with self._lock:
+            self._renew_tasks = True
+        self._interrupt()
+
+    def _connector_failed(self, error: Exception) -> None:
+        _log.warning("Connector %s has failed: %s", self.name, error)
+        self._publish(replace(self._status, state=State.FAILED, trace=trace_of(error)))
+
+    def _offset(self, partition: SourcePartition) -> SourceOffset | None:
+        cluster = Cluster(self._worker.client_settings)
+        try:
+            topics = offset_topics(self._worker.offset_topic, self.config)
+            return read_offsets(cluster, topics, self.name).get(partition)
+        finally:
+            cluster.close()
 
     def _aim(self, target: State) -> None:
         with self._lock:

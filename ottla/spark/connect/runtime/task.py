@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ottla.spark.connect.java.finder import use_plugin_path
 from ottla.spark.connect.runtime.control import TaskControl
 from ottla.spark.connect.runtime.status import State, trace_of
 from ottla.spark.connect.runtime.task_spec import TaskSpec
@@ -15,6 +16,7 @@ def run_task(spec: TaskSpec, *, ends_process: bool = False) -> None:
     """Returns when the task was asked to stop, or has failed and said so."""
     control = TaskControl(spec, ends_process=ends_process)
     try:
+        use_plugin_path(spec.worker)
         if spec.is_sink:
             from ottla.spark.connect.runtime.sink_task import run_sink_task
 

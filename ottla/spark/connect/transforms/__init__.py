@@ -6,7 +6,7 @@
 from ottla.spark.connect.transforms.base import Predicate, Transform
 from ottla.spark.connect.transforms.chain import Chain
 
-__all__ = ["PLUGINS", "PREDICATES", "Chain", "Predicate", "Transform"]
+__all__ = ["INTERCEPTORS", "PLUGINS", "PREDICATES", "Chain", "Predicate", "Transform"]
 
 _HERE = "ottla.spark.connect.transforms"
 _KAFKA = "org.apache.kafka.connect.transforms"
@@ -37,6 +37,23 @@ PLUGINS = {
     f"{_KAFKA}.RegexRouter": f"{_HERE}.routers:RegexRouter",
     f"{_KAFKA}.TimestampRouter": f"{_HERE}.routers:TimestampRouter",
     f"{_KAFKA}.ValueToKey": f"{_HERE}.value_to_key:ValueToKey",
+}
+
+#: Ours, by their short names, with their modules.
+INTERCEPTORS = {
+    "AddHost": "adding",
+    "AddStatic": "adding",
+    "AddTime": "adding",
+    "AddUuid": "adding",
+    "DropFields": "changing",
+    "FilterByPattern": "looking",
+    "Hash": "changing",
+    "Mask": "changing",
+    "RegexExtractor": "looking",
+}
+PLUGINS |= {
+    f"ottla.interceptors.{name}": f"{_HERE}.interceptors.{module}:{name}"
+    for name, module in INTERCEPTORS.items()
 }
 
 #: Which of our classes serves a predicate of Kafka's.

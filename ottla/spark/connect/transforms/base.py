@@ -121,8 +121,10 @@ def basic_copy(schema: Schema) -> Schema:
 
 
 def numbered(named: list[tuple[str, Schema]]) -> tuple[Field, ...]:
-    names = set()
+    names: set[str] = set()
     for name, _ in named:
+        if not name:
+            raise DataError("fieldName cannot be null.")
         if name in names:
             raise DataError(f"Cannot create field because of field name duplication {name}")
         names.add(name)
@@ -140,9 +142,9 @@ def require_map(value: Any, purpose: str) -> dict[Any, Any]:
     return value
 
 
-def require_struct(value: Any, purpose: str) -> Struct:
+def require_struct(value: Any, purpose: str, schema: Schema | None = None) -> Struct:
     if not isinstance(value, Struct):
-        raise DataError(f"Only Struct objects supported for [{purpose}], found: {class_of(value)}")
+        raise DataError(f"Only Struct objects supported for [{purpose}], found: {class_of(value, schema)}")
     return value
 
 
@@ -153,5 +155,5 @@ def require_sink_record(record: ConnectRecord, purpose: str) -> SinkRecord:
     return record
 
 
-def class_of(value: Any) -> str:
-    return "null" if value is None else java_class_name(value)
+def class_of(value: Any, schema: Schema | None = None) -> str:
+    return "null" if value is None else java_class_name(value, schema)

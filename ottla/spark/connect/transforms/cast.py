@@ -8,6 +8,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance, invalid
@@ -99,7 +100,7 @@ class Cast(KeyOrValueTransform):
         updated = self.schemas.get(schema) or self.schemas.put(schema, self._updated(schema))
         if self._whole is not None:
             return self.changed(record, updated, cast(schema, value, self._whole))
-        struct = require_struct(value, _PURPOSE)
+        struct = require_struct(value, _PURPOSE, schema)
         result = Struct(updated)
         for field in struct.schema.fields:
             given = self.field_value(struct, field)
@@ -110,15 +111,20 @@ class Cast(KeyOrValueTransform):
     def _cast_schemaless(self, value: Any) -> Any:
         if self._whole is not None:
             return cast(None, value, self._whole)
-        casts = self._casts
-        return {
-            name: cast(None, each, casts[name]) if name in casts else each
-            for name, each in require_map(value, _PURPOSE).items()
-        }
+        updated = dict(require_map(value, _PURPOSE))
+        for name, target in self._casts.items():
+            updated[name] = cast(None, updated.get(name), target)
+        return updated
 
     def _updated(self, schema: Schema) -> Schema:
         if self._whole is not None:
-            return self._of_type(schema, self._whole)
+            return replace(
+                self._of_type(schema, self._whole),
+                name=schema.name,
+                version=schema.version,
+                doc=schema.doc,
+                parameters=schema.parameters,
+            )
         if schema.type is not SchemaType.STRUCT:
             raise DataError("Cannot list fields on non-struct type")
         fields = []
@@ -127,7 +133,7 @@ class Cast(KeyOrValueTransform):
             fields.append(
                 (field.name, field.schema if target is None else self._of_type(field.schema, target))
             )
-        return basics_of(schema, numbered(fields))
+        return basics_of(schema, numbered(fields)).as_optional(schema.optional)
 
     def _of_type(self, schema: Schema, target: SchemaType) -> Schema:
         default = None if schema.default is None else cast(schema, schema.default, target)
@@ -147,6 +153,8 @@ def cast(schema: Schema | None, value: Any, target: SchemaType) -> Any:
         raise DataError(
             f"Cast transformation does not support casting from {kind.name}; supported types are {_names(_INPUTS)}"
         )
+    if kind is SchemaType.FLOAT32:
+        value = as_float32(value)
     if target is SchemaType.STRING:
         return _to_string(schema, value)
     if schema is not None and schema.name is not None:

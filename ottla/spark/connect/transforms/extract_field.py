@@ -41,10 +41,10 @@ class ExtractField(KeyOrValueTransform):
             if value is None:
                 return self.changed(record, None, None)
             return self.changed(record, None, self._path.in_map(require_map(value, _PURPOSE)))
-        struct = None if value is None else require_struct(value, _PURPOSE)
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
         field = self._path.field_in(schema)
         if field is None:
-            raise DataError(f"Unknown field: {self._path}")
+            raise DataError(f"Unknown field: {self.settings['field']}")
         found = None if struct is None else self._path.in_struct(struct, replace_null=self._replaces)
         return self.changed(record, field.schema, found)
 

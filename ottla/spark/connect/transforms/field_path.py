@@ -9,6 +9,7 @@ from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, Config
 from ottla.spark.connect.config.validators import one_of_any_case
 from ottla.spark.connect.data.schema import Field, Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.errors import DataError
 from ottla.spark.connect.transforms.base import require_map, require_struct
 
 _PURPOSE = "nested field access"
@@ -40,7 +41,7 @@ class FieldPath:
         found = None
         for step in self.steps:
             if current is None or current.type is not SchemaType.STRUCT:
-                return None
+                raise DataError("Cannot look up fields on non-struct type")
             found = current.field(step)
             if found is None:
                 return None

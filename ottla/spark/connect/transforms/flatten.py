@@ -39,16 +39,14 @@ class Flatten(KeyOrValueTransform):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
         if schema is None:
-            if value is None:
-                return record
             flat: dict[str, Any] = {}
             self._add(require_map(value, _PURPOSE), "", flat)
             return self.changed(record, None, flat)
-        struct = None if value is None else require_struct(value, _PURPOSE)
+        struct = require_struct(value, _PURPOSE, schema)
         updated = self.schemas.get(schema) or self.schemas.put(schema, self._updated(schema))
-        if struct is None:
-            return self.changed(record, updated, None)
         result = Struct(updated)
         self._fill(struct, "", result)
         return self.changed(record, updated, result)

@@ -59,15 +59,13 @@ class HeaderFrom(KeyOrValueTransform):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         value = self.value_of(record)
-        if value is None:
-            return record
         schema = self.schema_of(record)
         left: dict[Any, Any] | Struct
         if schema is None:
             headers, left = self._schemaless(require_map(value, self._purpose))
             updated = None
         else:
-            struct = require_struct(value, self._purpose)
+            struct = require_struct(value, self._purpose, schema)
             headers = self._headers(struct)
             updated, left = self._without_moved(schema, struct) if self._moves else (schema, struct)
         changed = self.changed(record, updated, left)

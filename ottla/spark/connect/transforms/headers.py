@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
-from ottla.spark.connect.config.validators import non_empty_list, not_null
+from ottla.spark.connect.config.validators import filled_list, not_null
 from ottla.spark.connect.data.record import ConnectRecord, Header
 from ottla.spark.connect.data.values import parse_string
 from ottla.spark.connect.transforms.base import Transform
@@ -45,7 +45,7 @@ class DropHeaders(Transform):
         ConfigType.LIST,
         importance=Importance.HIGH,
         documentation="The names of the headers to remove.",
-        validator=non_empty_list,
+        validator=filled_list,
     )
 
     def configure(self, config: Mapping[str, str]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
 from ottla.spark.connect.data.record import ConnectRecord
-from ottla.spark.connect.data.schema import Field, Schema, SchemaType
+from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
-from ottla.spark.connect.transforms.base import KeyOrValueTransform
+from ottla.spark.connect.transforms.base import KeyOrValueTransform, numbered
 
 
 class HoistField(KeyOrValueTransform):
@@ -29,7 +29,7 @@ class HoistField(KeyOrValueTransform):
             return self.changed(record, None, {self._field: value})
         updated = self.schemas.get(schema)
         if updated is None:
-            updated = Schema(SchemaType.STRUCT, fields=(Field(self._field, 0, schema),))
+            updated = Schema(SchemaType.STRUCT, fields=numbered([(self._field, schema)]))
             self.schemas.put(schema, updated)
         return self.changed(record, updated, Struct(updated).put(self._field, value))
 

@@ -10,6 +10,7 @@ from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import INT32, INT64, STRING, Schema
 from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.data.validation import validate_value
 from ottla.spark.connect.transforms.base import (
     KeyOrValueTransform,
     basics_of,
@@ -78,7 +79,7 @@ class InsertField(KeyOrValueTransform):
         self._static = self.settings["static.value"]
         last = self._insertions[-1]
         if last.setting == "static.field" and self._static is None:
-            raise invalid("static.value", None, f"No value specified for static field: {last}")
+            raise invalid("static.value", None, f"No value specified for static field: {last.name}")
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         value = self.value_of(record)
@@ -92,15 +93,16 @@ class InsertField(KeyOrValueTransform):
                 if inserted is not None:
                     updated_map[each.name] = inserted
             return self.changed(record, None, updated_map)
-        struct = require_struct(value, _PURPOSE)
+        struct = require_struct(value, _PURPOSE, schema)
         updated = self.schemas.get(schema)
         if updated is None:
             updated = self.schemas.put(schema, self._updated(struct.schema))
-        result = Struct.of(
-            updated,
-            [self.field_value(struct, each) for each in struct.schema.fields]
-            + [None] * len(self._insertions),
-        )
+        result = Struct.of(updated, [None] * len(updated.fields))
+        for field in struct.schema.fields:
+            given = self.field_value(struct, field)
+            if given is None:  # all others were checked when the record was made
+                validate_value(field.schema, None, f'field: "{field.name}"')
+            result.values[field.index] = given
         for each in self._insertions:
             inserted = self._value(each.setting, record)
             if inserted is not None:

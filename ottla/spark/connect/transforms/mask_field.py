@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, invalid
-from ottla.spark.connect.config.validators import non_empty_list
+from ottla.spark.connect.config.validators import filled_list
 from ottla.spark.connect.data import logical
-from ottla.spark.connect.data.java_values import Float32, as_float32, java_class
+from ottla.spark.connect.data.java_values import Float32, as_float32, java_class, wrapped
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
@@ -21,7 +22,6 @@ from ottla.spark.connect.transforms.base import (
     require_map,
     require_struct,
 )
-from ottla.spark.connect.transforms.cast import parse_java_float
 
 _PURPOSE = "mask fields"
 
@@ -39,7 +39,7 @@ class MaskField(KeyOrValueTransform):
             ConfigType.LIST,
             importance=Importance.HIGH,
             documentation="The fields to mask.",
-            validator=non_empty_list,
+            validator=filled_list,
         )
         .define(
             "replacement",
@@ -53,7 +53,7 @@ class MaskField(KeyOrValueTransform):
 
     def configure(self, config: Mapping[str, str]) -> None:
         super().configure(config)
-        self._fields = frozenset(self.settings["fields"])
+        self._fields = dict.fromkeys(self.settings["fields"])
         self._replacement: str | None = self.settings["replacement"]
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
@@ -63,7 +63,7 @@ class MaskField(KeyOrValueTransform):
             for name in self._fields:
                 updated_map[name] = self._masked(updated_map.get(name), None)
             return self.changed(record, None, updated_map)
-        struct = require_struct(value, _PURPOSE)
+        struct = require_struct(value, _PURPOSE, schema)
         updated = Struct(struct.schema)
         for field in struct.schema.fields:
             given = self.field_value(struct, field)
@@ -103,26 +103,26 @@ _BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaT
 
 
 def _replaced(value: Any, text: str, schema: Schema | None) -> Any:
-    try:
-        if isinstance(value, str):
-            return text
-        if isinstance(value, int) and not isinstance(value, bool):
-            return _whole(text, _BITS.get(schema.type, 64) if schema is not None else 64)
-        if isinstance(value, float):
-            single = isinstance(value, Float32) or (schema is not None and schema.type is SchemaType.FLOAT32)
-            number = parse_java_float(text)
-            return as_float32(number) if single else number
-        if isinstance(value, decimal.Decimal):
-            return decimal.Decimal(text)
-    except (ValueError, decimal.InvalidOperation):
-        raise DataError(f"Unable to convert {text} (class java.lang.String) to number") from None
+    if isinstance(value, str):
+        return text
+    if isinstance(value, decimal.Decimal):
+        return _number(text, "to number")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = _number(text, "to a number")
+        if isinstance(value, int):
+            return wrapped(int(number), _BITS.get(schema.type, 64) if schema is not None else 64)
+        single = isinstance(value, Float32) or (schema is not None and schema.type is SchemaType.FLOAT32)
+        return as_float32(float(number)) if single else float(number)
     raise DataError(f"Cannot mask value of type {java_class(value)} with custom replacement.")
 
 
-def _whole(text: str, bits: int) -> int:
-    from ottla.spark.connect.transforms.cast import cast_whole
+def _number(text: str, what: str) -> decimal.Decimal:
+    if not _JAVA_NUMBER.fullmatch(text):
+        raise DataError(f"Unable to convert {text} (class java.lang.String) {what}")
+    return decimal.Decimal(text)
 
-    return cast_whole(bits)(text)
+
+_JAVA_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class MaskFieldKey(MaskField):

@@ -74,7 +74,7 @@ class ReplaceField(KeyOrValueTransform):
                 if self._keeps(name)
             }
             return self.changed(record, None, kept_map)
-        struct = require_struct(value, _PURPOSE)
+        struct = require_struct(value, _PURPOSE, schema)
         kept = [each for each in struct.schema.fields if self._keeps(each.name)]
         updated = self.schemas.get(schema)
         if updated is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance
 from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import DataError
 from ottla.spark.connect.transforms.base import KeyOrValueTransform, replace_null_setting
@@ -33,6 +34,8 @@ class SetSchemaMetadata(KeyOrValueTransform):
             if value is None:
                 return record
             raise DataError(f"Schema required for [{_PURPOSE}]")
+        if schema.type is not SchemaType.STRUCT:
+            raise DataError("Cannot list fields on non-struct type")
         updated = self.schemas.get(schema)
         if updated is None:
             updated = replace(
@@ -45,10 +48,7 @@ class SetSchemaMetadata(KeyOrValueTransform):
             value = self._moved(value, updated)
         return self.changed(record, updated, value)
 
-    def _moved(self, struct: Struct, schema: object) -> Struct:
-        from ottla.spark.connect.data.schema import Schema
-
-        assert isinstance(schema, Schema)
+    def _moved(self, struct: Struct, schema: Schema) -> Struct:
         result = Struct(schema)
         for field in struct.schema.fields:
             result.put(field.name, self.field_value(struct, field))

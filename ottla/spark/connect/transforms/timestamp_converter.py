@@ -97,7 +97,7 @@ class TimestampConverter(KeyOrValueTransform):
         if not self._field:
             updated = _SCHEMAS[self._target].as_optional(schema.optional)
             return self.changed(record, updated, self._convert(value, _kind_of(schema)))
-        struct = None if value is None else require_struct(value, _PURPOSE)
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
         found = self.schemas.get(schema)
         if found is None:
             found = self.schemas.put(schema, self._updated(schema))

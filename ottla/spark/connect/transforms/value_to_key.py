@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
-from ottla.spark.connect.config.validators import non_empty_list
+from ottla.spark.connect.config.validators import filled_list
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
@@ -28,19 +28,19 @@ class ValueToKey(KeyOrValueTransform):
             ConfigType.LIST,
             importance=Importance.HIGH,
             documentation="The fields of the value that the key is made of.",
-            validator=non_empty_list,
+            validator=filled_list,
         )
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
         super().configure(config)
-        self._fields: list[str] = self.settings["fields"]
+        self._fields = list(dict.fromkeys(self.settings["fields"]))
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         if record.value_schema is None:
             value = require_map(record.value, _PURPOSE)
             return record.replaced(key_schema=None, key={name: value.get(name) for name in self._fields})
-        struct = require_struct(record.value, _PURPOSE)
+        struct = require_struct(record.value, _PURPOSE, record.value_schema)
         schema = self.schemas.get(struct.schema)
         if schema is None:
             schema = self.schemas.put(struct.schema, self._key_schema(struct.schema))

@@ -17,6 +17,7 @@ from ottla.client.errors import ClientError
 from ottla.spark.connect.plugins import load_class, version_of
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.worker.config_state import Config, RestartRequest, TargetState
+from ottla.spark.connect.worker.secrets import Secrets
 from ottla.spark.connect.worker.status_state import Status, TopicUse
 from ottla.spark.connect.worker.status_store import StatusStore
 
@@ -73,6 +74,7 @@ class _Slot:
     has_thread: bool = False
     #: What was reported last, by task; None is the connector itself.
     reported: dict[int | None, Status] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=lambda: Secrets({}, {}))
     #: While it stops, the engine's word on its state is of no interest.
     is_stopping: bool = False
 
@@ -205,6 +207,7 @@ class LocalConnectors:
         slot.reported.clear()
         try:
             config = self.resolve(wanted.config)
+            slot.secrets = Secrets(wanted.config, config)
         except ClientError as error:
             self._report(name, slot, ConnectorStatus(State.FAILED, trace_of(error)))
             return
@@ -212,7 +215,7 @@ class LocalConnectors:
         def on_change(status: ConnectorStatus) -> None:
             self._report(name, slot, status)
             if status.state in (State.RUNNING, State.PAUSED) and slot.running is not None:
-                self.on_tasks(name, slot.running.task_configs)
+                self.on_tasks(name, slot.secrets.hidden_in(slot.running.task_configs))
 
         def on_topic(topic: str, task: int) -> None:
             if self._tracks_topics:
@@ -253,7 +256,7 @@ class LocalConnectors:
     def _put(
         self, name: str, slot: _Slot, task: int | None, state: State, trace: str | None, version: str | None
     ) -> None:
-        status = Status(state.value, self.worker_id, self.generation, trace, version)
+        status = Status(state.value, self.worker_id, self.generation, slot.secrets.hidden(trace), version)
         known = slot.reported.get(task)
         if known is not None and known._replace(generation=status.generation) == status:
             return

@@ -10,6 +10,7 @@ from ottla.http import HttpServer
 from ottla.http.forwarding import Forwarder
 from ottla.http.tls import BadTlsSettings, client_tls, server_tls
 from ottla.spark.connect.config.config_def import ConfigError
+from ottla.spark.connect.config.providers import ConfigProviders
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.worker.config_state import Config
 from ottla.spark.connect.worker.config_store import KafkaConfigStore, MemoryConfigStore
@@ -177,5 +178,5 @@ def _herder(worker: WorkerConfig, engine: ConnectorEngine) -> Herder:
 
 
 def _resolver(worker: WorkerConfig) -> Callable[[Config], Config]:
-    """Looks up `${provider:path:key}` in configs, when a connector starts or is validated."""
-    return lambda config: config
+    """Looks up `${provider:path:key}` in configs, when a connector starts or is validated. Raises ConfigError."""
+    return ConfigProviders.from_config(worker.properties).resolved

@@ -58,6 +58,7 @@ from ottla.spark.formats.avro.operations import (
     B,
     C,
 )
+from ottla.spark.formats.compiled_reading import write_null
 from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 _1, _7, _63, _127 = map(np.uint64, (1, 7, 63, 127))
@@ -171,15 +172,6 @@ def _read_block(data: Any, at: Any, end: Any, skip: Any) -> Any:
         at += size
 
 
-@compiled_inline
-def _write_null(places: Any, positions: Any, column: Any) -> Any:
-    position = positions[places.level_of[column]]
-    place = places.slot_base[column] + places.widths[column] * position
-    for slot in range(places.widths[column]):
-        places.slots[place + slot] = 0
-    places.valid[places.valid_base[column] + position] = 0
-
-
 @compiled
 def _run(data: Any, at: Any, end: Any, pc: Any, program: Any, places: Any, positions: Any, stack: Any) -> Any:
     """One record: what is wrong with it, where in the program, and for GROW how many places are needed."""
@@ -229,7 +221,7 @@ def _run(data: Any, at: Any, end: Any, pc: Any, program: Any, places: Any, posit
             continue
         elif op == NULLS:
             for index in range(code[pc, B]):
-                _write_null(places, positions, side[code[pc, C] + index])
+                write_null(places, positions, side[code[pc, C] + index])
         elif op == JUMP:
             pc = code[pc, AFTER]
             continue
@@ -367,7 +359,7 @@ def decode_rows(
             wrong[row, 0] = status
             wrong[row, 1] = pc
             for index in range(len(places.top)):
-                _write_null(places, positions, places.top[index])
+                write_null(places, positions, places.top[index])
         positions[0] += 1
         row += 1
     return row, np.int64(-1), np.int64(0)

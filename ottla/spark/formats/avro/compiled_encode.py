@@ -35,23 +35,14 @@ from ottla.spark.formats.avro.encode_operations import (
     B,
     C,
 )
+from ottla.spark.formats.compiled_writing import is_same, write_varint
 from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
-
-_1, _7, _127 = map(np.uint64, (1, 7, 127))
-#: A number takes no more bytes.
-_MOST = 10
 
 
 @compiled_inline
 def _write_whole(out: Any, at: Any, value: Any) -> Any:
     """A zigzag number; returns the place after it. There must be room."""
-    raw = np.uint64((value << 1) ^ (value >> 63))
-    while raw > _127:
-        out[at] = np.uint8((raw & _127) | np.uint64(128))
-        at += 1
-        raw >>= _7
-    out[at] = np.uint8(raw)
-    return at + 1
+    return write_varint(out, at, np.uint64((value << 1) ^ (value >> 63)))
 
 
 @compiled
@@ -170,15 +161,9 @@ def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: A
             found = -1
             for index in range(code[pc, C]):
                 entry = code[pc, B] + 2 * index
-                if side[entry + 1] == size:
-                    same = True
-                    for byte in range(size):
-                        if constants[side[entry] + byte] != data[start + byte]:
-                            same = False
-                            break
-                    if same:
-                        found = index
-                        break
+                if side[entry + 1] == size and is_same(constants, side[entry], data, start, size):
+                    found = index
+                    break
             if found < 0:
                 return at, NO_SYMBOL, pc
             at = _write_whole(out, at, np.int64(found))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from ottla.spark.formats.avro.compiled_encode import encode_rows
-from ottla.spark.formats.avro.encode_operations import FINISHED, FULL
 from ottla.spark.formats.avro.encode_program import EncodeProgram
 from ottla.spark.formats.avro.schema import Node
 from ottla.spark.formats.column_reading import Filler, column_of
 from ottla.spark.formats.column_tree import Layout
-from ottla.spark.formats.registered.writing import UnwritableRow
+from ottla.spark.formats.encoded_column import encode_column
 
 
 class AvroEncoder:
@@ -24,24 +22,4 @@ class AvroEncoder:
 
     def encode(self, column: pa.Array, frame: bytes = b"") -> pa.BinaryArray:
         """Records, and null where the column is."""
-        rows = len(column)
-        columns = self._filler.fill(column)
-        ends = np.zeros(rows + 1, np.int32)
-        out = np.empty(column.nbytes * 2 + rows * (len(frame) + 8) + 256, np.uint8)
-        prefix = np.frombuffer(frame, np.uint8)
-        row = at = 0
-        while row < rows:
-            row, at, status, pc = encode_rows(out, at, row, rows, self._program.tables, columns, ends, prefix)
-            if status == FULL:
-                out = np.concatenate([out, np.empty(len(out), np.uint8)])
-            elif status != FINISHED:
-                raise UnwritableRow(int(row), self._program.reason(int(status), int(pc)))
-        if at >= 1 << 31:
-            raise OverflowError("more than 2 GB of records in one batch")
-        nulls = None
-        if column.null_count:
-            valid = column.is_valid().to_numpy(zero_copy_only=False)
-            nulls = pa.py_buffer(np.packbits(valid, bitorder="little"))
-        return pa.Array.from_buffers(
-            pa.binary(), rows, [nulls, pa.py_buffer(ends), pa.py_buffer(out[: int(at)])]
-        )
+        return encode_column(encode_rows, self._program, self._filler, column, frame)

@@ -58,6 +58,8 @@ class Node:
     precision: int = 0
     scale: int = 0
     of: list[Node] = field(default_factory=list)
+    #: Of a record: whether it is an entry of a map, of which Connect makes an array where keys may be null.
+    is_map_entry: bool = False
 
     @property
     def short_name(self) -> str:
@@ -163,6 +165,7 @@ class _Parser:
         fields = given.get("fields")
         if not isinstance(fields, list):
             raise AvroSchemaError(f"the record {node.name} has no fields")
+        node.is_map_entry = given.get("connect.internal.type") == "MapEntry"
         for each in fields:
             name = each.get("name") if isinstance(each, dict) else None
             if not isinstance(name, str) or "type" not in each:

@@ -35,18 +35,18 @@ _SIMPLE = {
 
 def type_of(schema: Schema, referenced: dict[str, Schema]) -> Any:
     """What cannot be told in advance (several types, anything, what contains itself) is its JSON as text."""
-    documents = {name: _loaded(each.text) for name, each in referenced.items()}
-    return _Types(_loaded(schema.text), documents).type(_loaded(schema.text), (), 0)
+    documents = {name: loaded(each.text) for name, each in referenced.items()}
+    return SchemaTypes(loaded(schema.text), documents).type(loaded(schema.text), (), 0)
 
 
-def _loaded(text: str) -> Any:
+def loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise OptionError("The JSON Schema cannot be used: it is not JSON.") from None
 
 
-class _Types:
+class SchemaTypes:
     def __init__(self, document: Any, documents: dict[str, Any]) -> None:
         self._document = document
         self._documents = documents

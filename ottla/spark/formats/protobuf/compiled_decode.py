@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ottla.spark.formats.avro.compiled_decode import is_utf8, read_varint
+from ottla.spark.formats.compiled_reading import write_null
 from ottla.spark.formats.protobuf.operations import (
     AS_NULL,
     BOOL,
@@ -53,21 +54,12 @@ _DEEPEST = 100
 _MILLION = np.int64(1_000_000)
 
 
-@compiled_inline
-def _null(places: Any, positions: Any, column: Any) -> Any:
-    position = positions[places.level_of[column]]
-    place = places.slot_base[column] + places.widths[column] * position
-    for slot in range(places.widths[column]):
-        places.slots[place + slot] = 0
-    places.valid[places.valid_base[column] + position] = 0
-
-
 @compiled
 def _begin(message: Any, tables: Any, places: Any, positions: Any) -> Any:
     """Write what the columns of a message are before any field was read."""
     for index in range(tables.begins[message, 0], tables.begins[message, 1]):
         column = tables.initial[index, 0]
-        _null(places, positions, column)
+        write_null(places, positions, column)
         if tables.initial[index, 1] != AS_NULL:
             position = positions[places.level_of[column]]
             place = places.slot_base[column] + places.widths[column] * position
@@ -260,7 +252,7 @@ def _run(
         expected = field
         kind, column, list_column = fields[field, KIND], fields[field, COLUMN], fields[field, LIST]
         for index in range(fields[field, OTHER_COUNT]):
-            _null(places, positions, tables.side[fields[field, OTHERS] + index])
+            write_null(places, positions, tables.side[fields[field, OTHERS] + index])
         level = np.int64(-1)
         if list_column >= 0:
             level = tables.inner[list_column]
@@ -360,7 +352,7 @@ def decode_rows(
             wrong[row, 0] = status
             wrong[row, 1] = detail
             for index in range(len(places.top)):
-                _null(places, positions, places.top[index])
+                write_null(places, positions, places.top[index])
         positions[0] += 1
         row += 1
     return row, np.int64(-1), np.int64(0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.spark.formats.compiled_writing import is_same, write_varint
 from ottla.spark.formats.protobuf.encode_operations import (
     AFTER,
     BEGIN,
@@ -36,20 +37,9 @@ from ottla.spark.formats.protobuf.encode_operations import (
     B,
     C,
 )
-from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
+from ottla.spark.kernels.compiling import compiled, copy_bytes
 
-_7, _127, _128 = map(np.uint64, (7, 127, 128))
 _MILLION = np.int64(1_000_000)
-
-
-@compiled_inline
-def _write_varint(out: Any, at: Any, raw: Any) -> Any:
-    while raw > _127:
-        out[at] = np.uint8((raw & _127) | _128)
-        at += 1
-        raw >>= _7
-    out[at] = np.uint8(raw)
-    return at + 1
 
 
 @compiled
@@ -63,10 +53,10 @@ def _write_time(out: Any, at: Any, micros: Any, is_timestamp: Any) -> Any:
     at += 1
     if seconds != 0:
         out[at] = 0x08
-        at = _write_varint(out, at + 1, np.uint64(seconds))
+        at = write_varint(out, at + 1, np.uint64(seconds))
     if nanos != 0:
         out[at] = 0x10
-        at = _write_varint(out, at + 1, np.uint64(nanos))
+        at = write_varint(out, at + 1, np.uint64(nanos))
     out[start] = at - start - 1
     return at
 
@@ -83,7 +73,7 @@ def _close(out: Any, start: Any, at: Any) -> Any:
     if more:
         for index in range(size):
             out[at - 1 - index + more] = out[at - 1 - index]
-    _write_varint(out, start, np.uint64(size))
+    write_varint(out, start, np.uint64(size))
     return at + more
 
 
@@ -119,15 +109,15 @@ def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: A
             value = slots[place]
             if value < code[pc, B] or value > code[pc, C]:
                 return at, OUT_OF_RANGE, pc
-            at = _write_varint(out, at, np.uint64(value))
+            at = write_varint(out, at, np.uint64(value))
         elif op == ZIGZAG:
             value = slots[place]
-            at = _write_varint(out, at, np.uint64((value << 1) ^ (value >> 63)))
+            at = write_varint(out, at, np.uint64((value << 1) ^ (value >> 63)))
         elif op == BYTES:
             size = slots[place + 1]
             if at + size + 64 > room:
                 return at, FULL, pc
-            at = _write_varint(out, at, np.uint64(size))
+            at = write_varint(out, at, np.uint64(size))
             copy_bytes(out, np.uint64(at), data, np.uint64(slots[place]), np.uint64(size))
             at += size
         elif (op == FOUR) | (op == EIGHT):
@@ -142,22 +132,16 @@ def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: A
         elif op == UNSIGNED:
             if slots[place + 1] != 0:
                 return at, OUT_OF_RANGE, pc
-            at = _write_varint(out, at, np.uint64(slots[place]))
+            at = write_varint(out, at, np.uint64(slots[place]))
         elif op == ENUM:
             start, size = slots[place], slots[place + 1]
             found = False
             for index in range(code[pc, C]):
                 entry = code[pc, B] + 3 * index
-                if side[entry + 2] == size:
-                    same = True
-                    for byte in range(size):
-                        if constants[side[entry + 1] + byte] != data[start + byte]:
-                            same = False
-                            break
-                    if same:
-                        found = True
-                        at = _write_varint(out, at, np.uint64(side[entry]))
-                        break
+                if side[entry + 2] == size and is_same(constants, side[entry + 1], data, start, size):
+                    found = True
+                    at = write_varint(out, at, np.uint64(side[entry]))
+                    break
             if not found:
                 return at, NO_SYMBOL, pc
         elif op == TIME:

@@ -203,8 +203,8 @@ class MessageTables:
         if self._tables is None:
             self._tables = Tables(
                 np.array(self._fields or [[0] * 8], np.int64),
-                np.array(self._ranges, np.int64),
-                np.array(self._begins, np.int64),
+                np.array(self._ranges or [(0, 0)], np.int64),  # as long as no message is known
+                np.array(self._begins or [(0, 0)], np.int64),
                 np.array(self._initial or [(0, 0, 0, 0)], np.int64),
                 np.array([*self._side, 0], np.int64),
                 np.array([each.inner for each in self._layout.columns], np.int64),

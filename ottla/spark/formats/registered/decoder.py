@@ -12,6 +12,7 @@ from ottla.client.schema_registry import RegistryError, Schema, SchemaRegistry
 from ottla.spark.formats.json_decoder import Decoded
 from ottla.spark.formats.registered.framing import SchemaName, unframe
 from ottla.spark.formats.registered.schema_source import TYPES, SchemaSource, shared_registry
+from ottla.spark.formats.value_format import numba_needed
 
 
 class Unreadable(Exception):
@@ -98,13 +99,15 @@ def format_decoder(
     kind: str, source: SchemaSource, reader: Schema, columns: str | None, part: str
 ) -> FormatDecoder:
     if kind == "protobuf":
-        from ottla.spark.formats.protobuf.decoder import ProtobufFormat
+        with numba_needed(kind):
+            from ottla.spark.formats.protobuf.decoder import ProtobufFormat
 
         return ProtobufFormat(source, reader, columns, part)
     if kind == "jsonschema":
         from ottla.spark.formats.json_schema.decoder import JsonSchemaFormat
 
         return JsonSchemaFormat(source, reader, columns, part)
-    from ottla.spark.formats.avro.registered import AvroFormat
+    with numba_needed(kind):
+        from ottla.spark.formats.avro.registered import AvroFormat
 
     return AvroFormat(source, reader, columns, part)

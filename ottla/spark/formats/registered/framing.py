@@ -128,3 +128,34 @@ def _name(header: bytes) -> SchemaName | None:
     if header[:1] == bytes([_ID]) and len(header) >= _ID_BYTES:
         return SchemaName(int.from_bytes(header[1:_ID_BYTES], "big"), rest=header[_ID_BYTES:])
     return None
+
+
+#: Headers as the sink takes them.
+_PAIRS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+
+
+def guid_header(guid: str, rest: bytes = b"") -> bytes:
+    """What a header says: the GUID of the schema, and of Protobuf the place of the message in its file."""
+    return bytes([_GUID]) + uuid.UUID(guid).bytes + rest
+
+
+def with_header(headers: pa.Array | None, part: str, data: bytes, records: pa.Array) -> pa.Array:
+    """The headers with one more that names the schema, of those records that are not null."""
+    name = HEADERS[part]
+    if headers is not None:
+        rows = [
+            [*(pairs or []), *([{"key": name, "value": data}] if there else [])]
+            for pairs, there in zip(headers.to_pylist(), records.is_valid().to_pylist(), strict=True)
+        ]
+        return pa.array(rows, _PAIRS)
+    there = records.is_valid().to_numpy(zero_copy_only=False)
+    ends = np.zeros(len(records) + 1, np.int32)
+    np.cumsum(there, out=ends[1:])
+    count = int(ends[-1])
+    pairs = pa.StructArray.from_arrays(
+        [pa.repeat(pa.scalar(name, pa.string()), count), pa.repeat(pa.scalar(data, pa.binary()), count)],
+        fields=list(_PAIRS.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array(ends), pairs, type=_PAIRS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from ottla.client.errors import ClientError
 from ottla.client.schema_registry import RegistrySettings, Schema
 from ottla.spark.formats.json_types import arrow_type
+from ottla.spark.formats.registered.framing import guid_header
 from ottla.spark.formats.registered.registry_options import URL, parse_registry
 from ottla.spark.formats.registered.schema_source import (
     TYPES,
@@ -19,7 +20,7 @@ from ottla.spark.formats.registered.schema_source import (
     columns_schema,
     shared_registry,
 )
-from ottla.spark.formats.value_format import REGISTERED
+from ottla.spark.formats.value_format import REGISTERED, numba_needed
 from ottla.spark.options import OptionError, Options
 
 _TOPIC, _RECORD, _TOPIC_RECORD = "TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"
@@ -28,10 +29,16 @@ _STRATEGIES = {
     name.lower(): each for each in (_TOPIC, _RECORD, _TOPIC_RECORD) for name in (each, _PACKAGE + each)
 }
 
+_PREFIX, _HEADER = "PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"
+_ID_PACKAGE = "io.confluent.kafka.serializers.schema.id."
+_ID_SERIALIZERS = {
+    name.lower(): each == _HEADER for each in (_PREFIX, _HEADER) for name in (each, _ID_PACKAGE + each)
+}
+
 #: The options of writing, besides those that reading has too.
 WRITE_OPTIONS = (
     "keyFormat", "valueFormat", "keySchema", "valueSchema", "keySubjectNameStrategy", "valueSubjectNameStrategy",
-    "registerSchemas",
+    "registerSchemas", "keySchemaIdSerializer", "valueSchemaIdSerializer",
 )  # fmt: skip
 
 
@@ -61,8 +68,11 @@ class Encoding:
     source: SchemaSource
     strategy: str = _TOPIC
     register: bool = True
+    #: Whether a header names the schema, and not the bytes before the record.
+    in_header: bool = False
     schema: Schema | None = None
     frame: bytes = b""
+    header: bytes = b""
 
 
 def parse_encoding(given: Options, part: str) -> Encoding | None:
@@ -75,7 +85,12 @@ def parse_encoding(given: Options, part: str) -> Encoding | None:
     if source.registry is None and source.text is None:
         raise OptionError(f"{part}Format={name} needs {URL}, such as http://localhost:8081.")
     strategy = given.choice(f"{part}SubjectNameStrategy", _STRATEGIES, _TOPIC)
-    return Encoding(name, part, source, strategy, given.flag("registerSchemas", True))
+    in_header = given.choice(f"{part}SchemaIdSerializer", _ID_SERIALIZERS, False)
+    if in_header and source.registry is None:
+        raise OptionError(
+            f"{part}SchemaIdSerializer={_HEADER} needs {URL}: without a registry there are no ids."
+        )
+    return Encoding(name, part, source, strategy, given.flag("registerSchemas", True), in_header)
 
 
 def _source(given: Options, part: str, registry: RegistrySettings | None) -> SchemaSource:
@@ -110,16 +125,35 @@ def planned_encoding(encoding: Encoding, kind: Any, topic: str | None) -> Encodi
         text = source.text or default_schema(encoding.name, columns)
         schema = Schema(text, TYPES[encoding.name])
         number = _registered_id(encoding, schema, topic)
+    framed = source.registry is not None and not encoding.in_header
     planned = Encoding(
         encoding.name,
         encoding.part,
         source,
+        in_header=encoding.in_header,
         schema=schema,
-        frame=b"" if source.registry is None else b"\0" + number.to_bytes(4, "big"),
+        frame=b"\0" + number.to_bytes(4, "big") if framed else b"",
     )
     # Refuse in the driver what no task could write.
-    format_encoder(planned, columns)
+    encoder = format_encoder(planned, columns)
+    if encoding.in_header:
+        rest = getattr(encoder, "indexes", b"")
+        planned = replace(planned, header=guid_header(_guid(source.registry, number), rest))
     return planned
+
+
+def _guid(settings: RegistrySettings | None, number: int) -> str:
+    assert settings is not None
+    try:
+        guid = shared_registry(settings).guid(number)
+    except ClientError as error:
+        raise OptionError(error.message) from None
+    if not guid:
+        raise OptionError(
+            f"The schema registry gives no GUID for schema {number}, which headers name it by: "
+            f"omit {_HEADER}."
+        )
+    return guid
 
 
 def _registered_id(encoding: Encoding, schema: Schema, topic: str | None) -> int:
@@ -206,9 +240,13 @@ def format_encoder(encoding: Encoding, columns: pa.DataType) -> FormatEncoder:
         return JsonSchemaEncoder(columns)
     assert encoding.schema is not None
     if encoding.name == "protobuf":
-        from ottla.spark.formats.protobuf.encoder import ProtobufEncoder
+        with numba_needed("protobuf"):
+            from ottla.spark.formats.protobuf.encoder import ProtobufEncoder
 
-        return ProtobufEncoder(encoding.source, encoding.schema, columns, encoding.part)
-    from ottla.spark.formats.avro.registered import avro_encoder
+        return ProtobufEncoder(
+            encoding.source, encoding.schema, columns, encoding.part, in_header=encoding.in_header
+        )
+    with numba_needed("avro"):
+        from ottla.spark.formats.avro.registered import avro_encoder
 
     return avro_encoder(encoding.source, encoding.schema, columns, encoding.part)

@@ -151,10 +151,10 @@ def resume(words: Words, where: dict[str, Any]) -> s.Statement:
 def assertion(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("ASSERT")
     exists = not words.accept("NOT", "EXISTS")
-    if words.word() == "SCHEMA":
-        raise words.fail("ASSERT SCHEMA is not supported, because SQL knows no schema registry yet.")
+    if words.accept("SCHEMA"):
+        return _schema_assertion(words, exists, where)
     if words.word() != "TOPIC":
-        raise words.fail(f"Expected TOPIC, found {words.shown()}.")
+        raise words.fail(f"Expected TOPIC or SCHEMA, found {words.shown()}.")
     words.take()
     quoted = words.kind == TokenType.STRING
     topic = words.string() if quoted else words.name("the name of a topic")[1]
@@ -164,3 +164,16 @@ def assertion(words: Words, where: dict[str, Any]) -> s.Statement:
             raise SqlError(f"ASSERT TOPIC knows partitions and replicas, not {name}.", given.position)
     timeout = words.duration_ms() if words.accept("TIMEOUT") else 1000
     return s.AssertTopic(topic=topic, properties=properties, exists=exists, timeout_ms=timeout, **where)
+
+
+def _schema_assertion(words: Words, exists: bool, where: dict[str, Any]) -> s.Statement:
+    subject = number = None
+    if words.accept("SUBJECT"):
+        quoted = words.kind == TokenType.STRING
+        subject = words.string() if quoted else words.name("the name of a subject")[1]
+    if words.accept("ID"):
+        number = words.number("the id of a schema")
+    if subject is None and number is None:
+        raise words.fail("ASSERT SCHEMA statements need at least one of SUBJECT and ID.")
+    timeout = words.duration_ms() if words.accept("TIMEOUT") else 1000
+    return s.AssertSchema(subject=subject, id=number, exists=exists, timeout_ms=timeout, **where)

@@ -23,6 +23,7 @@ from ottla.spark.sql.parsing.definition_parser import (
 from ottla.spark.sql.parsing.dialect import Text, parse_expression
 from ottla.spark.sql.parsing.select_parser import parse_select
 from ottla.spark.sql.parsing.words import FindType, Words, split_at_commas
+from ottla.spark.sql.registered.formats import REGISTERED
 
 _SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES", "TYPES")
 _VARIABLE = re.compile(r"\$\{\s*(\w+)\s*\}")
@@ -135,9 +136,15 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
         if read_only:
             raise SqlError("What a query writes cannot be read only: omit SOURCE.", where["position"])
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
-    if columns is None:
+    if columns is None and not _may_be_inferred(properties):
         raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
-    return s.CreateSource(columns=columns, properties=properties, is_read_only=read_only, **given)
+    return s.CreateSource(columns=columns or (), properties=properties, is_read_only=read_only, **given)
+
+
+def _may_be_inferred(properties: s.Properties) -> bool:
+    """Whether a schema registry may know the columns."""
+    formats = [properties[name].value for name in ("format", "value_format") if name in properties]
+    return any(str(each).upper() in REGISTERED for each in formats)
 
 
 # INSERT

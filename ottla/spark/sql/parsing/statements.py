@@ -239,3 +239,11 @@ class AssertTopic(Statement):
     properties: Properties
     exists: bool = True
     timeout_ms: int = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssertSchema(Statement):
+    subject: str | None = None
+    id: int | None = None
+    exists: bool = True
+    timeout_ms: int = 1000

@@ -16,7 +16,10 @@ from ottla.spark.sql.planning.json_expressions import (
     raw_schema,
     text,
 )
+from ottla.spark.sql.registered.codecs import PartCodec
+from ottla.spark.sql.registered.formats import FRAME_BYTES
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import Field
 
 _PERMISSIVE = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
 
@@ -83,31 +86,81 @@ def _encode_alone(column: ColumnDefinition) -> str:
     return f"CASE WHEN {quoted(column.name)} IS NULL THEN NULL ELSE {value} END"
 
 
-def decode_key(source: Source, raw: str, parsed: str) -> Decoding:
+def decode_key(source: Source, raw: str, parsed: str, codec: PartCodec | None = None) -> Decoding:
     keys = source.keys
+    if codec is not None:
+        return _decode_registered(codec, raw, parsed)
     if source.key_format == "JSON" and len(keys) == 1:
         return _decode_alone(keys[0], raw, parsed)
     return decode(keys, source.key_format, raw, parsed, source.key_delimiter)
 
 
-def decode_value(source: Source, raw: str, parsed: str) -> Decoding:
+def decode_value(source: Source, raw: str, parsed: str, codec: PartCodec | None = None) -> Decoding:
+    if codec is not None:
+        return _decode_registered(codec, raw, parsed)
     if source.is_unwrapped:
         return _decode_alone(source.values[0], raw, parsed)
     return decode(source.values, source.value_format, raw, parsed, source.value_delimiter)
 
 
-def encode_value(source: Source) -> str:
+def _decode_registered(codec: PartCodec, raw: str, parsed: str) -> Decoding:
+    if codec.is_binary:
+        valid = f"({raw} IS NULL OR {parsed} IS NOT NULL)"
+        return Decoding(f"{codec.decoder}({raw})", codec.columns(parsed), valid)
+    written = unframed(raw)
+    found = (
+        _decode_alone(_column(codec.fields[0]), written, parsed)
+        if codec.bare
+        else decode([_column(each) for each in codec.fields], "JSON", written, parsed, "")
+    )
+    return Decoding(
+        found.parsed, found.columns, f"({raw} IS NULL OR ({written} IS NOT NULL AND {found.valid}))"
+    )
+
+
+def _column(field: Field) -> ColumnDefinition:
+    return ColumnDefinition(field.name, field.written, field.type)
+
+
+def unframed(raw: str) -> str:
+    """What stands behind the id of a schema; null where there is none."""
+    is_framed = f"hex(substring({raw}, 1, 1)) = '00'"
+    return f"CASE WHEN {is_framed} THEN substring({raw}, {FRAME_BYTES + 1}, octet_length({raw})) END"
+
+
+def _encode_registered(codec: PartCodec, plain: str) -> str:
+    """`plain` is what it is in JSON."""
+    if codec.is_binary:
+        return codec.encode_expression()
+    return f"concat(unhex('{codec.frame.hex()}'), {plain})"
+
+
+def encode_value(source: Source, codec: PartCodec | None = None) -> str:
+    form = "JSON" if source.value_format == "JSON_SR" else source.value_format
+    if codec is not None and codec.is_binary:
+        value = codec.encode_expression()
+        if codec.bare:
+            value = f"CASE WHEN {quoted(codec.fields[0].name)} IS NOT NULL THEN {value} END"
+        return value
     if source.is_unwrapped:
-        return _encode_alone(source.values[0])
-    return _encode(source.values, source.value_format, source.value_delimiter)
+        plain = _encode_alone(source.values[0])
+    else:
+        plain = _encode(source.values, form, source.value_delimiter)
+    return plain if codec is None else _encode_registered(codec, plain)
 
 
-def encode_key(source: Source, window_start: str, window_end: str) -> str:
+def encode_key(source: Source, window_start: str, window_end: str, codec: PartCodec | None = None) -> str:
     """Of a windowed table the bounds follow the key, as Kafka Streams writes them."""
     keys = source.keys
-    if source.key_format == "JSON" and not keys:
+    form = "JSON" if source.key_format == "JSON_SR" else source.key_format
+    if not keys:
         key = "CAST(NULL AS BINARY)"
-    elif source.key_format == "JSON" and len(keys) == 1:
+    elif codec is not None:
+        key = _encode_alone(keys[0]) if codec.bare else _encode(keys, "JSON", "")
+        key = _encode_registered(codec, key)
+        nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in keys)
+        key = f"CASE WHEN NOT ({nothing}) THEN {key} END"
+    elif form == "JSON" and len(keys) == 1:
         key = _encode_alone(keys[0])
     else:
         key = _encode(keys, source.key_format, source.key_delimiter)

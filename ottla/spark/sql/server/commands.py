@@ -41,7 +41,7 @@ _START = Position(1, 1)
 #: Statements that change nothing that others see; they do not wait for those that do.
 _LOOKS = (
     s.Show, s.Describe, s.DescribeFunction, s.Explain, s.InsertValues, s.SetProperty, s.UnsetProperty, s.Define,
-    s.Undefine, s.AssertTopic,
+    s.Undefine, s.AssertTopic, s.AssertSchema,
 )  # fmt: skip
 _USE_QUERY = "The following statement types should be issued to the websocket endpoint '/query':\n\t* PRINT\n\t* SELECT"
 

@@ -40,6 +40,8 @@ def entity(result: Result, session: SqlSession, pushes: list[Entity]) -> Entity 
             }
         case s.AssertTopic(topic=topic, exists=exists):
             return {"@type": "assert_topic", "topicName": topic, "exists": exists}
+        case s.AssertSchema(subject=subject, id=number, exists=exists):
+            return {"@type": "assert_schema", "subject": subject, "id": number, "exists": exists}
         case s.InsertValues() | s.SetProperty() | s.UnsetProperty() | s.Define() | s.Undefine():
             return None
     return {"@type": "ottla_result", "message": result.message or ""}

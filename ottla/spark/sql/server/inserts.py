@@ -90,9 +90,13 @@ class Inserts:
         """The answers, and whether the last of them is an error, which ends the stream as in ksqlDB."""
         records: list[Record] = []
         failure: dict[str, Any] | None = None
+        try:
+            codecs = self._session.schemas.codecs(source, writing=True)
+        except SqlError as error:
+            return [{**_failed(SERVER_ERROR, error.message), "seq": number}], True
         for line in lines:
             try:
-                records.append(record_of(source, _row(line, source), _START))
+                records.append(record_of(source, _row(line, source), _START, codecs))
             except SqlError as error:
                 failure = _failed(BAD_STATEMENT, error.message)
                 break

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.http import HttpServer
 from ottla.http.authentication import Authenticate
+from ottla.http.metrics import HttpMetrics
+from ottla.metrics.text import labels
+from ottla.spark.pipelines.metrics import query_lines
+from ottla.spark.pipelines.query_progress import QueryProgress, query_progress
 from ottla.spark.sql.server.commands import Commands
 from ottla.spark.sql.server.push_queries import PushQueries
 from ottla.spark.sql.server.query_log import QueryLog
@@ -55,6 +60,7 @@ class SqlServer:
         functions: Sequence[str] = (),
         authenticate: Authenticate | None = None,
         eager: bool = False,
+        schema_registry: str | Mapping[str, str] | None = None,
     ) -> None:
         # Not beside the checkpoints of shells: a query lives in one place.
         place = checkpoints or str(state_directory() / "sql-server" / service_id)
@@ -64,6 +70,7 @@ class SqlServer:
             checkpoints=place,
             properties=properties,
             functions=functions,
+            schema_registry=schema_registry,
         )
         self.session.paced = True
         self._pushes = PushQueries()
@@ -73,6 +80,8 @@ class SqlServer:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sql")
         self._api = Api(self.commands, self._pushes, self._pool, service_id, self._address)
         self._router = self._api.router()
+        metrics = HttpMetrics("sql", self._query_lines)
+        metrics.add_to(self._router)
         self._servers = [
             HttpServer(
                 self._router,
@@ -81,6 +90,7 @@ class SqlServer:
                 tls=each.tls,
                 authenticate=authenticate,
                 max_body=_MAX_BODY,
+                metrics=metrics,
             )
             for each in listeners
         ]
@@ -113,6 +123,18 @@ class SqlServer:
             logger.error("The queries of this server cannot be started: %s", error)
             self.commands.is_ready = True
         self._supervisor.start()
+
+    async def _query_lines(self) -> list[str]:
+        """In a thread: each query is asked through Java."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: list(query_lines(self._progress())))
+
+    def _progress(self) -> Iterator[tuple[str, QueryProgress]]:
+        for running in self.session.queries.all():
+            label = labels(query=running.query_id, sink=running.sink)
+            last = None if running.query is None else running.query.lastProgress
+            progress = None if last is None else json.loads(last.json)
+            yield label, query_progress(running.query_id, running.is_active, progress)
 
     def _spark_gone(self) -> None:
         self.has_failed = True

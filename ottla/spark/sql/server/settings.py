@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from ottla.http.authentication import BadPasswordFile, BasicAuthentication, read_password_file
 from ottla.http.tls import BadTlsSettings, server_tls
+from ottla.spark.sql.properties import registry_properties
 from ottla.spark.sql.server.server import Listener
 
 DEFAULT_LISTENERS = "http://127.0.0.1:8088"
 DEFAULT_SERVICE_ID = "default_"
 _PREFIX = "ksql.streams."
+_REGISTRY = "ksql.schema.registry."
 _OWN = (
     "listeners", "bootstrap.servers", "ksql.service.id", "ksql.streams.state.dir", "authentication.method",
     "authentication.realm", "authentication.roles", "authentication.skip.paths", "authentication.users.file",
@@ -35,6 +37,7 @@ class ServerSettings:
     authenticate: BasicAuthentication | None
     client: dict[str, str] = field(repr=False)  # properties of the Kafka clients
     ignored: list[str]
+    schema_registry: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 def read_settings(given: Mapping[str, str]) -> ServerSettings:
@@ -45,7 +48,8 @@ def read_settings(given: Mapping[str, str]) -> ServerSettings:
         for name, value in given.items()
         if name not in _OWN and name not in tls_given and (name.startswith((_PREFIX, "sasl.", "security.")))
     }
-    known = {*_OWN, *tls_given}
+    registry = {name: value for name, value in given.items() if name.startswith(_REGISTRY)}
+    known = {*_OWN, *tls_given, *registry}
     ignored = [
         name
         for name in given
@@ -59,6 +63,7 @@ def read_settings(given: Mapping[str, str]) -> ServerSettings:
         _authentication(given),
         client,
         ignored,
+        registry_properties(registry),
     )
 
 

@@ -75,6 +75,10 @@ def committed_records(settings: Settings, topic: str) -> list[Found]:
         cluster.close()
 
 
+def _has_failed(status: ConnectorStatus) -> bool:
+    return State.FAILED in (status.state, *(each.state for each in status.tasks))
+
+
 class Worker:
     """An engine, and what it says of its connectors."""
 
@@ -128,7 +132,12 @@ class Worker:
         return [None if each.value is None else each.value.decode() for each in self.records(topic)]
 
     def await_values(self, topic: str, count: int) -> list[str | None]:
-        wait_for(lambda: len(self.records(topic)) >= count, f"{topic} did not get {count} records")
+        def arrived() -> bool:
+            failed = [each.status for each in self.running if _has_failed(each.status)]
+            assert not failed, failed
+            return len(self.records(topic)) >= count
+
+        wait_for(arrived, f"{topic} did not get {count} records")
         return self.values(topic)
 
     def close(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from ottla.client.cluster import Cluster
+from ottla.spark.connect import SourceConnector, SourceRecord, SourceTask, SourceTaskContext
+from ottla.spark.connect.api import Config
 from ottla.spark.connect.runtime.compacted_topic import read_topic
 from ottla.spark.connect.runtime.engine import State
 from ottla.spark.connect.runtime.offsets import read_offsets, reset_offsets, write_offsets
@@ -124,3 +127,57 @@ def test_a_connector_that_cannot_start_says_why(worker: Worker) -> None:
     wait_for(lambda: running.status.state is State.FAILED)
     assert "Did you mean" in (running.status.trace or "")
     assert running.status.tasks == ()
+
+
+class GrowingTask(SourceTask):
+    def start(self, config: Config, context: SourceTaskContext) -> None:
+        self.name, self.topic = config["part"], config["topic"]
+        self.done = context.offset({"part": self.name}) is not None
+
+    def poll(self) -> Sequence[SourceRecord]:
+        if self.done:
+            return ()
+        self.done = True
+        return [
+            SourceRecord(
+                self.topic, value=self.name, source_partition={"part": self.name}, source_offset={"n": 1}
+            )
+        ]
+
+
+class GrowingSource(SourceConnector):
+    """Has one task more for each part that is added, and says so."""
+
+    task_class = GrowingTask
+    running: ClassVar[dict[str, GrowingSource]] = {}
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        self.parts = ["a"]
+        self.running[config["name"]] = self
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [{**self.config, "part": each} for each in self.parts]
+
+    def add(self, part: str) -> None:
+        self.parts.append(part)
+        self.context.request_task_reconfiguration()
+
+
+def test_a_connector_may_ask_for_other_tasks_while_it_runs(worker: Worker, ottla_topic: str) -> None:
+    config = {
+        "name": f"growing-{ottla_topic}",
+        "connector.class": f"{__name__}:GrowingSource",
+        "tasks.max": "2",
+        "topic": ottla_topic,
+    }
+    running = worker.start(config)
+    assert worker.await_values(ottla_topic, 1) == ["a"]
+    connector = GrowingSource.running[config["name"]]
+    connector.add("b")
+    assert worker.await_values(ottla_topic, 2) == ["a", "b"]
+    worker.await_state(running, State.RUNNING, State.RUNNING, State.RUNNING)
+    connector.add("c")
+    wait_for(lambda: running.status.state is State.FAILED)
+    assert "has generated 3 tasks, which is greater than 2" in (running.status.trace or "")
+    worker.await_state(running, State.FAILED, State.RUNNING, State.RUNNING)

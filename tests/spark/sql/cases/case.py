@@ -16,6 +16,7 @@ class In:
 
     Key and value are written in the formats of the stream or table that has the topic: JSON takes any value of
     Python, KAFKA a number or a text of the declared type, DELIMITED the line. Bytes go as they are; None is null.
+    AVRO, PROTOBUF and JSON_SR are written with the latest schema of the subject, or with the version that is said.
     """
 
     topic: str
@@ -24,6 +25,16 @@ class In:
     ts: int = 0
     headers: tuple[tuple[str, bytes | None], ...] = ()
     partition: int = 0
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A schema that is in the registry before the statements. `kind` is AVRO, PROTOBUF or JSON."""
+
+    subject: str
+    text: str
+    kind: str = "AVRO"
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,8 @@ class Case:
     Without outputs nothing may come out of the last query. A text among the inputs is a statement, executed when all
     records before it are processed. `refused` is what the error must contain; then there are no outputs.
     `different` says how the outputs are not ksqlDB's, where that is so; `ways` is for those of which only one way can
-    be said for certain.
+    be said for certain. `schemas` are registered first, and there is a registry where `registry` says so; `registers`
+    are parts of the schemas that must be in it afterwards, by their subjects.
     """
 
     name: str
@@ -57,6 +69,9 @@ class Case:
     ways: tuple[Way, ...] = WAYS
     telling: bool = False  # runs in `make test-spark`, too
     functions: tuple[str, ...] = ()  # files with functions of Python
+    registry: bool = False
+    schemas: tuple[Registered, ...] = ()
+    registers: tuple[tuple[str, str], ...] = ()
 
 
 def refused(grouped: str, name: str, statements: str, reason: str) -> Case:

@@ -12,9 +12,10 @@ from tests.spark.sql.cases.case import Case
 def all_cases() -> list[Case]:
     package = __name__.rpartition(".")[0]
     found: list[Case] = []
-    for each in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda each: each.name):
-        if each.name == Path(__file__).stem or each.name.startswith("test_"):
+    modules = pkgutil.walk_packages([str(Path(__file__).parent)], f"{package}.")
+    for each in sorted(modules, key=lambda each: each.name):
+        short = each.name.rpartition(".")[2]
+        if each.name == __name__ or short.startswith("test_"):
             continue
-        module = importlib.import_module(f"{package}.{each.name}")
-        found += getattr(module, "CASES", [])
+        found += getattr(importlib.import_module(each.name), "CASES", [])
     return found

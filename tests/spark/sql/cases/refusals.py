@@ -332,7 +332,10 @@ CASES: list[Case] = [
         "Topic 'r' exists.",
     ),
     refused(
-        "ASSERT", "a schema", "ASSERT SCHEMA SUBJECT 'r-value';", "ASSERT SCHEMA is not supported, because"
+        "ASSERT",
+        "a schema without a registry",
+        "ASSERT SCHEMA SUBJECT 'r-value';",
+        "KSQL is not configured to use a schema registry",
     ),
     refused(
         "SET",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ from ottla.spark import register
 from ottla.spark.sql import SqlError, SqlSession
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
+from ottla.spark.sql.registered.formats import REGISTERED
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import SqlType
 from ottla.testing import Broker
 from tests.spark.sql.cases.case import Case, In, Out, Way
+from tests.spark.sql.cases.registered.codec import RegistryCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +34,10 @@ Found = tuple[Any, Any, int, tuple[int, int] | None]  # key, value, time and win
 
 @contextmanager
 def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Broker]]:
-    with Broker() as broker, TemporaryDirectory(prefix="ottla-case-") as folder:
+    with (
+        Broker(registry=case.registry) as broker,
+        TemporaryDirectory(prefix="ottla-case-") as folder,
+    ):
         # A session of its own, because views and settings are the session's.
         own = spark.newSession()
         register(own)
@@ -40,12 +46,20 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
             bootstrap_servers=broker.bootstrap_servers,
             checkpoints=str(Path(folder) / "c"),
             functions=case.functions,
+            schema_registry=_as_somebody(broker.schema_registry_url) if case.registry else None,
         )
+        for each in case.schemas:
+            RegistryCodec(broker.schema_registry_url).register(each.subject, each.text, each.kind)
         session.execute("SET 'auto.offset.reset' = 'earliest';")
         try:
             yield session, broker
         finally:
             session.stop()
+
+
+def _as_somebody(url: str) -> str:
+    """Ids mean the same for ever, so processes keep them; but another case may have a registry at the same port."""
+    return url.replace("//", f"//{uuid.uuid4().hex}@")
 
 
 def run(spark: SparkSession, case: Case, way: Way) -> None:
@@ -69,6 +83,9 @@ def _run(spark: SparkSession, case: Case, way: Way) -> None:
         running = _Run(session, broker, case, way)
         running.process()
         running.compare()
+        for subject, part in case.registers:
+            latest = RegistryCodec(broker.schema_registry_url).registry.latest(subject)
+            assert part in latest.text, latest.text
 
 
 def records_of(spark: SparkSession, case: Case, way: Way, topic: str) -> list[Found]:
@@ -95,6 +112,7 @@ class _Run:
         self._broker = broker
         self._case = case
         self._way = way
+        self._codec = RegistryCodec(broker.schema_registry_url) if case.registry else None
 
     def process(self) -> None:
         if self._way == "record by record":
@@ -126,8 +144,10 @@ class _Run:
         key = None if source is None else source.keys
         values = None if source is None else source.values
         written = (
-            _written(each.key, source and source.key_format, key or (), len(key or ()) == 1),
-            _written(each.value, source and source.value_format, values or (), False),
+            self._registered(each, "key", source and source.key_format)
+            or _written(each.key, source and source.key_format, key or (), len(key or ()) == 1),
+            self._registered(each, "value", source and source.value_format)
+            or _written(each.value, source and source.value_format, values or (), False),
         )
         self._broker.produce(
             each.topic,
@@ -137,6 +157,12 @@ class _Run:
             headers=each.headers,
             partition=each.partition,
         )
+
+    def _registered(self, each: In, part: str, form: str | None) -> bytes | None:
+        value = each.key if part == "key" else each.value
+        if self._codec is None or form not in REGISTERED or value is None or isinstance(value, bytes):
+            return None
+        return self._codec.encode(f"{each.topic}-{part}", value, each.version if part == "value" else None)
 
     def _settle(self) -> None:
         """Until all queries have seen what there is; they are in the order in which they read from each other."""
@@ -176,7 +202,7 @@ class _Run:
         assert facts is not None, f"there is no topic {topic}"
         source = self._source(topic)
         return [
-            _read(record, source)
+            _read(record, source, self._codec)
             for partition in range(facts.partitions)
             for record in self._broker.records(topic, partition)
         ]
@@ -232,14 +258,14 @@ def _written(
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _read(record: Record, source: Source | None) -> Found:
+def _read(record: Record, source: Source | None, codec: RegistryCodec | None) -> Found:
     key, window = _split(None if record.key is None else bytes(record.key), source)
     value = None if record.value is None else bytes(record.value)
     if source is None:
         return key, value, record.timestamp, window
     return (
-        _value(key, source.key_format, source.keys),
-        _value(value, source.value_format, source.values),
+        _value(key, source.key_format, source.keys, codec),
+        _value(value, source.value_format, source.values, codec),
         record.timestamp,
         window,
     )
@@ -255,9 +281,13 @@ def _split(key: bytes | None, source: Source | None) -> tuple[bytes | None, tupl
     return key[:-8], (start, start + (source.window_size_ms or 0))
 
 
-def _value(data: bytes | None, form: str, columns: tuple[s.ColumnDefinition, ...]) -> Any:
+def _value(
+    data: bytes | None, form: str, columns: tuple[s.ColumnDefinition, ...], codec: RegistryCodec | None
+) -> Any:
     if data is None:
         return None
+    if form in REGISTERED and codec is not None:
+        return codec.decode(data)
     if form == "JSON":
         return json.loads(data)
     if form == "KAFKA" and columns:

@@ -79,20 +79,17 @@ class FilesSinkTask(SinkTask):
         except DataError as error:
             self._context.report(record, error)
 
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """For whoever asks for everything now: files are closed before they are full."""
-        for writer in self._writers.values():
-            writer.close()
-
-    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Up to where files are closed: what is in open ones has to come again after a crash."""
         found: dict[TopicPartition, int] = {}
+        for writer in self._writers.values():
+            writer.tick()
         for at, offset in offsets.items():
-            writer = self._writers.get(at)
-            if writer is None or writer.is_empty:
+            its = self._writers.get(at)
+            if its is None or its.is_empty:
                 found[at] = offset
-            elif writer.closed_to is not None:
-                found[at] = writer.closed_to
+            elif its.closed_to is not None:
+                found[at] = its.closed_to
         return found
 
 

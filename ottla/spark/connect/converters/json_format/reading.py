@@ -17,6 +17,7 @@ from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import as_float32, wrapped
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.data.validation import validate_value
 from ottla.spark.connect.errors import DataError
 
 Reader = Callable[[Any], Any]
@@ -26,6 +27,10 @@ _FAILED = "Converting byte[] to Kafka Connect data failed due to serialization e
 
 def _no_constant(text: str) -> Any:
     raise ValueError(text)
+
+
+#: Texts, which stay as they are, and zeros before other digits, which Kafka's reader allows.
+_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+])(-?)0+(?=[0-9])', re.DOTALL)
 
 
 class Scanner:
@@ -59,14 +64,17 @@ class Scanner:
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
         """Jackson reads one value and does not look at what follows."""
-        begin = text.removeprefix("\ufeff").lstrip(" \t\r\n")
+        begin = _LEADING_ZEROS.sub(r"\1\2", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
         if not begin:
             return None
         try:
             value, end = decoder.raw_decode(begin)
         except (ValueError, RecursionError):
             raise DataError(_FAILED) from None
-        if isinstance(value, dict | list | str) or begin[end : end + 1] in (" ", "\t", "\r", "\n", ""):
+        after = begin[end : end + 1]
+        if isinstance(value, dict | list | str) or after in ("", " ", "\t", "\r", "\n"):
+            return value
+        if (value is None or isinstance(value, bool)) and not (after.isalnum() or after in "_$"):
             return value
         raise DataError(_FAILED)
 
@@ -91,14 +99,6 @@ def node_type(node: Any) -> str:
     return "NULL" if node is None else "ARRAY"
 
 
-def has_decimals(schema: Schema) -> bool:
-    """Whether numbers have to be read with all their digits."""
-    if schema.name == logical.DECIMAL:
-        return True
-    parts = [schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields)]
-    return any(has_decimals(each) for each in parts if each is not None)
-
-
 _MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
 
@@ -117,6 +117,11 @@ def read_schemaless(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: read_schemaless(each) for key, each in node.items()}
     return float(node) if isinstance(node, decimal.Decimal) else node
+
+
+def _may_not_fit(schema: Schema) -> bool:
+    """Whether what was read may not fit: a text that is none is null, which a field may not be, nor an element."""
+    return not schema.optional or not schema.type.is_primitive
 
 
 class Readers:
@@ -165,15 +170,21 @@ class Readers:
         return _PRIMITIVES[kind]
 
     def _struct(self, schema: Schema) -> Reader:
-        fields = [(each.name, self._composed(each.schema)) for each in schema.fields]
+        fields = [
+            (each.name, each.schema, self._composed(each.schema), _may_not_fit(each.schema))
+            for each in schema.fields
+        ]
 
         def read(node: Any) -> Any:
             if not isinstance(node, dict):
                 raise DataError(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
-            struct = Struct(schema)
-            for name, read_field in fields:
-                struct.put(name, read_field(node.get(name)))
-            return struct
+            values = []
+            for name, field, read_field, may_not_fit in fields:
+                value = read_field(node.get(name))
+                if may_not_fit and (value is None or not field.type.is_primitive):
+                    validate_value(field, value, f'field: "{name}"')
+                values.append(value)
+            return Struct.of(schema, values)
 
         return read
 
@@ -216,7 +227,13 @@ class Readers:
                     raise DataError(f"Found invalid map entry instead of array tuple: {node_type(entry)}")
                 if len(entry) != 2:
                     raise DataError(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
-                found[read_key(entry[0])] = read_value(entry[1])
+                key = read_key(entry[0])
+                try:
+                    found[key] = read_value(entry[1])
+                except TypeError:
+                    raise DataError(
+                        "A map whose keys are structs, arrays or maps is not supported."
+                    ) from None
             return found
 
         return read_pairs
@@ -228,17 +245,26 @@ def _whole(bits: int) -> Reader:
     def read(node: Any) -> int:
         if node.__class__ is int:
             return node if least <= node <= most else wrapped(node, bits)
-        if isinstance(node, float | decimal.Decimal):
-            return wrapped(int(node), bits)
-        return 0
+        return wrapped(_truncated(node), bits) if isinstance(node, decimal.Decimal) else 0
 
     return read
 
 
+def _truncated(number: decimal.Decimal) -> int:
+    """A power of ten with 64 zeros or more has 64 zero bits at its end."""
+    exponent = number.as_tuple().exponent
+    return 0 if isinstance(exponent, int) and exponent >= 64 else int(number)
+
+
 def _double(node: Any) -> float:
-    if node.__class__ is float:
-        return node
-    return float(node) if isinstance(node, int | decimal.Decimal) and node is not True else 0.0
+    if isinstance(node, decimal.Decimal):
+        return float(node) + 0.0  # 0 has no sign in Java's BigDecimal
+    if isinstance(node, int) and not isinstance(node, bool):
+        try:
+            return float(node)
+        except OverflowError:
+            return float("inf") if node > 0 else float("-inf")
+    return 0.0
 
 
 def _float(node: Any) -> float:
@@ -249,7 +275,7 @@ def _bytes(node: Any) -> bytes | None:
     if not isinstance(node, str):
         return None
     try:
-        return base64.b64decode("".join(node.split()), validate=True)
+        return base64.b64decode(node, validate=True)
     except (binascii.Error, ValueError):
         raise DataError("Invalid bytes field") from None
 

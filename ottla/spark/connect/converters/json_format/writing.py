@@ -20,19 +20,27 @@ Writer = Callable[[Any], str]
 
 quoted: Callable[[str], str] = json.encoder.encode_basestring
 
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _UNICODE = re.compile(r"\\\\|\\u00[01][0-9a-f]")
 
 
 def to_bytes(text: str) -> bytes:
-    """Jackson writes the letters of \\u001F large, Python small."""
+    """Jackson writes the letters of \\u001F large, and what has more than 16 bits as two of these."""
     if "\\u00" in text:
         text = _UNICODE.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
+    if not text.isascii():
+        text = _BEYOND_16_BITS.sub(_surrogates, text)
     try:
         return text.encode()
     except UnicodeEncodeError:
         raise DataError(
             "Converting Kafka Connect data to byte[] failed due to serialization error: "
         ) from None
+
+
+def _surrogates(found: re.Match[str]) -> str:
+    code = ord(found[0]) - 0x10000
+    return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
 class Writers:

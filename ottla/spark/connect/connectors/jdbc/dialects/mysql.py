@@ -10,7 +10,7 @@ import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE, FLAG
 from pymysql.cursors import SSCursor
 
-from ottla.spark.connect.connectors.database_errors import mysql_error
+from ottla.spark.connect.connectors.database_errors import drop_cursor, mysql_error
 from ottla.spark.connect.connectors.jdbc.dialects.dialect import Column, Dialect, Kind, Rows, TableId
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.schema import Schema, SchemaType
@@ -133,8 +133,14 @@ class MySqlDialect(Dialect):
         cursor.execute(query, parameters)
 
         def close() -> None:
-            cursor.close()
-            connection.commit()
+            if cursor._result is not None and cursor._result.unbuffered_active:
+                # Closed before its end: a connection with rows under way cannot be used again.
+                drop_cursor(cursor)
+                connection._force_close()
+                self._connection = None
+            else:
+                cursor.close()
+                connection.commit()
 
         return Rows(cursor, self._describe(cursor), close)
 

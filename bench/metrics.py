@@ -1,0 +1,112 @@
+"""What metrics cost: the same requests to two brokers in turn. One counts and is scraped every five seconds, one does
+not.
+
+Wall time is noisy on a machine that does something else as well. So each row has the CPU time of the broker's process
+per request beside it, which is what the budget of two percent is about.
+
+    python -m bench.metrics [--quick] [--repeat N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.brokers import OttlaBroker, ottla_command
+from bench.experiment import run_client, topic_on
+from bench.metadata import leader_port
+from bench.wire import free_port
+
+_SCRAPE_SECONDS = 5.0
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of the first thread, which is the event loop's."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@contextmanager
+def scraped(url: str) -> Iterator[None]:
+    """As a Prometheus would, but more often."""
+    ended = threading.Event()
+
+    def scrape() -> None:
+        while not ended.wait(_SCRAPE_SECONDS):
+            with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+                answer.read()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def measure(client: str, count: int, repeat: int, figure: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Per kind of broker: what the client measured, and the broker's CPU time per request in microseconds."""
+    port = free_port()
+    counting = OttlaBroker(ottla_command(), options=["--metrics", f"127.0.0.1:{port}"])
+    plain = OttlaBroker(ottla_command())
+    found: dict[str, tuple[list[float], list[float]]] = {"off": ([], []), "on": ([], [])}
+    try:
+        counting.start()
+        plain.start()
+        with (
+            scraped(f"http://127.0.0.1:{port}/metrics"),
+            topic_on(plain, 1) as theirs,
+            topic_on(counting, 1) as ours,
+        ):
+            pairs = [("off", plain, theirs), ("on", counting, ours)]
+            for number in range(repeat + 1):
+                for name, broker, topic in pairs if number % 2 else reversed(pairs):
+                    where = {"host": "127.0.0.1", "port": leader_port(broker.bootstrap_servers, topic)}
+                    more = {"warm_up": 100, "partitions": 1} if client == "round_trip" else {}
+                    before = cpu_seconds(broker.pid)
+                    result = run_client(client, **where, topic=topic, size=100, count=count, **more)
+                    used = cpu_seconds(broker.pid) - before
+                    if number:  # the first one warms up
+                        found[name][0].append(result[figure])
+                        found[name][1].append(used / count * 1e6)
+    finally:
+        for broker in (counting, plain):
+            broker.stop()
+            broker.remove()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="little work: shows that it works, no more")
+    parser.add_argument("--repeat", type=int, help="repetitions of each; the best counts [default: 5]")
+    arguments = parser.parse_args()
+    count = 4_000 if arguments.quick else 400_000
+    repeat = arguments.repeat or (1 if arguments.quick else 5)
+    table = Table("", "off", "on", "on ÷ off")
+    rows = (
+        ("one-record Produce requests, pipelined", "requests", count, "requests_per_s", "requests/s"),
+        ("round trip", "round_trip", count // 20, "p50_us", "µs"),
+    )
+    for title, client, number, figure, unit in rows:
+        found = measure(client, number, repeat, figure)
+        best = max if unit == "requests/s" else min
+        off, on = best(found["off"][0]), best(found["on"][0])
+        table.add_row(f"{title}, {unit}", f"{off:,.1f}", f"{on:,.1f}", f"{on / off:.3f}")
+        off, on = min(found["off"][1]), min(found["on"][1])
+        ratio = f"{on / off:.3f}" if off else "-"
+        table.add_row(f"{title}, µs of CPU per request", f"{off:.2f}", f"{on:.2f}", ratio)
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

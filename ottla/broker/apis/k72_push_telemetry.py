@@ -1,0 +1,59 @@
+"""PushTelemetry, key 72: metrics of a client, which are passed on to a collector (KIP-714).
+
+Behaviour
+- Served only with `telemetry.otlp.endpoint`. The answer does not wait for the collector: a bounded number of pushes
+  waits for it, and more are dropped and counted.
+- Refused: another subscription than the client has now (UNKNOWN_SUBSCRIPTION_ID), a codec that was not offered
+  (UNSUPPORTED_COMPRESSION_TYPE), more than `telemetry.max.bytes` (TELEMETRY_TOO_LARGE), a push before its time
+  (THROTTLING_QUOTA_EXCEEDED), anything after a push that said it was the last (INVALID_REQUEST).
+- What is not compressed is looked at before it is taken (INVALID_RECORD); what is compressed is looked at later, in a
+  thread, and what cannot be read is counted.
+- Each resource gets attributes that say which client it was, as KIP-714 asks brokers to.
+
+Version notes
+- 0 the only one.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.telemetry.otlp import MalformedMetrics, with_attributes
+from ottla.broker.telemetry.subscriptions import kafka_uuid
+from ottla.broker.telemetry.telemetry import telemetry
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+
+def handle(broker: Broker, request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+    taken = telemetry(broker)
+    facts = context.connection.facts()
+    data = bytes(request.metrics)
+    try:
+        taken.subscriptions.check_push(
+            request.client_instance_id,
+            facts,
+            subscription_id=request.subscription_id,
+            terminating=request.terminating,
+            codec=request.compression_type,
+            size=len(data),
+            max_size=taken.max_bytes,
+            now_ms=broker.now_ms(),
+        )
+        if data and request.compression_type == Codec.NONE:
+            with_attributes(data, {})
+    except KafkaError as error:
+        return PushTelemetryResponse(error_code=error.code)
+    except MalformedMetrics:
+        return PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD)
+    if data:
+        attributes = {
+            "client_instance_id": kafka_uuid(request.client_instance_id),
+            **facts._asdict(),
+            "principal": context.principal.name,
+            "broker_id": str(broker.node_id),
+            "cluster_id": broker.cluster_id,
+        }
+        taken.forwarder.offer(request.compression_type, data, attributes)
+    return PushTelemetryResponse()

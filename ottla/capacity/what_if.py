@@ -1,0 +1,51 @@
+"""What each broker would need, by the formulas of docs/capacity.md. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+_DISK_SHARE = 0.7  # of a disk that is planned to be used, so that there is room for a rebalance
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """W, R, G, T and B of the formulas; W in bytes per second as they are stored, T in seconds."""
+
+    ingress: float
+    replication_factor: float
+    groups: float
+    retention: float
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Of each broker while one of them is away."""
+
+    disk: float
+    bytes_in: float
+    bytes_out: float
+
+
+def needs(plan: Plan) -> Needs:
+    """Planned for one broker less than there is: the others carry its part until it is back."""
+    left = max(1, plan.brokers - 1)
+    factor = min(plan.replication_factor, plan.brokers)
+    return Needs(
+        disk=plan.ingress * factor * plan.retention / (left * _DISK_SHARE),
+        bytes_in=plan.ingress * factor / left,
+        bytes_out=plan.ingress * (factor - 1 + plan.groups) / left,
+    )
+
+
+def brokers_for(plan: Plan, *, disk: float | None = None, network: float | None = None) -> int:
+    """The fewest brokers with these limits; at least as many as replicas."""
+    factor = plan.replication_factor
+    wanted = [math.ceil(factor), 1]
+    if disk:
+        wanted.append(math.ceil(plan.ingress * factor * plan.retention / (disk * _DISK_SHARE)) + 1)
+    if network:
+        most = max(plan.ingress * factor, plan.ingress * (factor - 1 + plan.groups))
+        wanted.append(math.ceil(most / network) + 1)
+    return max(wanted)

@@ -1,0 +1,161 @@
+"""`ottla canary`"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.commands.servers.http_servers import cannot_listen
+from ottla.cli.errors import JobError
+from ottla.cli.options import (
+    bootstrap_server_option,
+    count_option,
+    file_option,
+    json_option,
+    make_client,
+    seconds_option,
+)
+from ottla.cli.signals import ending_signals
+
+if TYPE_CHECKING:
+    from ottla.canary.canary import Canary, Round
+    from ottla.metrics.endpoint import MetricsThread
+
+DEFAULT_TOPIC = "ottla-canary"
+DEFAULT_METRICS = "127.0.0.1:9309"
+_ROTATE_SECONDS = 150.0
+
+
+@click.command(short_help="Write and read through every broker, and report.")
+@bootstrap_server_option
+@file_option(
+    "--command-config",
+    envvar="OTTLA_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Client properties, for a cluster that asks for a login.",
+)
+@click.option("--topic", default=DEFAULT_TOPIC, show_default=True, help="It is created if it is missing.")
+@seconds_option("--interval", default=5.0, help="From one round to the next.")
+@count_option("--records", default=10, show_default=True, help="For each broker, in a round.")
+@count_option("--size", default=100, show_default=True, help="Bytes of a record.")
+@count_option("--replication-factor", help="Of the topic. [default: 3, or as many as there are brokers]")
+@count_option("--rounds", help="End after so many. [default: go on until Ctrl-C]")
+@seconds_option("--timeout", default=5.0, help="How long a broker may take to answer.")
+@click.option(
+    "--metrics",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_METRICS,
+    help=f"Show the figures to Prometheus, too. [default: {DEFAULT_METRICS}]",
+)
+@json_option("Print a JSON object per round.")
+def canary(
+    bootstrap_server: str,
+    command_config: Path | None,
+    topic: str,
+    interval: float,
+    records: int,
+    size: int,
+    replication_factor: int | None,
+    rounds: int | None,
+    timeout: float,
+    metrics: str | None,
+    as_json: bool,
+) -> None:
+    """Write records through every broker with acks=all, read them back, and report what is lost and how long it takes.
+
+    Its topic has a partition led by each broker. What was acknowledged in the last rounds is read again in each round,
+    so that records are missed which were there before an election. The exit code is 1 if records were lost, or if a
+    broker failed in the last round.
+
+    \b
+    Examples:
+      ottla canary
+      ottla canary --rounds 1
+      ottla canary --interval 30 --metrics
+    """
+    from ottla.canary.canary import Canary
+    from ottla.client.errors import ClientError
+
+    client = make_client(bootstrap_server, command_config, timeout)
+    bird = Canary(client.cluster, topic, records=records, size=size, replication_factor=replication_factor)
+    server = _serve(bird, metrics) if metrics is not None else None
+    ended = Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in ending_signals()}
+    done, rotated, is_well = 0, time.monotonic(), True
+    try:
+        while not ended.is_set():
+            began = time.monotonic()
+            try:
+                found = bird.round()
+            except ClientError as error:
+                if not done:
+                    raise JobError(error.message) from None
+                is_well = False
+                _print({"error": error.message}, error.message, as_json)
+            else:
+                is_well = not found.errors
+                _print(asdict(found), _line(found), as_json)
+            done += 1
+            if rounds is not None and done >= rounds:
+                break
+            if time.monotonic() - rotated > _ROTATE_SECONDS:
+                rotated = time.monotonic()
+                bird.rotate()
+            ended.wait(max(0.0, interval - (time.monotonic() - began)))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if server is not None:
+            server.stop()
+        client.close()
+    if not is_well or any(each.lost for each in bird.figures.values()):
+        sys.exit(1)
+
+
+def _serve(bird: Canary, listen: str) -> MetricsThread:
+    from ottla.cli.commands.servers.start import parse_listen
+    from ottla.metrics.endpoint import MetricsThread
+    from ottla.metrics.process import process_metrics
+
+    has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
+    host, _, port = parse_listen(listen if has_port else f"{listen}:9309").rpartition(":")
+    server = MetricsThread(host.strip("[]"), int(port), lambda: "".join([*bird.lines(), *process_metrics()]))
+    try:
+        server.start()
+    except OSError as error:
+        raise cannot_listen(listen, error) from None
+    click.echo(f"Metrics at {server.url}", err=True)
+    return server
+
+
+def _print(value: dict[str, object], line: str, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"time": time.time(), **value}))
+    else:
+        click.echo(f"{time.strftime('%H:%M:%S')} {line}")
+    sys.stdout.flush()
+
+
+def _line(found: Round) -> str:
+    brokers = "1 broker" if found.brokers == 1 else f"{found.brokers} brokers"
+    line = (
+        f"{brokers}: {found.acknowledged} records written, {found.lost} lost, {found.failed} failed, "
+        f"latency {found.p50_ms:.1f} ms (99 %: {found.p99_ms:.1f} ms, most: {found.max_ms:.1f} ms)"
+    )
+    for broker, error in found.errors.items():
+        line += f"\n         broker {broker}: {error}"
+    return line

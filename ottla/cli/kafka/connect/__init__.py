@@ -1,0 +1,1 @@
+"""Kafka's tools for Connect."""

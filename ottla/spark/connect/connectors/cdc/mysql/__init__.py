@@ -1,0 +1,1 @@
+"""MariaDB and MySQL: a snapshot of the tables, then what the binary log says."""

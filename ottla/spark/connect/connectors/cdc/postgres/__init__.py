@@ -1,0 +1,1 @@
+"""PostgreSQL: a snapshot of the tables, then what its log says, by the output plugin pgoutput."""

@@ -1,0 +1,1 @@
+"""Topics as indices of Elasticsearch or OpenSearch, by the settings of Confluent's sink."""

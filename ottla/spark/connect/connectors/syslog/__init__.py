@@ -1,0 +1,1 @@
+"""Messages of devices that speak syslog, over UDP or TCP."""

@@ -1,0 +1,1 @@
+"""Converters whose schemas are in a registry: Avro, JSON Schema and Protobuf, as Confluent's of the same names."""

@@ -1,0 +1,32 @@
+"""The engine of a worker, with the Spark session that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ottla.spark.connect.config.worker_config import WorkerConfig
+from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector
+from ottla.spark.connect.runtime.spark_session import connect_session
+
+
+class SparkEngine:
+    """Starts Spark when it is made, and ends it when it is closed."""
+
+    def __init__(self, worker: WorkerConfig) -> None:
+        self._spark = connect_session(worker)
+        self._engine = Engine(self._spark, worker)
+
+    def start(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        *,
+        on_change: Callable[[ConnectorStatus], None],
+        on_topic: Callable[[str, int], None] | None = None,
+        paused: bool = False,
+    ) -> RunningConnector:
+        return self._engine.start(name, config, on_change=on_change, on_topic=on_topic, paused=paused)
+
+    def close(self) -> None:
+        self._engine.close()
+        self._spark.stop()

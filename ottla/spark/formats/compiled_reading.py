@@ -1,0 +1,17 @@
+"""What the compiled loops of binary formats share when they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.spark.kernels.compiling import compiled_inline
+
+
+@compiled_inline
+def write_null(places: Any, positions: Any, column: Any) -> Any:
+    """A null where the next value of a column goes. Its slots are 0, so that texts have no length."""
+    position = positions[places.level_of[column]]
+    place = places.slot_base[column] + places.widths[column] * position
+    for slot in range(places.widths[column]):
+        places.slots[place + slot] = 0
+    places.valid[places.valid_base[column] + position] = 0

@@ -1,0 +1,15 @@
+"""`python -m bench.metrics` prints its table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_a_quick_run_has_every_row() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.metrics", "--quick"], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    for row in ("pipelined, requests/s", "round trip, µs", "µs of CPU per request", "on ÷ off"):
+        assert row in done.stdout

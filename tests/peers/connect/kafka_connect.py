@@ -1,0 +1,5 @@
+"""Kafka's own Connect, where tests look for it."""
+
+from bench.kafka_connect import KafkaConnect
+
+__all__ = ["KafkaConnect"]

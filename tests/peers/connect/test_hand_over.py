@@ -1,0 +1,175 @@
+"""Promise: workers of Apache Kafka and of Ottla take over from each other, and nothing is lost or repeated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.wire import free_port
+from ottla.lifeline import start_child
+from ottla.spark.connect.worker.java_maps import decode_map
+from ottla.testing import Broker
+from tests.peers.connect.kafka_connect import KafkaConnect
+from tests.spark.connect.worker.workers import (
+    SINK,
+    SOURCE,
+    Worker,
+    call,
+    distributed_properties,
+    standalone_properties,
+    wait_for,
+)
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kafka() -> None:
+    try:
+        application_classpath()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def committed(broker: Broker, topic: str) -> list[str]:
+    """Without the markers of transactions; none is aborted here."""
+    return [bytes(each.value).decode() for each in broker.records(topic) if each.value and not each.key]
+
+
+def append(file: Path, *lines: str) -> None:
+    with file.open("a") as more:
+        more.writelines(f"{line}\n" for line in lines)
+
+
+def test_distributed_workers_follow_each_other(broker: Broker, tmp_path: Path) -> None:
+    given = distributed_properties(broker.bootstrap_servers, "both-kinds")
+    given |= {"scheduled.rebalance.max.delay.ms": "0", "consumer.auto.offset.reset": "earliest"}
+    kafkas = {name: value for name, value in given.items() if name != "listeners"}
+    lines, copy = tmp_path / "lines", tmp_path / "copy"
+    lines.touch()
+    copy.touch()
+    broker.create_topic("handed")
+    source = {
+        "name": "source",
+        "connector.class": SOURCE,
+        "file": str(lines),
+        "topic": "handed",
+        "tasks.max": "1",
+    }
+    sink = {"name": "sink", "connector.class": SINK, "file": str(copy), "topics": "handed", "tasks.max": "1"}
+    said: list[str] = []
+
+    def go_on(*more: str) -> None:
+        said.extend(more)
+        append(lines, *more)
+        wait_for(lambda: copy.read_text().splitlines() == said, f"{said} are not copied")
+        assert [each for each in committed(broker, "handed") if each] == said
+
+    with KafkaConnect(tmp_path, kafkas) as worker:
+        worker.put(source)
+        worker.put(sink)
+        go_on("kafka 1", "kafka 2")
+    with Worker(given) as ours:
+        for name in ("source", "sink"):
+            ours.wait_until(name, "RUNNING", ["RUNNING"])
+        assert ours.call("GET", "/connectors/source/config").body == source
+        go_on("ottla 1", "ottla 2")
+        paused = {**source, "name": "other", "topic": "elsewhere"}
+        body = {"name": "other", "config": paused, "initial_state": "STOPPED"}
+        assert ours.call("POST", "/connectors", body).status == 201
+        ours.wait_until("other", "STOPPED", [])
+    with KafkaConnect(tmp_path, kafkas) as worker:
+
+        def states() -> dict[str, str]:
+            found = worker.ask("GET", "/connectors?expand=status")
+            return {
+                name: each["status"]["connector"]["state"] for name, each in found.items() if "status" in each
+            }
+
+        expected = {"source": "RUNNING", "sink": "RUNNING", "other": "STOPPED"}
+        wait_for(lambda: states() == expected, str(states()))
+        go_on("kafka 3", "kafka 4")
+        worker.ask("DELETE", "/connectors/other")
+    with Worker(given) as ours:
+        ours.wait_until("source", "RUNNING", ["RUNNING"])
+        assert sorted(ours.call("GET", "/connectors").body) == ["sink", "source"]
+        go_on("ottla 3")
+
+
+def test_standalone_workers_follow_each_other(broker: Broker, tmp_path: Path) -> None:
+    lines, offsets = tmp_path / "lines", tmp_path / "offsets"
+    lines.touch()
+    broker.create_topic("alone")
+    config = {
+        "name": "alone",
+        "connector.class": SOURCE,
+        "file": str(lines),
+        "topic": "alone",
+        "tasks.max": "1",
+    }
+    given = standalone_properties(broker.bootstrap_servers, offsets)
+    position = 0
+
+    def go_on(line: str) -> None:
+        nonlocal position
+        append(lines, line)
+        position += len(line) + 1
+        key = json.dumps(["alone", {"filename": str(lines)}], separators=(",", ":")).encode()
+        expected = {key: b'{"position":%d}' % position}
+        wait_for(lambda: offsets.exists() and _read(offsets) == expected, f"{position} is not committed")
+
+    with Worker(given, connectors=[config]):
+        go_on("ottla 1")
+    with _KafkasStandalone(tmp_path, given, config):
+        go_on("kafka 1")
+    with Worker(given, connectors=[config]):
+        go_on("ottla 2")
+    assert committed(broker, "alone") == ["ottla 1", "kafka 1", "ottla 2"]
+
+
+def _read(file: Path) -> object:
+    try:
+        return decode_map(file.read_bytes())
+    except ValueError:  # it is just being written
+        return None
+
+
+class _KafkasStandalone:
+    def __init__(self, directory: Path, settings: dict[str, str], config: dict[str, str]) -> None:
+        self._url = f"http://127.0.0.1:{free_port()}"
+        files = {"worker": {**settings, "listeners": self._url}, "connector": config}
+        for name, values in files.items():
+            (directory / f"{name}.properties").write_text("".join(f"{k}={v}\n" for k, v in values.items()))
+        self._command = [java(), "-Xmx512m", "-cp", application_classpath()]
+        self._command += ["org.apache.kafka.connect.cli.ConnectStandalone"]
+        self._command += [str(directory / f"{name}.properties") for name in files]
+        self._log = directory / "standalone.log"
+
+    def __enter__(self) -> None:
+        with self._log.open("ab") as log:
+            self._process: subprocess.Popen[bytes] = start_child(self._command, log)
+        deadline = time.monotonic() + 120
+        while True:
+            assert self._process.poll() is None, self._log.read_text()[-3000:]
+            assert time.monotonic() < deadline, "Kafka's worker did not start"
+            try:
+                if call(self._url, "GET", "/connectors").status == 200:
+                    return
+            except (OSError, ValueError):
+                time.sleep(0.2)
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(60)

@@ -1,0 +1,111 @@
+"""FileStream reads lines and positions as Kafka's connector of that name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.spark.connect import ConnectError
+from ottla.spark.connect.connectors.file_stream import FileStreamSourceConnector, FileStreamSourceTask
+from ottla.testing.connect import SourceHarness
+
+
+class _Context:
+    def __init__(self, position: Any = None) -> None:
+        self.position = position
+
+    def offset(self, partition: Any) -> Any:
+        return None if self.position is None else {"position": self.position}
+
+
+def _task(path: Path, position: Any = None, **settings: str) -> FileStreamSourceTask:
+    task = FileStreamSourceTask()
+    config = {
+        "file": str(path),
+        "topic": "t",
+        **{name.replace("_", "."): each for name, each in settings.items()},
+    }
+    task.start(config, _Context(position))
+    return task
+
+
+def test_lines_end_with_a_line_feed_a_carriage_return_or_both(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\nb\r\nc\rd\n\ne\r")
+    task = _task(path)
+    records = task.poll()
+    assert [each.value for each in records] == ["a", "b", "c", "d", ""]
+    assert [each.source_offset["position"] for each in records] == [2, 5, 7, 9, 10]
+    assert records[0].source_partition == {"filename": str(path)}
+    assert task.poll() == ()  # what follows the carriage return decides
+    with path.open("ab") as file:
+        file.write(b"\nf")
+    assert [(each.value, each.source_offset["position"]) for each in task.poll()] == [("e", 13)]
+    task.stop()
+
+
+@pytest.mark.parametrize(
+    "content", [b"a\nb\n\xc3\xa4c\nrest", b"a\r\nb\rc\nrest", b"\xff\xfe bad\nfine\n", b"", b"\n\n"]
+)
+def test_columns_are_the_same_lines(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(content)
+    one, other = _task(path), _task(path)
+    records, columns = one.poll(), other.poll_columns()
+    assert [each.value for each in records] == ([] if columns is None else columns.values.to_pylist())
+    if columns is not None:
+        assert columns.offsets[0][1] == records[-1].source_offset
+    one.stop()
+    other.stop()
+
+
+def test_no_more_than_a_batch_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("1\n2\n3\n4\n5\n")
+    task = _task(path, batch_size="2")
+    assert [[each.value for each in task.poll()] for _ in range(4)] == [["1", "2"], ["3", "4"], ["5"], []]
+    task.stop()
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    task = _task(path, position=2)
+    assert task.poll() == ()
+    path.write_text("a\nb\n")
+    assert [each.value for each in task.poll()] == ["b"]
+    task.stop()
+
+
+def test_a_position_must_be_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("")
+    with pytest.raises(ConnectError, match="incorrect type"):
+        _task(path, position="5").poll()
+
+
+def test_lines_are_read_exactly_once_after_any_crash(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("".join(f"{number}\n" for number in range(50)))
+    config = {"file": str(path), "topic": "t", "batch.size": "7"}
+    with SourceHarness(FileStreamSourceConnector, config) as source:
+        assert [each.value for each in source.run()] == [str(number) for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "sentence"),
+    [
+        ({"filename": "f"}, {"place": 1}, "contain the key 'position'"),
+        ({"filename": "f"}, {"position": "1"}, "expected to be a Long value"),
+        ({"filename": "f"}, {"position": -1}, "non-negative value"),
+        ({"name": "f"}, {"position": 1}, "contain the key 'filename'"),
+    ],
+)
+def test_offsets_that_make_no_sense_are_refused(partition: Any, offset: Any, sentence: str) -> None:
+    connector = FileStreamSourceConnector()
+    with pytest.raises(ConnectError, match=sentence):
+        connector.check_offsets({"file": "f"}, [(partition, offset)])
+    connector.check_offsets({"file": "f"}, [({"anything": 1}, None), ({"filename": "f"}, {"position": 0})])
+    with pytest.raises(ConnectError, match="stdin"):
+        connector.check_offsets({}, [])

@@ -1,0 +1,88 @@
+"""Offsets of sources are written byte for byte as Kafka writes them, and read as Kafka reads them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.settings import Settings, parse_servers
+from ottla.spark.connect.runtime.compacted_topic import read_topic
+from ottla.spark.connect.runtime.conversion import ConvertedRecord
+from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
+from ottla.spark.connect.runtime.record_writer import RecordWriter
+from ottla.spark.connect.runtime.transactions import SourceTransactions
+from ottla.spark.sink.sink_options import SinkOptions
+from ottla.testing import Broker
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (["files", {"filename": "/tmp/ä"}], '["files",{"filename":"/tmp/ä"}]'),
+        ({"a": None, "b": True, "c": False}, '{"a":null,"b":true,"c":false}'),
+        ('\x00\x1f\x7f\n"\\ \\u00ff', '"\\u0000\\u001F\x7f\\n\\"\\\\ \\\\u00ff"'),
+        ("🙂", '"\\uD83D\\uDE42"'),
+        (1.0, "1.0"),
+        (1e7, "1.0E7"),
+        (123456789.25, "1.2345678925E8"),
+        (0.0001, "1.0E-4"),
+        (-1.5e300, "-1.5E300"),
+        (2**63 - 1, "9223372036854775807"),
+        (float("nan"), '"NaN"'),
+    ],
+)
+def test_json_is_printed_as_by_jackson(value: Any, text: str) -> None:
+    assert to_json(value).decode() == text
+
+
+def test_a_key_that_is_there_is_written_again_as_it_is() -> None:
+    offsets = SourceOffsets("c")
+    offsets.load({b'["c",{"b":1,"a":"x"}]': b'{"n":5}', b'["d",{}]': b'{"n":6}', b"nonsense": b"{}"})
+    assert list(offsets) == [({"b": 1, "a": "x"}, {"n": 5})]
+    assert offsets.get({"a": "x", "b": 1}) == {"n": 5}
+    assert offsets.record({"a": "x", "b": 1}, {"n": 7}) == (b'["c",{"b":1,"a":"x"}]', b'{"n":7}')
+    assert offsets.record({"a": "y"}, None) == (b'["c",{"a":"y"}]', None)
+
+
+def test_a_connector_may_have_an_offsets_topic_of_its_own() -> None:
+    assert offset_topics("workers", {"offsets.storage.topic": "mine"}) == ["workers", "mine"]
+    assert offset_topics("workers", {}) == ["workers"]
+
+
+def test_only_what_is_committed_counts_and_open_transactions_of_others_are_not_waited_for(
+    ottla_broker: Broker,
+) -> None:
+    topic = f"offsets-{uuid.uuid4().hex[:6]}"
+    ottla_broker.create_topic(topic)
+    settings = Settings(parse_servers(ottla_broker.bootstrap_servers))
+    options = SinkOptions(settings=settings, topic=None, transaction_timeout_ms=60_000)
+    clusters = [Cluster(settings) for _ in range(3)]
+    producers = [SourceTransactions(each, f"{topic}-{n}", 60_000) for n, each in enumerate(clusters)]
+    writers = [
+        RecordWriter(cluster, options, producer, lambda topic: None)
+        for cluster, producer in zip(clusters, producers, strict=True)
+    ]
+    aborted, opened, committed = range(3)
+
+    def write(who: int, key: bytes, value: bytes | None) -> None:
+        writers[who].write([ConvertedRecord(topic, 0, key, value, [], None)])
+        writers[who]._producer.flush()
+
+    ottla_broker.produce(topic, b"old", key=b"a")
+    ottla_broker.produce(topic, b"old", key=b"b")
+    write(opened, b"a", b"open")
+    write(aborted, b"a", b"aborted")
+    write(committed, b"b", None)
+    write(committed, b"c", b"new")
+    writers[committed].commit()
+    producers[aborted].abort()
+    reader = Cluster(settings)
+    assert read_topic(reader, topic) == {b"a": b"old", b"c": b"new"}
+    writers[opened].commit()
+    assert read_topic(reader, topic) == {b"a": b"open", b"c": b"new"}
+    assert reader.topics([topic])[topic].partitions == [TopicPartition(topic, 0)]
+    for each in (*clusters, reader):
+        each.close()
