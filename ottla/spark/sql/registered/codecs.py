@@ -64,6 +64,10 @@ class PartCodec:
         assert self.schema is not None
         return b"\0" + self.schema.id.to_bytes(4, "big")
 
+    def name_in_json(self, field: Field) -> str:
+        """As the schema spells it, if that made the column."""
+        return field.written if self.by_schema else field.name
+
     # Reading
 
     def options(self) -> dict[str, str]:

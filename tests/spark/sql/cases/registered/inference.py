@@ -154,8 +154,7 @@ def _written_back(form: str) -> Case:
 
 CASES: list[Case] = [
     *map(_latest, ALL),
-    _written_back(AVRO),
-    _written_back(PROTOBUF),
+    *map(_written_back, ALL),
     Case(
         "a column that ALTER adds is registered",
         "CREATE STREAM s (k INT KEY, a INT) WITH (kafka_topic='s', partitions=1, value_format='AVRO');"
