@@ -266,16 +266,21 @@ class MySqlTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         if self._is_finished:
             return []
+        before = self._position, self._shown, self._later
         try:
             if self._progress is not None:
                 if self._snapshot is None:
                     self._take_snapshot()
                 return self._poll_snapshot()
             return self._poll_stream()
-        except (pymysql.MySQLError, OSError) as error:
-            explained = self._server.explained(error, "capture changes")
+        except (pymysql.MySQLError, OSError, ConnectError) as error:
             self._abandon()
-            raise explained from error
+            if self._progress is None:
+                # What was read and not returned is read again.
+                self._position, self._shown, self._later = before
+            if isinstance(error, ConnectError):
+                raise
+            raise self._server.explained(error, "capture changes") from error
 
     def _abandon(self) -> None:
         """The next poll opens everything again."""
