@@ -22,7 +22,7 @@ from ottla.spark.connect.converters.json_converter import JsonConverter
 from ottla.testing.connect import SourceHarness
 from tests.spark.connect.connectors import mariadb, postgres
 
-_COLUMNS = "id INT PRIMARY KEY, customer INT NOT NULL, amount DECIMAL(10, 2), at {time}, note VARCHAR(100), paid BOOLEAN"
+_COLUMNS = "id INT PRIMARY KEY, customer INT NOT NULL, amount DECIMAL(10, 2), at {time}, note VARCHAR(50), paid BOOLEAN"
 _PER_TRANSACTION = 10
 
 
