@@ -90,7 +90,7 @@ def parse_string(text: str | None) -> SchemaAndValue:
         return _NULL
     try:
         return _Parser(text).value(embedded=False)  # what follows is not looked at
-    except _NotParsed:
+    except (_NotParsed, RecursionError):
         return schemas.STRING, text
 
 
@@ -144,11 +144,10 @@ class _Parser:
         if self._consume("{"):
             return self._map()
         self._skip()
-        rest = self.text[self.position :]
         for pattern, read in ((_TIMESTAMP, _timestamp), (_DATE, _date), (_TIME, _time)):
-            found = pattern.match(rest)
-            if found is not None and rest[found.end() : found.end() + 1] in _ENDS:
-                self.position += found.end()
+            found = pattern.match(self.text, self.position)
+            if found is not None and self.text[found.end() : found.end() + 1] in _ENDS:
+                self.position = found.end()
                 return read(found)
         end = self.position
         while end < len(self.text) and self.text[end] not in '"\\,:{}[]':

@@ -147,6 +147,10 @@ def test_headers_are_guessed(text: str, schema: Schema | None, value: Any) -> No
     assert parse_string(text) == (schema, value)
 
 
+def test_a_header_of_brackets_only_is_a_text() -> None:
+    assert parse_string("[" * 100_000) == (schemas.STRING, "[" * 100_000)
+
+
 def test_values_as_headers() -> None:
     struct = Struct(SchemaBuilder().field("a", schemas.STRING).build(), {"a": 'x"'})
     assert value_to_string({"k": [1, None, struct, b"x", decimal.Decimal("1.0")]}) == (

@@ -211,8 +211,12 @@ def test_same_bytes_and_values_or_same_message(name: str, theirs: dict[str, list
 
 
 def differences(name: str, theirs: list[list[Any]]) -> list[Any]:
+    return compared(CASES[name], theirs)
+
+
+def compared(given_cases: list[Any], theirs: list[list[Any]]) -> list[Any]:
     wrong: list[Any] = []
-    for case, expected in zip(CASES[name], theirs, strict=True):
+    for case, expected in zip(given_cases, theirs, strict=True):
         found = ours(case)
         given: list[Any] = case[2] if len(expected) == len(case[2]) else ["configure"]
         if len(found) != len(expected):

@@ -30,7 +30,7 @@ def _no_constant(text: str) -> Any:
 
 
 #: Texts, which stay as they are, and zeros before other digits, which Kafka's reader allows.
-_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+-])0+(?=[0-9])', re.DOTALL)
+_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+])(-?)0+(?=[0-9])', re.DOTALL)
 
 
 class Scanner:
@@ -64,14 +64,17 @@ class Scanner:
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
         """Jackson reads one value and does not look at what follows."""
-        begin = _LEADING_ZEROS.sub(r"\1", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
+        begin = _LEADING_ZEROS.sub(r"\1\2", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
         if not begin:
             return None
         try:
             value, end = decoder.raw_decode(begin)
         except (ValueError, RecursionError):
             raise DataError(_FAILED) from None
-        if isinstance(value, dict | list | str) or begin[end : end + 1] in (" ", "\t", "\r", "\n", ""):
+        after = begin[end : end + 1]
+        if isinstance(value, dict | list | str) or after in ("", " ", "\t", "\r", "\n"):
+            return value
+        if (value is None or isinstance(value, bool)) and not (after.isalnum() or after in "_$"):
             return value
         raise DataError(_FAILED)
 
