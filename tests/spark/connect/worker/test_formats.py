@@ -85,7 +85,7 @@ def test_what_cannot_be_read_in_the_config_topic_is_passed_over() -> None:
     ):
         assert not state.apply(key, value, offset).connectors
     assert state.connectors == {}
-    assert state.offset == 3
+    assert state.offset == 4
 
 
 def test_a_worker_of_before_knows_no_second_state() -> None:
