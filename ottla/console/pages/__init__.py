@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
+    capacity,
     connectors,
     flow,
     group_changes,
@@ -48,5 +49,6 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
         placement,
         security,
         audit,
+        capacity,
     ):
         yield from module.routes()

@@ -101,7 +101,12 @@ class SqlSession:
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
         self.insert_numbers: Iterator[int] = itertools.count(1)
-        self._pull = PullQueries(self.brokers, self._index_directory, lambda: self.engine)
+        self._pull = PullQueries(
+            self.brokers,
+            self._index_directory,
+            lambda: self.engine,
+            lambda source: self.schemas.codecs(source),
+        )
 
     def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
         """Another one, for another thread: over the same catalogue, queries and Spark, with properties and variables
@@ -248,7 +253,7 @@ class SqlSession:
             case s.Drop():
                 return self._drop(statement)
             case s.Alter():
-                return alter(statement, self.catalogue)
+                return alter(statement, self.catalogue, self.schemas)
             case s.CreateType():
                 return create_type(statement, self.catalogue)
             case s.DropType():

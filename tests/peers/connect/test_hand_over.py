@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
 from bench.wire import free_port
 from ottla.lifeline import start_child
 from ottla.spark.connect.worker.java_maps import decode_map
@@ -173,3 +173,49 @@ class _KafkasStandalone:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(60)
+
+
+def test_our_workers_share_connectors_on_apache_kafka(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    append(lines, "a", "b")
+    with ApacheKafka(data=tmp_path / "kafka") as kafka:
+        given = distributed_properties(kafka.bootstrap_servers, "ours")
+        given |= {"scheduled.rebalance.max.delay.ms": "0", "session.timeout.ms": "6000"}
+        with Worker(given) as first, Worker(given) as second:
+            for number, worker in enumerate((first, second)):
+                config = {
+                    "connector.class": SOURCE,
+                    "file": str(lines),
+                    "topic": f"t{number}",
+                    "tasks.max": "1",
+                }
+                wait_for(
+                    lambda worker=worker, number=number, config=config: (  # type: ignore[misc]
+                        worker.call("PUT", f"/connectors/c{number}/config", config).status in (200, 201)
+                    )
+                )
+
+            def workers() -> set[str]:
+                found = first.call("GET", "/connectors?expand=status").body
+                return {
+                    each["status"]["connector"]["worker_id"]
+                    for each in found.values()
+                    if [task["state"] for task in each["status"]["tasks"]] == ["RUNNING"]
+                }
+
+            wait_for(lambda: len(workers()) == 2, "they do not share")
+            for name in ("c0", "c1"):
+                wait_for(lambda name=name: second.call("GET", f"/connectors/{name}/offsets").body["offsets"])  # type: ignore[misc]
+            first.stop()
+            wait_for(lambda: len(_running_on(second)) == 2, "the other one does not take over")
+
+
+def _running_on(worker: Worker) -> list[str]:
+    host = worker.url.removeprefix("http://")
+    found = worker.call("GET", "/connectors?expand=status").body
+    return [
+        name
+        for name, each in found.items()
+        if each["status"]["connector"]
+        == {**each["status"]["connector"], "state": "RUNNING", "worker_id": host}
+    ]

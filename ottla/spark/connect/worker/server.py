@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.http import HttpServer
+from ottla.http import HttpServer, Router
 from ottla.http.forwarding import Forwarder
 from ottla.http.tls import BadTlsSettings, client_tls, server_tls
 from ottla.spark.connect.config.config_def import ConfigError
@@ -74,7 +74,7 @@ class ConnectServer:
             has_https = any(each.scheme == "https" for each in every)
             self._tls = server_tls(https_properties(worker)) if has_https else None
             self._forwarder = Forwarder(
-                client_tls(https_properties(worker)), _FORWARD_SECONDS, headers=_PASSED_ON, kept=("location",)
+                client_tls(https_properties(worker)), _FORWARD_SECONDS, headers=_PASSED_ON
             )
         except BadTlsSettings as error:
             raise ConfigError(str(error)) from None
@@ -97,13 +97,12 @@ class ConnectServer:
             assert herder is not None
             self._carrying_out = CarryingOut(herder, self._forwarder)
             separate = self.worker.values["admin.listeners"] is not None
-            router = build_router(herder, self._carrying_out, has_admin=not separate)
             for listener in self._listeners:
+                router = build_router(herder, self._carrying_out, listener.scheme, has_admin=not separate)
                 await self._listen(listener, router)
-            if self._admin_listeners:
-                admin = build_router(herder, self._carrying_out, has_api=False)
-                for listener in self._admin_listeners:
-                    await self._listen(listener, admin)
+            for listener in self._admin_listeners:
+                router = build_router(herder, self._carrying_out, listener.scheme, has_api=False)
+                await self._listen(listener, router)
             self.address = advertised(self.worker, self._bound)
             await asyncio.to_thread(herder.start, self.address.url, self.address.authority)
             for config in self._from_files:
@@ -123,9 +122,9 @@ class ConnectServer:
         except RequestError as error:
             raise ConfigError(f"Connector {name or 'without a name'} cannot be created: {error}") from None
 
-    async def _listen(self, listener: Listener, router: object) -> None:
+    async def _listen(self, listener: Listener, router: Router) -> None:
         server = HttpServer(
-            router,  # type: ignore[arg-type]
+            router,
             listener.host,
             listener.port,
             tls=self._tls if listener.scheme == "https" else None,

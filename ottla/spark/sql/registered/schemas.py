@@ -320,7 +320,7 @@ class Schemas:
             number = self.registry.register(f"{source.topic}-{part}", physical)
             schema = physical._replace(id=number)
         if form == "JSON_SR":
-            return dataclasses.replace(codec, schema=schema)
+            return dataclasses.replace(codec, schema=schema, by_schema=getattr(source, f"{part}_is_inferred"))
         wanted = None
         if schema is not None:
             codec = dataclasses.replace(codec, source=SchemaSource(settings, id=schema.id))

@@ -195,6 +195,8 @@ class DistributedHerder(Herder):
                 self._watch()
             except (ClientError, Fenced) as error:
                 _log.warning("The worker joins its group again: %s", error)
+                if isinstance(error, Fenced):
+                    self._leads = False
                 self._rejoin_at = time.monotonic() + 1.0
             except Exception:
                 _log.exception("The worker could not handle %s", event)
@@ -224,6 +226,11 @@ class DistributedHerder(Herder):
         if self._rejoin_at is not None and now >= self._rejoin_at:
             self._rejoin_at = None
             member.rejoin()
+        key = self.configs.state().session_key
+        if self._leads and key is not None:
+            age_ms = time.time_ns() // 1_000_000 - key.created_ms
+            if age_ms > self.worker.values["inter.worker.key.ttl.ms"]:
+                self.configs.put([config_state.session_key_entry(new_session_key(self.worker))])
 
     def _join_generation(self, membership: Membership, assignment: Assignment) -> None:
         self._kafka_configs.wait_for(
