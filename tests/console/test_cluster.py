@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ottla.client.admin.topics import create_topic
+from ottla.client.cluster import Cluster as Client
+from ottla.client.settings import Settings
 from ottla.console.server import Console
 from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
@@ -54,12 +57,37 @@ def test_partitions_are_moved_with_a_plan_and_leaders_elected(cluster: Cluster, 
     visitor.send(visitor.form(page, "/start"))
     wait(lambda: (found := cluster.partition("moving", 0)) is not None and list(found.replicas) == wanted)
     wait(lambda: not visitor.json("reassignments")["reassignments"])
-    [row] = visitor.json("heatmap", q="moving")["rows"]
-    assert sum(cell["count"] for cell in row["cells"]) == 4
+
+    def replicas() -> int:
+        [row] = visitor.json("heatmap", q="moving")["rows"]
+        return sum(cell["count"] for cell in row["cells"])
+
+    wait(lambda: replicas() == 4)  # a broker may tell of the move a moment longer than the controller
     wait(lambda: visitor.json("reassignments")["not_preferred"] >= 1)
     done = visitor.submit("reassignments", "/elections")
     assert "New leaders were elected" in done.text
     wait(lambda: cluster.leader("moving", 0) == third)
+
+
+def test_the_cluster_is_rebalanced_as_planned(cluster: Cluster, visitor: Visitor) -> None:
+    client = Client(Settings.from_properties({"bootstrap.servers": cluster.bootstrap_servers}))
+    create_topic(client, "skewed", assignment=[[0]] * 9)
+    client.close()
+    wait(lambda: visitor.json("heatmap", q="skewed")["rows"])
+    page = visitor.submit("reassignments", "/rebalance")
+    assert "Nothing has been changed yet." in page.text
+    assert "skewed-" in page.text
+    form = visitor.form(page, "/rebalance")
+    tampered = visitor.send(form, plan=form.fields["plan"][:-1] + "x")
+    assert tampered.status_code == 400
+    assert "are being moved" in visitor.send(form).text
+
+    def spread() -> bool:
+        [row] = visitor.json("heatmap", q="skewed")["rows"]
+        return max(cell["count"] for cell in row["cells"]) < 9
+
+    wait(spread)
+    wait(lambda: not visitor.json("reassignments")["reassignments"])
 
 
 def test_a_broker_that_is_down_is_a_reason(cluster: Cluster, visitor: Visitor) -> None:

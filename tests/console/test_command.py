@@ -12,7 +12,10 @@ import httpx
 import pytest
 
 from ottla.cli.main import run
-from ottla.console.settings import BadSettings, read_file
+from ottla.console.server import Console
+from ottla.console.settings import BadSettings, ClusterSettings, ConsoleSettings, read_file
+from ottla.http.background import InBackground
+from tests.console.browsing import Visitor
 
 
 def test_the_console_runs_beside_a_broker_and_says_where(tmp_path: Path) -> None:
@@ -55,6 +58,23 @@ def test_what_is_wrong_is_said_in_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_secured_broker_has_no_console_without_a_login_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["start", "--secure", "--console", "--data", str(tmp_path / "data")]) == 1
+    assert "would show everything to everybody on this machine" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_a_sentence_on_the_page() -> None:
+    cluster = ClusterSettings("local", {"bootstrap.servers": "127.0.0.1:1"})
+    settings = ConsoleSettings((cluster,), port=0)
+    with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
+        for page in ("overview", "topics", "groups", "topics/x/messages"):
+            answer = visitor.get(page)
+            assert answer.status_code == 502
+            assert "Cannot reach a broker at 127.0.0.1:1" in answer.text
 
 
 def test_a_file_names_clusters_roles_logins_and_masks(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ class SqlSession:
         self.progress: Callable[[str], None] = lambda _text: None
         #: Whether queries begin a few at a time, because many clients may start some at once.
         self.paced = False
+        #: Whether conversations cannot choose another schema registry.
+        self.registry_is_fixed = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -113,7 +115,7 @@ class SqlSession:
         of its own.
         """
         other = copy.copy(self)
-        other.properties = SessionProperties(self._registry)
+        other.properties = SessionProperties(self._registry, fixed_registry=self.registry_is_fixed)
         other.schemas = Schemas(other.properties.registry)
         other.variables = dict(variables or {})
         other._interrupted = threading.Event()

@@ -219,3 +219,39 @@ def _running_on(worker: Worker) -> list[str]:
         if each["status"]["connector"]
         == {**each["status"]["connector"], "state": "RUNNING", "worker_id": host}
     ]
+
+
+def test_workers_of_both_kinds_do_not_share_connectors(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = tmp_path / "lines"
+    append(lines, "a")
+    broker.create_topic("mixed")
+    given = distributed_properties(broker.bootstrap_servers, "mixed")
+    kafkas = {name: value for name, value in given.items() if name != "listeners"}
+    config = {"name": "c", "connector.class": SOURCE, "file": str(lines), "topic": "mixed", "tasks.max": "1"}
+
+    def has_said(words: str) -> bool:
+        return any(words in record.getMessage() for record in caplog.records)
+
+    with Worker(given) as ours:
+        ours.wait_until_ready()
+        assert ours.call("PUT", "/connectors/c/config", config).status == 201
+        wait_for(lambda: committed(broker, "mixed") == ["a"])
+        with KafkaConnect(tmp_path, kafkas) as worker:
+            # Ours leads: it keeps what it has, and gives the other nothing.
+            wait_for(lambda: has_said("has workers of Apache Kafka"), "it does not say so")
+            append(lines, "b")
+            wait_for(lambda: committed(broker, "mixed") == ["a", "b"])
+            status = worker.status("c")
+            assert f"http://{status['connector']['worker_id']}" == ours.url
+            # Kafka's leads: ours runs nothing any more.
+            ours.stop()
+            wait_for(lambda: worker.status("c")["connector"]["state"] == "RUNNING")
+            append(lines, "c")
+            wait_for(lambda: committed(broker, "mixed") == ["a", "b", "c"])
+            with Worker(given) as again:
+                wait_for(lambda: has_said("is a worker of Apache Kafka"), "it does not say so")
+                assert again.server is not None
+                assert again.server.herder is not None
+                assert not again.server.herder.connectors.names

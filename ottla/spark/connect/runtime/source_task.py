@@ -22,7 +22,7 @@ from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.clients import producer_options
 from ottla.spark.connect.runtime.control import TaskControl
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, read_offsets
+from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
@@ -102,6 +102,8 @@ class _SourceTask:
         self._cluster.close()
 
     def run(self) -> None:
+        if self._offset_topic != self._spec.worker.offset_topic:
+            ensure_topic(self._cluster, self._offset_topic, self._spec.worker)
         self._transactions.fence()
         self._offsets = read_offsets(self._cluster, self._offset_topics, self._spec.connector)
         self._task.start(self._spec.task_config, _Context(self._offsets))

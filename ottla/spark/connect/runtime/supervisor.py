@@ -292,6 +292,11 @@ class RunningConnector:
             )
             return
         with self._lock:
+            tasks = tuple(
+                each if each.state is State.FAILED else TaskStatus(each.id, State.UNASSIGNED)
+                for each in self._status.tasks
+            )
+            self._publish(replace(self._status, tasks=tasks))
             self._lock.wait_for(lambda: self._target is not State.RUNNING, _BACKOFF_SECONDS)
 
     def _tasks_failed(self, error: Exception) -> None:

@@ -75,6 +75,8 @@ class PartCodec:
         given = {f"{self.part}Format": self.kind}
         if self.form == WITHOUT_REGISTRY:
             return given | {f"{self.part}Schema": self.reader.text}
+        if self.source.message is not None:
+            given[f"{self.part}Message"] = self.source.message
         if self.by_schema:
             return given | {f"{self.part}SchemaId": str(self.reader.id)}
         assert self.found is not None
@@ -148,7 +150,8 @@ class PartCodec:
         return encode
 
     def _target(self) -> SchemaSource:
-        return SchemaSource(self.source.registry, text=None if self.source.registry else self.reader.text)
+        text = None if self.source.registry else self.reader.text
+        return SchemaSource(self.source.registry, text=text, message=self.source.message)
 
     def encode_expression(self) -> str:
         """The bytes of a key or a value, out of its columns."""

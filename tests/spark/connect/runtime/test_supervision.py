@@ -14,7 +14,7 @@ from ottla.spark.connect.api import TopicPartition
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.assignment import by_range, subscription
 from ottla.spark.connect.runtime.control import ControlServer, TaskControl
-from ottla.spark.connect.runtime.engine import State
+from ottla.spark.connect.runtime.engine import RunningConnector, State
 from ottla.spark.connect.runtime.host import ThreadHost
 from ottla.spark.connect.runtime.spark_session import spark_master
 from ottla.spark.connect.runtime.task_spec import ControlAddress, TaskSpec
@@ -27,6 +27,7 @@ class LosingHost(ThreadHost):
     def __init__(self, losses: int, *, after_start: bool) -> None:
         self.losses = losses
         self.after_start = after_start
+        self.running: list[RunningConnector] = []
 
     def run(self, specs: Sequence[TaskSpec]) -> None:
         if self.losses <= 0:
@@ -37,6 +38,9 @@ class LosingHost(ThreadHost):
             controls = [TaskControl(each) for each in specs]
             for each in controls:
                 each.report(state=State.RUNNING)
+            wait_for(
+                lambda: State.RUNNING in [task.state for each in self.running for task in each.status.tasks]
+            )
             for each in controls:
                 each.close()
         raise RuntimeError("[STREAM_FAILED] An executor was lost.")
@@ -54,7 +58,9 @@ def test_tasks_that_are_lost_run_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ottla.spark.connect.runtime.supervisor._BACKOFF_SECONDS", 0.01)
-    worker = new_worker(LosingHost(7, after_start=True))
+    host = LosingHost(7, after_start=True)
+    worker = new_worker(host)
+    host.running = worker.running
     running = worker.start(_config(tmp_path / "lines", ottla_topic))
     assert worker.await_values(ottla_topic, 1) == ["a"]
     worker.await_state(running, State.RUNNING, State.RUNNING)
