@@ -3,6 +3,7 @@ every state that anybody can see, while database, broker, tasks and workers are 
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -36,8 +37,49 @@ def test_the_copy_of_a_bank_with_twenty_restarts(postgres: PostgresDatabase, tmp
     run(postgres, tmp_path, random.choices(["broker", "database", "tasks", "worker"], k=20))
 
 
-def run(postgres: PostgresDatabase, folder: Path, faults: list[str]) -> None:
-    postgres.run(TABLE, insert_all())
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_rows_of_a_table_with_twenty_restarts(postgres: PostgresDatabase, tmp_path: Path) -> None:
+    """The JDBC source under the same: each row once, in the order of its numbers."""
+    postgres.run("CREATE TABLE events (id SERIAL PRIMARY KEY, note TEXT)")
+    broker, worker = cluster_for(tmp_path, "rows-events")
+    reading = {
+        "name": "rows",
+        "connector.class": "JdbcSource",
+        **postgres.jdbc,
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "table.whitelist": "events",
+        "topic.prefix": "rows-",
+        "poll.interval.ms": "10",
+        "batch.max.rows": "7",
+    }
+    running = Running(worker, [reading])
+    written: list[int] = []
+
+    def all_there() -> bool:
+        return running.settled(worker, "rows-events", len(written))
+
+    try:
+        for fault in random.choices(["broker", "database", "tasks", "worker"], k=20):
+            postgres.run(
+                f"INSERT INTO events (note) SELECT 'x' FROM generate_series(1, {random.randrange(1, 60)})"
+            )
+            # Numbers are passed over when the server is killed.
+            written = [number for (number,) in postgres.run("SELECT id FROM events ORDER BY id")]
+            if random.random() < 0.5:
+                wait_for(all_there, "rows are missing", 120)
+            inject(fault, broker, postgres, running)
+        wait_for(all_there, "rows are missing", 120)
+        found = committed_records(worker.client_settings, "rows-events")
+        assert [json.loads(each.value or b"")["payload"]["id"] for each in found] == written
+    finally:
+        running.stop()
+        broker.stop()
+
+
+def cluster_for(folder: Path, topic: str) -> tuple[BrokerProcess, WorkerConfig]:
+    """A broker, and the settings of workers. The topic has one partition, which keeps what belongs together."""
     broker = BrokerProcess(folder / "data")
     broker.start()
     worker = WorkerConfig.from_properties(
@@ -52,9 +94,26 @@ def run(postgres: PostgresDatabase, folder: Path, faults: list[str]) -> None:
     )
     cluster = Cluster(worker.client_settings)
     create_topic(cluster, "bank-offset", partitions=5, configs={"cleanup.policy": "compact"})
-    # One partition keeps transactions of the bank together; with more, each has its own place in time.
-    create_topic(cluster, "bank.public.accounts", partitions=1)
+    create_topic(cluster, topic, partitions=1)
     cluster.close()
+    return broker, worker
+
+
+def inject(fault: str, broker: BrokerProcess, postgres: PostgresDatabase, running: Running) -> None:
+    if fault == "broker":
+        broker.kill()
+        broker.start()
+    elif fault == "database":
+        postgres.server.restart()
+    elif fault == "tasks":
+        running.restart()
+    else:
+        running.replace()
+
+
+def run(postgres: PostgresDatabase, folder: Path, faults: list[str]) -> None:
+    postgres.run(TABLE, insert_all())
+    broker, worker = cluster_for(folder, "bank.public.accounts")
     running = Running(worker, [capturing(postgres), copying(postgres)])
     bank = Bank(postgres, 3, psycopg.Error)
     stop = threading.Event()
@@ -72,12 +131,7 @@ def run(postgres: PostgresDatabase, folder: Path, faults: list[str]) -> None:
                 assert postgres.run("SELECT sum(balance) FROM copied") == [(TOTAL,)]
             at = len(committed_records(worker.client_settings, "bank.public.accounts"))
             wait_for(lambda: running.settled(worker, "bank.public.accounts", at + 5), "no changes came", 120)  # noqa: B023
-            {
-                "broker": lambda: (broker.kill(), broker.start()),
-                "database": postgres.server.restart,
-                "tasks": running.restart,
-                "worker": running.replace,
-            }[fault]()
+            inject(fault, broker, postgres, running)
     finally:
         stop.set()
         teller.join()
