@@ -71,7 +71,7 @@ class ConfigState:
     task_configs: dict[str, list[Config]] = field(default_factory=dict)
     targets: dict[str, TargetState] = field(default_factory=dict)
     session_key: SessionKey | None = None
-    #: Of the last record that was applied.
+    #: That after the last record that was applied, as Kafka's workers count; -1 if there was none.
     offset: int = -1
     _deferred: dict[str, dict[int, Config]] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class ConfigState:
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> Change:
         """What cannot be read is passed over with a line in the log, as Kafka does."""
-        self.offset = offset
+        self.offset = offset + 1
         try:
             name = key.decode()
             found = None if value is None else json.loads(value)
