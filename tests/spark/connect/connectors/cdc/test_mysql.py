@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from typing import Any
 
@@ -10,7 +11,8 @@ import pymysql
 import pytest
 
 from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MySqlConnector
-from ottla.spark.connect.errors import ConnectError
+from ottla.spark.connect.connectors.cdc.mysql.task import MariaDbTask
+from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.testing.connect import SourceHarness
 from tests.spark.connect.connectors.cdc.bank import ACCOUNTS, TABLE, Bank, insert_all, replay, run_with_faults
 from tests.spark.connect.connectors.mariadb import PASSWORD, MariaDbDatabase
@@ -152,6 +154,29 @@ def test_filters_and_truncate(mariadb: MariaDbDatabase) -> None:
         )
         source.run(2)
     assert ops(source.committed) == [("c", 1, "Ottla"), ("t", None, None)]
+
+
+def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) -> None:
+    """The reader must not go on by itself behind the description of the table."""
+    mariadb.run(PEOPLE)
+    with capture(mariadb, snapshot_mode="no_data", max_batch_size="100") as source:
+        source.poll()
+        mariadb.run("INSERT INTO people SELECT seq, repeat('x', 40) FROM seq_1_to_5000")
+        source.poll()
+        (task,) = source._tasks
+        assert isinstance(task, MariaDbTask)
+        assert task._stream is not None
+        assert task._stream._reader is not None
+        task._stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
+        lost = 0
+        while len(source.committed) < 5000:
+            try:
+                source.poll()
+            except RetriableError:
+                lost += 1
+            source.commit()
+    assert lost == 1
+    assert [record.key.get("id") for record in source.committed] == list(range(1, 5001))
 
 
 class TestBadInput:
