@@ -156,6 +156,18 @@ def test_filters_and_truncate(mariadb: MariaDbDatabase) -> None:
     assert ops(source.committed) == [("c", 1, "Ottla"), ("t", None, None)]
 
 
+def test_the_first_change_of_a_log_file_after_a_snapshot_that_was_continued(mariadb: MariaDbDatabase) -> None:
+    mariadb.run(PEOPLE, "INSERT INTO people VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    with capture(mariadb, max_batch_size="2") as source:
+        source.poll()
+        source.commit()
+        mariadb.run("FLUSH BINARY LOGS")
+        source.crash()
+        mariadb.run("UPDATE people SET name = 'D' WHERE id = 4")
+        source.run(5)
+    assert ops(source.committed)[2:] == [("r", 3, "c"), ("r", 4, "d"), ("u", 4, "D")]
+
+
 def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) -> None:
     """The reader must not go on by itself behind the description of the table."""
     mariadb.run(PEOPLE)

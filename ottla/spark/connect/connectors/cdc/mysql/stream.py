@@ -57,6 +57,8 @@ class Transaction(NamedTuple):
     #: Of the server's clock, in microseconds since 1970; the log knows seconds.
     time: int
     server_id: int
+    #: Where it begins, which is behind the head of the file for the first one.
+    pos: int = 0
 
 
 class Change(NamedTuple):
@@ -133,7 +135,7 @@ class Stream:
             start = packet.log_pos - packet.event_size
             if isinstance(event, GtidEvent | MariadbGtidEvent):
                 number, is_open = 0, True
-                yield Transaction(event.gtid, event.timestamp * 1_000_000, packet.server_id)
+                yield Transaction(event.gtid, event.timestamp * 1_000_000, packet.server_id, start)
             elif isinstance(event, RotateEvent):
                 if not is_open:
                     yield End(event.next_binlog, event.position)
