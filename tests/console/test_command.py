@@ -10,10 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
-from ottla.cli.main import run
+from ottla.cli.main import cli, run
 from ottla.console.server import Console
 from ottla.console.settings import BadSettings, ClusterSettings, ConsoleSettings, read_file
+from ottla.http.authentication import read_password_file
 from ottla.http.background import InBackground
 from tests.console.browsing import Visitor
 
@@ -58,6 +60,17 @@ def test_what_is_wrong_is_said_in_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_line_for_the_file_of_users_is_made(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["console", "--hash-password"], input="ann\noperator\ns3cret\ns3cret\n")
+    line = done.stdout.splitlines()[-1]
+    assert "s3cret" not in line
+    (tmp_path / "users.txt").write_text(f"{line}\n")
+    ann = read_password_file(tmp_path / "users.txt")["ann"]
+    assert ann.roles == {"operator"}
+    assert ann.has("s3cret")
+    assert not ann.has("secret")
 
 
 def test_a_secured_broker_has_no_console_without_a_login_beside_it(

@@ -116,10 +116,6 @@ class KafkaConfigStore:
         if self._is_started:
             self.on_change(change)
 
-    def refresh(self, seconds: float) -> None:
-        """All that is in the topic now is part of the state. Raises RetriableError, ClientError."""
-        self._storage.read_to_end(seconds)
-
     def wait_for(self, offset: int, seconds: float) -> None:
         """All before this offset is part of the state. Raises RetriableError."""
         self._storage.wait_for(offset - 1, seconds)

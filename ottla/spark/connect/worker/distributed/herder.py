@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.25
 #: How long a request waits for the group to have a leader.
 _LEADER_SECONDS = 10.0
-_EAGER = "eager"
 
 
 class _Assigned(NamedTuple):
@@ -78,7 +77,6 @@ class DistributedHerder(Herder):
         self._latest = -1
         self._assignment: Assignment | None = None
         self._leads = False
-        self._members: dict[str, WorkerState] = {}
         self._owners: dict[str, str] = {}
         self._known = threading.Condition()
         self._applying = threading.Lock()
@@ -168,7 +166,6 @@ class DistributedHerder(Herder):
         def tasks(names: set[str]) -> dict[str, list[int]]:
             return {each: group_protocol.with_connector(len(state.tasks(each))) for each in sorted(names)}
 
-        self._members = states
         self._owners = {each: states[name].url for name, given in found.assigned.items() for each in given}
         return {
             name: group_protocol.encode_assignment(
@@ -400,7 +397,3 @@ class DistributedHerder(Herder):
             self._leads = False
         if self._member is not None:
             self._member.rejoin()
-
-    def refresh(self) -> None:
-        """All configs that are stored now are known."""
-        self._kafka_configs.refresh(_LEADER_SECONDS)
