@@ -25,5 +25,6 @@ if ! [ -x "$venv/bin/pip" ]; then
     "$python" -m venv "$venv"
 fi
 echo "Installing Ottla and what it needs for '$extra' into $venv…"
-"$venv/bin/pip" install --quiet --disable-pip-version-check -e ".[$extra]"
+# Compiling everything beforehand takes longer than compiling what is used when it is used.
+"$venv/bin/pip" install --no-compile --quiet --disable-pip-version-check -e ".[$extra]"
 touch "$venv/.installed-$extra"

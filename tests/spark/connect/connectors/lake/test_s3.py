@@ -14,7 +14,7 @@ from ottla.testing.ports import free_ports
 
 from ..web.http_server import Answer, answering
 
-moto_server = pytest.importorskip("moto.server", reason="needs moto: pip install 'moto[s3,server]'")
+moto_server = pytest.importorskip("moto.server", reason="needs moto: pip install 'moto[s3]'")
 
 
 @pytest.fixture(scope="module")
