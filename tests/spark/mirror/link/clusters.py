@@ -30,12 +30,18 @@ def create_mirror(source: Broker, target: Broker, topic: str, partitions: int = 
 
 
 def copy(
-    source: Broker, target: Broker, topic: str, partition: int = 0, *, skip_gaps: bool = False
+    source: Broker,
+    target: Broker,
+    topic: str,
+    partition: int = 0,
+    *,
+    skip_gaps: bool = False,
+    link: str = LINK,
 ) -> LinkCopied:
     place = TopicPartition(topic, partition)
     with closing(Cluster(settings(source))) as cluster:
         end = list_offsets(cluster, {place: LATEST}, READ_COMMITTED)[place].offset
-    return copy_log(settings(source), settings(target), LINK, place, end, skip_gaps=skip_gaps)
+    return copy_log(settings(source), settings(target), link, place, end, skip_gaps=skip_gaps)
 
 
 def log_bytes(broker: Broker, topic: str, partition: int = 0) -> bytes:
