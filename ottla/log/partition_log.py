@@ -491,6 +491,10 @@ class PartitionLog:
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
+        latest = self.epochs.latest
+        if 0 <= latest < leader_epoch and (self._config.is_mirror or self._mirrored_end >= 0):
+            # Epochs of leaders that have only mirrored are not noted: see `append_mirrored`.
+            return latest, self.log_end_offset
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:

@@ -46,6 +46,8 @@ def test_epochs_are_those_of_the_batches_until_the_leader_writes_itself(tmp_path
     mirrored(log, 1, epoch=3)
     mirrored(log, 5, epoch=4)  # after a gap
     assert log.epochs.entries == [(3, 0), (4, 5)]
+    # A replica that led in epoch 9 asks for it: it has nothing of that epoch that this log lacks.
+    assert log.epoch_end_offset(9) == (4, 6)
     log.start_epoch(9)
     log.config = LogConfig(ottla_mirror_promoted="0:6")
     put(log, epoch=9)

@@ -25,20 +25,16 @@ Properties = Mapping[str, str]
 
 @contextmanager
 def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSettings, Cluster, Cluster]]:
-    """The link, its source and its target; what goes wrong is one sentence."""
+    """The link, its source and its target."""
     from ottla.client.cluster import Cluster
-    from ottla.client.errors import ClientError
     from ottla.spark.mirror.link.settings import parse_link
 
-    try:
-        link = parse_link(properties, reverse=reverse)
-        with (
-            closing(Cluster(link.flow.source.settings)) as source,
-            closing(Cluster(link.flow.target.settings)) as target,
-        ):
-            yield link, source, target
-    except ClientError as error:
-        raise JobError(error.message) from None
+    link = parse_link(properties, reverse=reverse)
+    with (
+        closing(Cluster(link.flow.source.settings)) as source,
+        closing(Cluster(link.flow.target.settings)) as target,
+    ):
+        yield link, source, target
 
 
 def run_link(properties: Properties, master: str | None, *, reverse: bool) -> None:
