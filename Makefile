@@ -98,8 +98,9 @@ bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and K
 	$(BIN)/python -m bench.sql
 
 .PHONY: bench-connect
-bench-connect: spark ## Print two tables: connectors and mirroring beside Kafka's own
+bench-connect: spark ## Print three tables: connectors beside Kafka's own, changes captured from databases, mirroring
 	$(BIN)/python -m bench.connect
+	$(BIN)/python -m bench.capture
 	$(BIN)/python -m bench.mirroring
 
 .PHONY: bench-registry

@@ -100,4 +100,4 @@ class KafkaConnect(ConnectWorker):
 
 class OttlaConnect(ConnectWorker):
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
-        super().__init__(directory, settings, [str(Path(sys.executable).with_name("connect-distributed"))])
+        super().__init__(directory, settings, [sys.executable, "-m", "ottla", "connect", "start", "--config"])

@@ -25,9 +25,10 @@ from bench.spark_rows import OURS, Bench, Experiment, Scale
 VERSION = "4.1.1"
 _CONNECTOR = (
     f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{VERSION}",
-    f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:{VERSION}",
-    "org.apache.kafka:kafka-clients:3.9.1",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.12.1",
+    f"org.scala-lang.modules:scala-parallel-collections_{SCALA}:1.2.0",
 )
 _PEER = Path(__file__).with_name("older_spark_peer.py")
 _MEMORY = "2g"

@@ -93,14 +93,17 @@ class Canary:
         partitions = self._cluster.retrying(  # a connection may be to a broker that has just died
             lambda: partitions_by_broker(self._cluster, self._topic, self._factor), seconds=1.0
         )
-        for gone in self.figures.keys() - partitions.keys():
-            self.figures[gone].is_up = False
-            self.figures[gone].error = "It is not registered."
+        registered = self._cluster.nodes()
         for broker, partition in partitions.items():
+            if broker not in registered and broker not in self.figures:
+                continue  # it was taken away before this canary came
             figures = self.figures.setdefault(broker, BrokerFigures())
             try:
                 latencies += self._round_of(partition, figures)
-                figures.is_up, figures.error = True, None
+                figures.is_up = broker in registered
+                figures.error = (
+                    None if figures.is_up else "It is not registered; another broker leads its partition."
+                )
             except ClientError as error:
                 figures.is_up, figures.error = False, error.message
         latencies.sort()
@@ -108,7 +111,7 @@ class Canary:
             after - earlier for after, earlier in zip(self._totals(), before, strict=True)
         )
         return Round(
-            len(partitions),
+            len(registered),
             acknowledged,
             lost,
             failed,
@@ -133,6 +136,11 @@ class Canary:
         except ClientError:
             figures.failed += self._records
             raise
+        # Offsets that are given a second time: the log has become shorter, and what stood there is gone.
+        again = [offset for offset in kept if offset >= base]
+        figures.lost += len(again)
+        for offset in again:
+            del kept[offset]
         figures.acknowledged += self._records
         figures.written.add(_microseconds(began), self._records)
         kept.update({base + at: (first + at, began) for at in range(self._records)})

@@ -14,7 +14,7 @@ _CONFIGS = {"retention.ms": "3600000", "segment.ms": "600000", "cleanup.policy":
 
 
 def partitions_by_broker(cluster: Cluster, topic: str, replication_factor: int | None) -> dict[int, int]:
-    """For each broker the partition whose first replica it is. Brokers that are new get theirs.
+    """For each broker the partition whose first replica it is, also for those that are away. New ones get theirs.
 
     Raises ClientError.
     """
@@ -34,7 +34,7 @@ def partitions_by_broker(cluster: Cluster, topic: str, replication_factor: int |
             add_partitions(cluster, topic, _count(cluster, topic) + len(missing), assignment)
         found = cluster.retrying(lambda: _complete(cluster, topic, brokers), [topic])
     assert found is not None
-    return {broker: found[broker] for broker in brokers}
+    return found
 
 
 def replicas(broker: int, brokers: Sequence[int], factor: int) -> list[int]:

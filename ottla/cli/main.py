@@ -35,6 +35,7 @@ COMMANDS = {
     "demo": "ottla.cli.commands.demo.demo:demo",
     "registry": "ottla.cli.commands.servers.registry:registry",
     "rest": "ottla.cli.commands.servers.rest:rest",
+    "audit": "ottla.cli.commands.audit:audit",
     "canary": "ottla.cli.commands.servers.canary:canary",
     "capacity": "ottla.cli.commands.capacity:capacity",
     "mirror": "ottla.cli.commands.mirror:mirror",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.client.common_messages import add_common_messages
-from ottla.client.data_contracts import Rules
+from ottla.client.data_contracts.rules import Rules
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 

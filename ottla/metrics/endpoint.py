@@ -20,7 +20,9 @@ logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.0005
 _HEAD_BYTES = 16 * 1024
+# Prometheus keeps its connection from one scrape to the next. A client that has asked for nothing yet is soon cut.
 _IDLE_SECONDS = 120.0
+_FIRST_SECONDS = 10.0
 _MAX_CONNECTIONS = 32
 
 
@@ -76,8 +78,9 @@ class MetricsEndpoint:
             return
         self._tasks.add(task)
         try:
-            while await self._answer(reader, writer):
-                pass
+            patience = _FIRST_SECONDS
+            while await self._answer(reader, writer, patience):
+                patience = _IDLE_SECONDS
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # the client has gone, is silent or speaks something else
         except Exception:
@@ -88,9 +91,11 @@ class MetricsEndpoint:
             with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
+    ) -> bool:
         """Answer one request; whether the connection is to be kept."""
-        async with asyncio.timeout(_IDLE_SECONDS):
+        async with asyncio.timeout(patience):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         request, *fields = head.split("\r\n")
         method, _, rest = request.partition(" ")

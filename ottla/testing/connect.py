@@ -237,6 +237,9 @@ class _SinkContext:
     def assignment(self) -> Sequence[TopicPartition]:
         return list(self._harness.topics)
 
+    def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._harness._put |= offsets
+
 
 class SinkHarness:
     """Runs a sink's task over topics that it keeps in memory.

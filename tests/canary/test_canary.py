@@ -70,6 +70,16 @@ def test_other_records_at_the_same_offsets_are_a_loss(broker: Broker, cluster: C
     assert (found.acknowledged, found.lost) == (4, 4)
 
 
+def test_offsets_that_are_given_twice_are_a_loss(broker: Broker, cluster: Cluster) -> None:
+    """The canary's own next records are where the lost ones were."""
+    bird = Canary(cluster, "shorter", records=4)
+    bird.round()
+    bird.round()
+    delete_topics(cluster, ["shorter"])
+    assert bird.round().lost == 8
+    assert bird.round().lost == 0
+
+
 def test_what_is_not_acknowledged_has_failed_and_is_not_lost(broker: Broker, cluster: Cluster) -> None:
     bird = Canary(cluster, "refused", records=2)
     bird.round()

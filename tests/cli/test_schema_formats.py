@@ -127,3 +127,26 @@ def test_what_cannot_be_is_one_sentence(schemas, broker, unique):
         result = schemas(*args, check=False)
         assert result.code != 0
         assert said in result.err, result.err
+
+
+def test_sql_finds_the_registry(schemas, broker, unique, tmp_path, monkeypatch):
+    pytest.importorskip("sqlglot")
+    pytest.importorskip("pyspark")
+    monkeypatch.setitem(schemas.environment, "XDG_STATE_HOME", str(tmp_path))
+    name = unique("s").replace("-", "_").upper()
+    schemas(
+        "sql",
+        "-e",
+        f"CREATE STREAM {name} (k INT KEY, a INT) WITH (kafka_topic='{name}', partitions=1, value_format='AVRO');"
+        f"INSERT INTO {name} VALUES (1, 7); CREATE STREAM I_{name} WITH (kafka_topic='{name}', value_format='AVRO');",
+    )
+    monkeypatch.delitem(schemas.environment, "OTTLA_SCHEMA_REGISTRY_URL")
+    said = schemas(
+        "sql",
+        "--schema-registry",
+        broker.schema_registry_url,
+        "-e",
+        f"DESCRIBE I_{name}; PRINT '{name}' FROM BEGINNING LIMIT 1;",
+    )
+    assert said.lines[1].split() == ["A", "INTEGER"]
+    assert '{"A":{"int":7}}' in said.lines[-1]

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from tests.broker.metrics.scraping import Metrics, get
+
 pytest.importorskip("sqlglot")
 pytest.importorskip("pyspark")
 pytest.importorskip("httptools")
@@ -53,6 +55,14 @@ def test_the_shell_prints_the_same_through_a_server(ottla, unique, sql_server):
     as_json = ottla("sql", *through, "--json", "-e", f"PRINT '{name}' FROM BEGINNING LIMIT 1;")
     assert json.loads(as_json.text)["VALUE"] == '{"X":"one"}'
     assert ottla("sql", *through, "-e", f"DROP STREAM {name} DELETE TOPIC;").code == 0
+
+
+def test_it_shows_its_metrics(sql_server):
+    url = sql_server()
+    assert get(f"{url}/info")[0] == 200
+    found = Metrics(get(f"{url}/metrics")[2])
+    of = {"server": "sql", "method": "GET", "route": "/info", "status": "200"}
+    assert found.value("ottla_http_requests_total", **of) == 1
 
 
 def test_errors_have_the_same_words_place_and_exit_code(ottla, alone, sql_server):

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from ottla.console.access.roles import BUILT_IN, Level, Role
 from ottla.console.access.sessions import Signer
@@ -230,6 +231,21 @@ def test_a_role_for_some_topics_sees_and_changes_those(logged_in: Callable[[str]
     assert resent.status_code == 403
 
 
+def test_a_role_for_some_topics_sees_those_of_a_group(
+    broker: Broker, logged_in: Callable[[str], Visitor]
+) -> None:
+    consumer_group(broker, "mixed", "team-orders", "secret-plans")
+    topics = {
+        name: {row["topic"] for row in logged_in(name).json("groups/mixed/lag")["partitions"]}
+        for name in ("ada", "tim")
+    }
+    assert topics == {"ada": {"team-orders", "secret-plans"}, "tim": {"team-orders"}}
+    assert "secret-plans" not in logged_in("tim").get("groups/mixed/lag").text
+    assert (
+        logged_in("tim").submit("groups/mixed/reset", "/reset", kind="earliest", topic="").status_code == 403
+    )
+
+
 def test_a_user_without_a_role_sees_nothing(stranger: Visitor) -> None:
     assert log_in(stranger, "nora").status_code == 403
 
@@ -305,11 +321,10 @@ def test_nothing_that_is_in_the_cluster_becomes_part_of_the_page(
         assert not re.search(r"<(script|img|svg onload)", stream.read().decode())
 
 
-def consumer_group(broker: Broker, name: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
+def consumer_group(broker: Broker, name: str, *topics: str) -> None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": name})
-    consumer.commit(offsets=[TopicPartition("team-orders", 0, 0)], asynchronous=False)
+    offsets = [TopicPartition(topic, 0, 0) for topic in topics or ("team-orders",)]
+    consumer.commit(offsets=offsets, asynchronous=False)
     consumer.close()
 
 

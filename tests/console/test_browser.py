@@ -34,7 +34,8 @@ PAGES = (
     "groups", "groups/readers/lag", "groups/readers/reset",
     "transactions?hanging=1", "heatmap", "reassignments?topic=orders", "acls", "users", "quotas", "tokens", "changes",
     "schemas", "schemas/orders-value/versions", "new-schema", "connectors", "connectors/lines/state",
-    "connectors/lines/edit", "new-connector", "sql", "flow", "brokers/0/settings", "topics/nowhere/partitions",
+    "connectors/lines/edit", "new-connector", "sql", "flow", "capacity",
+    "capacity?measure=1&seconds=1", "brokers/0/settings", "topics/nowhere/partitions",
 )  # fmt: skip
 
 

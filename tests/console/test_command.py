@@ -10,9 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
-from ottla.cli.main import run
-from ottla.console.settings import BadSettings, read_file
+from ottla.cli.main import cli, run
+from ottla.console.server import Console
+from ottla.console.settings import BadSettings, ClusterSettings, ConsoleSettings, read_file
+from ottla.http.authentication import read_password_file
+from ottla.http.background import InBackground
+from tests.console.browsing import Visitor
 
 
 def test_the_console_runs_beside_a_broker_and_says_where(tmp_path: Path) -> None:
@@ -55,6 +60,34 @@ def test_what_is_wrong_is_said_in_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_line_for_the_file_of_users_is_made(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["console", "--hash-password"], input="ann\noperator\ns3cret\ns3cret\n")
+    line = done.stdout.splitlines()[-1]
+    assert "s3cret" not in line
+    (tmp_path / "users.txt").write_text(f"{line}\n")
+    ann = read_password_file(tmp_path / "users.txt")["ann"]
+    assert ann.roles == {"operator"}
+    assert ann.has("s3cret")
+    assert not ann.has("secret")
+
+
+def test_a_secured_broker_has_no_console_without_a_login_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["start", "--secure", "--console", "--data", str(tmp_path / "data")]) == 1
+    assert "would show everything to everybody on this machine" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_a_sentence_on_the_page() -> None:
+    cluster = ClusterSettings("local", {"bootstrap.servers": "127.0.0.1:1"})
+    settings = ConsoleSettings((cluster,), port=0)
+    with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
+        for page in ("overview", "topics", "groups", "topics/x/messages"):
+            answer = visitor.get(page)
+            assert answer.status_code == 502
+            assert "Cannot reach a broker at 127.0.0.1:1" in answer.text
 
 
 def test_a_file_names_clusters_roles_logins_and_masks(tmp_path: Path) -> None:

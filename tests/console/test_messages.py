@@ -123,6 +123,16 @@ def test_every_kind_of_bytes_is_shown_as_what_it_is(broker: Broker, visitor: Vis
     assert "tombstone" in page.text
 
 
+def test_a_large_message_is_cut_on_the_page_and_whole_in_json(
+    broker: Broker, visitor: Visitor, topic: str
+) -> None:
+    broker.produce(topic, b"x" * 300_000)
+    page = visitor.get(f"topics/{topic}/messages")
+    assert len(page.text) < 150_000
+    assert "200,000 more characters" in page.text
+    assert len(visitor.json(f"topics/{topic}/messages")["messages"][0]["value"]) == 300_000
+
+
 def test_internal_topics_are_decoded(
     broker: Broker, visitor: Visitor, topic: str, names: Callable[[], str]
 ) -> None:

@@ -152,3 +152,13 @@ def test_a_group_shows_its_lag_in_messages_and_in_time(
     finally:
         consumer.close()
     assert visitor.json(f"groups/{group}/lag")["members"] == []
+
+
+def test_capacity_is_measured_on_request(broker: Broker, visitor: Visitor, names: Callable[[], str]) -> None:
+    broker.create_topic(names())
+    assert visitor.json("capacity")["measured"] is None
+    measured = visitor.json("capacity", measure="1", seconds="1")["measured"]
+    assert not measured["survives"]  # it is the only broker
+    assert measured["losses"][0]["offline"] > 0
+    assert any("would be offline" in each for each in measured["advice"])
+    assert visitor.get("capacity", measure="1", seconds="1").status_code == 200

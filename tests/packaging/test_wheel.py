@@ -56,6 +56,13 @@ def test_it_is_small(installed: Path) -> None:
     assert not list(packages.glob("pyspark"))
 
 
+def test_pages_of_the_console_are_part_of_it(installed: Path) -> None:
+    [packages] = (installed.parent / "lib").glob("python3*/site-packages")
+    console = packages / "ottla" / "console"
+    assert (console / "templates" / "layout.html").is_file()
+    assert (console / "static" / "console.js").is_file()
+
+
 def test_the_testing_kit_works(installed: Path, tmp_path: Path) -> None:
     run(installed / "python", "-c", KIT, cwd=tmp_path)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Api
 
 # What is timed of all requests: about so many between two `adapt`, and at most twice as many before that.
-_WANTED = 10
-_MOST = 20
+_WANTED = 5
+_MOST = 10
 # uvloop knows in whole milliseconds when its turn began.
 _LOOP_CLOCK_NS = 1_000_000
 
@@ -64,7 +64,7 @@ class RequestTiming:
 
     def __init__(self, times: TimedTurns, api: Api) -> None:
         self._times = times
-        self._weight = times.every
+        self._weight = times.mask + 1
         self.api = api
         self.dispatched = monotonic_ns()
         self.began = min(times.began, times.polled, self.dispatched)
@@ -105,14 +105,14 @@ class RequestTiming:
 class TimedTurns(Turns):
     """Turns of the loop that know when they began, and which of their requests are timed. Owner: the event loop."""
 
-    __slots__ = ("_loop_time", "_of", "_seen", "_timed", "began", "every", "left")
+    __slots__ = ("_loop_time", "_of", "_seen", "_timed", "began", "mask")
 
     def __init__(self, loop_time: Callable[[], float]) -> None:
         super().__init__()
         self._loop_time = loop_time
         self.began = monotonic_ns()
-        self.every = 1  # of so many requests one is timed
-        self.left = 1  # the last of so many
+        # A request is timed if its number, of those of its API and version, has none of these bits: one of 1, 2, 4, …
+        self.mask = 0
         self._timed = 0  # requests, since the last `adapt`
         self._seen = 0  # and how many they stand for
         self._of: dict[str, RequestTimes] = {}
@@ -129,19 +129,17 @@ class TimedTurns(Turns):
         return int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
 
     def begin(self, api: Api) -> RequestTiming:
+        timing = RequestTiming(self, api)
         self._timed += 1
-        self._seen += self.every
+        self._seen += self.mask + 1
         if self._timed >= _MOST:
             self._timed = 0
-            self.every *= 2
-        self.left = self.every
-        return RequestTiming(self, api)
+            self.mask = self.mask * 2 + 1
+        return timing
 
     def adapt(self) -> None:
         """Choose how many are timed from now on, by how many there were; called ten times a second."""
-        self._seen += self.every - self.left
-        self.every = max(1, self._seen // _WANTED)
-        self.left = min(self.left, self.every)
+        self.mask = (1 << (max(1, self._seen // _WANTED) - 1).bit_length()) - 1
         self._seen = self._timed = 0
 
     def add(self, timing: RequestTiming, weight: int, *times: int) -> None:

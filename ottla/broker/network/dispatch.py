@@ -266,9 +266,9 @@ class Dispatcher:
             context.cost = RequestCost(len(frame))
         timed = self._timed
         if timed is not None:
-            api.requests[version] += 1
-            timed.left -= 1
-            if not timed.left:
+            number = api.requests[version]
+            api.requests[version] = number + 1
+            if not number & timed.mask:
                 context.timing = timed.begin(api)
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)

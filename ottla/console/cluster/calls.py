@@ -26,6 +26,7 @@ class Calls:
         self._make = make
         self._threads = ThreadPoolExecutor(_THREADS, "console")
         self._idle: list[Cluster] = []
+        self._closed = False
 
     async def read(
         self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **options: P.kwargs
@@ -93,6 +94,8 @@ class Calls:
         return self._make(self._settings)
 
     def close(self) -> None:
+        """Calls that are under way end by themselves, and close what they used."""
+        self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         while self._idle:
             self._idle.pop().close()
@@ -106,7 +109,7 @@ class Calls:
             return self._make(self._settings), True
 
     def _give_back(self, cluster: Cluster) -> None:
-        if len(self._idle) < _KEPT:
+        if len(self._idle) < _KEPT and not self._closed:
             self._idle.append(cluster)
         else:
             cluster.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.console.messages.decoding import ShownMessage
 from ottla.console.messages.expression import BadExpression, compile_expression
+from ottla.console.messages.reading import Message
 
 MODES = ("text", "regex", "expression")
 PLACES = ("key", "value", "headers")
@@ -36,26 +37,32 @@ class Query:
 
 def matcher(query: Query) -> Callable[[ShownMessage], bool]:
     """Raises BadQuery."""
+    if query.text and query.mode == "expression":
+        return _expression(query.text)
+    in_texts = text_matcher(query)
+    return lambda message: in_texts(texts(message, query.places))
+
+
+def text_matcher(query: Query) -> Callable[[Iterable[str]], bool]:
+    """For texts and regular expressions. Raises BadQuery."""
     if query.mode not in MODES:
         raise BadQuery(f"Search by one of {', '.join(MODES)}.")
     if not query.text:
         return lambda _: True
-    if query.mode == "expression":
-        return _expression(query.text)
     if query.mode == "regex":
         try:
             pattern = re.compile(query.text, re.IGNORECASE if query.ignore_case else 0)
         except re.error as error:
             raise BadQuery(f"That is no regular expression: {error}.") from None
-        return lambda message: any(pattern.search(text) for text in texts(message, query.places))
+        return lambda found: any(pattern.search(text) for text in found)
     if query.ignore_case:
         wanted = query.text.lower()
-        return lambda message: any(wanted in text.lower() for text in texts(message, query.places))
-    return lambda message: any(query.text in text for text in texts(message, query.places))
+        return lambda found: any(wanted in text.lower() for text in found)
+    return lambda found: any(query.text in text for text in found)
 
 
 def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
-    """Everything as it is shown; JSON both as it was written most likely and with spaces."""
+    """Everything as it is shown; JSON with spaces and without."""
     found = []
     for part in ([message.key] if "key" in places else []) + ([message.value] if "value" in places else []):
         found.append(part.line)
@@ -63,6 +70,22 @@ def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
             found.append(part.line.replace('": ', '":').replace(", ", ","))
     if "headers" in places:
         found += [f"{name}: {each.line}" for name, each in message.headers]
+    return found
+
+
+def written_texts(message: Message, places: Sequence[str]) -> list[str] | None:
+    """Everything as it was written, without decoding it further; None if some of it is no text."""
+    found = []
+    try:
+        for place, data in (("key", message.key), ("value", message.value)):
+            if data and place in places:
+                if data[0] < 32 and data[0] not in b"\t\r\n":
+                    return None
+                found.append(data.decode())
+        if "headers" in places:
+            found += [f"{name}: {(value or b'').decode()}" for name, value in message.headers]
+    except UnicodeDecodeError:
+        return None
     return found
 
 

@@ -23,7 +23,7 @@ from ottla.client.schema_registry import RegistrySettings, SchemaRegistry
 from ottla.client.settings import Settings
 from ottla.console.messages.decoding import Decoder, ShownMessage
 from ottla.console.messages.masking import Masker
-from ottla.console.messages.matching import BadQuery, Query, matcher
+from ottla.console.messages.matching import BadQuery, Query, matcher, text_matcher, written_texts
 from ottla.console.messages.reading import Batch, batches, messages_of, next_offset
 from ottla.console.settings import Mask
 from ottla.protocol.errors import KafkaError
@@ -49,6 +49,12 @@ class Search:
         # Where something is hidden, or where a schema writes other bytes than are shown, each message is decoded.
         self._raw = None if masks else query.raw
         self._ignore_case = query.ignore_case
+        # Without masks most messages need not be decoded to see that they do not match.
+        is_quick = not masks and query.mode != "expression" and bool(query.text)
+        self._matches_written = text_matcher(query) if is_quick else None
+        self._places = query.places
+        # As it is written, JSON may have other spaces between its parts than the text that is searched for.
+        self._written_decides = query.mode == "regex" or '"' not in query.text
         registry = job.get("registry")
         codecs = None
         if registry:
@@ -122,6 +128,14 @@ class Search:
         for message in messages_of(self._topic, number, batch, start):
             if message.offset >= end:
                 return
+            if self._matches_written is not None:
+                written = written_texts(message, self._places)
+                if written is not None:
+                    if self._matches_written(written):
+                        yield self._decoder.message(message)
+                        continue
+                    if self._written_decides:
+                        continue
             shown = self._decoder.message(message)
             if self._mask is not None:
                 shown = self._mask(shown)

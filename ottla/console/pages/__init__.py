@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
+    capacity,
     connectors,
     flow,
     group_changes,
     groups,
     overview,
     placement,
+    rebalance,
     schemas,
     security,
     topic_changes,
@@ -46,7 +48,9 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
         connectors,
         flow,
         placement,
+        rebalance,
         security,
         audit,
+        capacity,
     ):
         yield from module.routes()

@@ -91,8 +91,13 @@ async def lag(visit: Visit) -> Page | Response:
     rows = [row for row in data["partitions"] if row["topic"] is None or visit.user.sees(row["topic"])]
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     times = [row["time_lag"] for row in rows if row["time_lag"] is not None]
+    members = [
+        {**member, "partitions": [key for key in member["partitions"] if visit.user.sees(key[0])]}
+        for member in data["members"]
+    ]
     data |= {
         "partitions": rows,
+        "members": members,
         "lag": sum(lags) if lags else None,
         "time_lag": max(times, default=None),
     }

@@ -61,7 +61,8 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
     width = max((x for x, _ in at.values()), default=0) + _BOX + _MARGIN
     height = max((y for _, y in at.values()), default=0) + _HIGH + _MARGIN
     head = Markup(
-        '<svg class="graph" viewBox="0 0 {} {}" role="group" aria-label="Graph of {} nodes and {} edges">'
+        '<svg class="graph" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="group" '
+        'aria-label="Graph of {2} nodes and {3} edges">'
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z"/></marker></defs>'
     ).format(width, height, len(nodes), len(edges))

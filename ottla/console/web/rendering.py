@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from ottla.console.web.charts import compact, line_chart
 
+_MOST_SHOWN = 100_000
 UNKNOWN = "\N{EN DASH}"
 
 _TYPES = {
@@ -88,6 +89,13 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+def cut(text: str) -> str:
+    """What a page can bear of a message: hundreds of megabytes would be no page any more."""
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}\n… ({len(text) - _MOST_SHOWN:,} more characters: an export has all of it)"
+
+
 def part(text: Any) -> str:
     """As one part of a path: slashes and all."""
     return quote(str(text), safe="")
@@ -124,6 +132,7 @@ class Templates:
             duration=duration,
             pretty=pretty,
             part=part,
+            cut=cut,
             compact=compact,
         )
         self._environment.globals.update(static=static.url, chart=line_chart)

@@ -47,6 +47,9 @@ class SinkTaskContext(Protocol):
     @property
     def assignment(self) -> Sequence[TopicPartition]: ...
 
+    def rewind(self, offsets: Mapping[TopicPartition, int], /) -> None:
+        """Read these partitions from there on, next: for a sink that keeps offsets with its data."""
+
 
 class ConnectorContext:
     """What a connector may ask of the runtime, from any thread. This one, for tests, does nothing."""
@@ -77,6 +80,10 @@ class Connector:
         self.config = config
 
     def stop(self) -> None: ...
+
+    def runs_in_driver(self) -> bool:
+        """Whether its tasks need the worker's own process, as those do that read from its standard input."""
+        return False
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """At most `max_tasks`; by default one task with the connector's own config."""
@@ -125,6 +132,9 @@ class SourceConnector(Connector):
 
 
 class SinkTask:
+    #: Whether `put` is also called now and then when there is nothing to put, as by Kafka.
+    wants_empty_puts: ClassVar[bool] = False
+
     def start(self, config: Config, context: SinkTaskContext) -> None: ...
 
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...

@@ -38,7 +38,7 @@ def drop_type(statement: s.DropType, catalogue: Catalogue) -> Result:
     return Result(statement, f"Dropped type {statement.name}.")
 
 
-def alter(statement: s.Alter, catalogue: Catalogue) -> Result:
+def alter(statement: s.Alter, catalogue: Catalogue, schemas: Schemas) -> Result:
     """New columns are read from records as they come; queries that run keep the columns they began with."""
     position = statement.position
     source = catalogue.find(statement.name, position)
@@ -50,14 +50,19 @@ def alter(statement: s.Alter, catalogue: Catalogue) -> Result:
         )
     if source.is_read_only:
         raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)
+    if source.value_is_inferred:
+        raise SqlError(
+            f"{source.name} has the columns of its schema: register a new version, and CREATE OR REPLACE it.",
+            position,
+        )
     columns = list(source.columns)
     for column in statement.columns:
         if any(each.name == column.name for each in columns):
             raise SqlError(f"{source.name} has a column {column.name} already.", position)
         columns.append(column)
-    altered = dataclasses.replace(source, columns=tuple(columns))
+    altered = dataclasses.replace(source, columns=tuple(columns), value_schema_id=None)
     check(altered, {}, position)
-    catalogue.put(altered)
+    catalogue.put(schemas.registered(altered, position, always=source.value_schema_id is not None))
     plural = "" if len(statement.columns) == 1 else "s"
     added = ", ".join(column.name for column in statement.columns)
     return Result(statement, f"Added column{plural} {added} to {source.name}.")

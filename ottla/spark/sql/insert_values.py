@@ -83,7 +83,9 @@ def _registered(codec: PartCodec, source: Source, given: dict[str, Any]) -> byte
     if codec.bare and alone is None:
         return None
     if not codec.is_binary:
-        plain = alone if codec.bare else {each.name: given.get(each.name) for each in codec.fields}
+        plain = (
+            alone if codec.bare else {codec.name_in_json(each): given.get(each.name) for each in codec.fields}
+        )
         return codec.frame + _json(plain)
     try:
         return encoded_record(codec, given)

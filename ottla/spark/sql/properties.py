@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -32,14 +33,19 @@ def registry_properties(given: str | Mapping[str, str] | None) -> dict[str, str]
 
 
 class SessionProperties:
-    """`registry` is how the schema registry is reached unless it is set, as `schema.registry.…`."""
+    """`registry` is how the schema registry is reached unless it is set, as `schema.registry.…`. Clients of a server
+    cannot set it: it would ask whatever they name, from where it stands.
+    """
 
-    def __init__(self, registry: Mapping[str, str] | None = None) -> None:
+    def __init__(self, registry: Mapping[str, str] | None = None, *, fixed_registry: bool = False) -> None:
         self._set: dict[str, str] = {}
         self._registry = dict(registry or {})
         self._registry_set: dict[str, str] = {}
+        self._is_registry_fixed = fixed_registry
 
     def registry(self) -> dict[str, str]:
+        if f"{REGISTRY}url" in self._registry_set:
+            return dict(self._registry_set)  # another one does not get the login of the first
         return {**self._registry, **self._registry_set}
 
     def get(self, name: str) -> str:
@@ -47,6 +53,8 @@ class SessionProperties:
 
     def set(self, name: str, value: str, position: Position) -> None:
         if name.removeprefix("ksql.").startswith(REGISTRY):
+            if self._is_registry_fixed:
+                raise SqlError(f"{name} is a setting of the server, and not of a session.", position)
             self._registry_set[name.removeprefix("ksql.")] = value
             return
         name = self._known(name, position)
@@ -66,7 +74,7 @@ class SessionProperties:
     def rows(self) -> list[tuple[str, str, str]]:
         rows = [(name, default, self.get(name)) for name, (default, _) in sorted(KNOWN.items())]
         url = f"{REGISTRY}url"
-        rows.append((_URL, self._registry.get(url, ""), self.registry().get(url, "")))
+        rows.append((_URL, _shown(self._registry.get(url, "")), _shown(self.registry().get(url, ""))))
         others = {name: value for name, value in self.registry().items() if name != url}
         for name, value in sorted(others.items()):
             shown = "[hidden]" if name.endswith(_SECRET) else value
@@ -80,3 +88,8 @@ class SessionProperties:
             hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(KNOWN)}."
             raise SqlError(f"The property '{name}' is not supported; {hint}", position)
         return plain
+
+
+def _shown(urls: str) -> str:
+    """Without logins."""
+    return re.sub(r"//[^/@,]*@", "//", urls)

@@ -97,18 +97,25 @@ class SqlSession:
         self.progress: Callable[[str], None] = lambda _text: None
         #: Whether queries begin a few at a time, because many clients may start some at once.
         self.paced = False
+        #: Whether conversations cannot choose another schema registry.
+        self.registry_is_fixed = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
         self.insert_numbers: Iterator[int] = itertools.count(1)
-        self._pull = PullQueries(self.brokers, self._index_directory, lambda: self.engine)
+        self._pull = PullQueries(
+            self.brokers,
+            self._index_directory,
+            lambda: self.engine,
+            lambda source: self.schemas.codecs(source),
+        )
 
     def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
         """Another one, for another thread: over the same catalogue, queries and Spark, with properties and variables
         of its own.
         """
         other = copy.copy(self)
-        other.properties = SessionProperties(self._registry)
+        other.properties = SessionProperties(self._registry, fixed_registry=self.registry_is_fixed)
         other.schemas = Schemas(other.properties.registry)
         other.variables = dict(variables or {})
         other._interrupted = threading.Event()
@@ -248,7 +255,7 @@ class SqlSession:
             case s.Drop():
                 return self._drop(statement)
             case s.Alter():
-                return alter(statement, self.catalogue)
+                return alter(statement, self.catalogue, self.schemas)
             case s.CreateType():
                 return create_type(statement, self.catalogue)
             case s.DropType():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.audit.books import Books, Page
+from ottla.audit.metrics import audit_lines
 from ottla.canary.canary import Canary
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
@@ -47,11 +49,22 @@ def exposed() -> set[str]:
             "".join(bird.lines()),
             "".join(queries),
             _of_http(),
+            "".join(audit_lines(_unbalanced(), 0)),
         ]
         cluster.close()
     return {
         line.split("{")[0].split(" ")[0] for text in texts for line in text.splitlines() if line[:1] != "#"
     }
+
+
+def _unbalanced() -> Books:
+    books = Books()
+    for tier, time_ms in (("source", 1), ("mirror", 10_000)):
+        page = Page("t", tier, 0, 0, 1, 10_000 + time_ms, "here", 1000)
+        if tier == "source":
+            page.note(0, None, b"lost")
+        books.add(page)
+    return books
 
 
 def _of_http() -> str:

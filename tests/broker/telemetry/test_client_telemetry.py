@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from queue import Queue
 
 import pytest
 from confluent_kafka import Producer
@@ -21,37 +18,11 @@ from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import scrape
+from tests.broker.telemetry.collector import Collector
 from tests.wire_client import WireClient
 
 # One resource without attributes, and with an empty list of metrics.
 METRICS = b"\x0a\x02\x12\x00"
-
-
-class Collector(ThreadingHTTPServer):
-    """Takes what is sent to /v1/metrics."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.bodies: Queue[bytes] = Queue()
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,))
-        self.thread.start()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        right = self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/x-protobuf"
-        self.send_response(200 if right else 404)
-        self.end_headers()
-        if right:
-            self.server.bodies.put(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")

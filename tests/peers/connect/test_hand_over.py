@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
 from bench.wire import free_port
 from ottla.lifeline import start_child
 from ottla.spark.connect.worker.java_maps import decode_map
@@ -173,3 +173,85 @@ class _KafkasStandalone:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(60)
+
+
+def test_our_workers_share_connectors_on_apache_kafka(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    append(lines, "a", "b")
+    with ApacheKafka(data=tmp_path / "kafka") as kafka:
+        given = distributed_properties(kafka.bootstrap_servers, "ours")
+        given |= {"scheduled.rebalance.max.delay.ms": "0", "session.timeout.ms": "6000"}
+        with Worker(given) as first, Worker(given) as second:
+            for number, worker in enumerate((first, second)):
+                config = {
+                    "connector.class": SOURCE,
+                    "file": str(lines),
+                    "topic": f"t{number}",
+                    "tasks.max": "1",
+                }
+                wait_for(
+                    lambda worker=worker, number=number, config=config: (  # type: ignore[misc]
+                        worker.call("PUT", f"/connectors/c{number}/config", config).status in (200, 201)
+                    )
+                )
+
+            def workers() -> set[str]:
+                found = first.call("GET", "/connectors?expand=status").body
+                return {
+                    each["status"]["connector"]["worker_id"]
+                    for each in found.values()
+                    if [task["state"] for task in each["status"]["tasks"]] == ["RUNNING"]
+                }
+
+            wait_for(lambda: len(workers()) == 2, "they do not share")
+            for name in ("c0", "c1"):
+                wait_for(lambda name=name: second.call("GET", f"/connectors/{name}/offsets").body["offsets"])  # type: ignore[misc]
+            first.stop()
+            wait_for(lambda: len(_running_on(second)) == 2, "the other one does not take over")
+
+
+def _running_on(worker: Worker) -> list[str]:
+    host = worker.url.removeprefix("http://")
+    found = worker.call("GET", "/connectors?expand=status").body
+    return [
+        name
+        for name, each in found.items()
+        if each["status"]["connector"]
+        == {**each["status"]["connector"], "state": "RUNNING", "worker_id": host}
+    ]
+
+
+def test_workers_of_both_kinds_do_not_share_connectors(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = tmp_path / "lines"
+    append(lines, "a")
+    broker.create_topic("mixed")
+    given = distributed_properties(broker.bootstrap_servers, "mixed")
+    kafkas = {name: value for name, value in given.items() if name != "listeners"}
+    config = {"name": "c", "connector.class": SOURCE, "file": str(lines), "topic": "mixed", "tasks.max": "1"}
+
+    def has_said(words: str) -> bool:
+        return any(words in record.getMessage() for record in caplog.records)
+
+    with Worker(given) as ours:
+        ours.wait_until_ready()
+        assert ours.call("PUT", "/connectors/c/config", config).status == 201
+        wait_for(lambda: committed(broker, "mixed") == ["a"])
+        with KafkaConnect(tmp_path, kafkas) as worker:
+            # Ours leads: it keeps what it has, and gives the other nothing.
+            wait_for(lambda: has_said("has workers of Apache Kafka"), "it does not say so")
+            append(lines, "b")
+            wait_for(lambda: committed(broker, "mixed") == ["a", "b"])
+            status = worker.status("c")
+            assert f"http://{status['connector']['worker_id']}" == ours.url
+            # Kafka's leads: ours runs nothing any more.
+            ours.stop()
+            wait_for(lambda: worker.status("c")["connector"]["state"] == "RUNNING")
+            append(lines, "c")
+            wait_for(lambda: committed(broker, "mixed") == ["a", "b", "c"])
+            with Worker(given) as again:
+                wait_for(lambda: has_said("is a worker of Apache Kafka"), "it does not say so")
+                assert again.server is not None
+                assert again.server.herder is not None
+                assert not again.server.herder.connectors.names

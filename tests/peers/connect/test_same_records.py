@@ -304,6 +304,50 @@ def test_sinks(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_path
             each.stop()
 
 
+def test_dead_letters(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_path: Path) -> None:
+    """The same records with the same headers, in the same order; stack traces are each language's own."""
+    topic = "poisoned"
+    ottla_broker.create_topic(topic)
+    for value in (b"{", b'{"a": 1}', b"nonsense", b'"text"'):
+        ottla_broker.produce(topic, value, key=b"k", headers=[("h", b"1")], timestamp=1_700_000_000_000)
+    client = Settings(parse_servers(ottla_broker.bootstrap_servers))
+    found = {}
+    for who in ("kafka", "ours"):
+        config = {
+            "name": f"{who}-poisoned",
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+            "file": str(tmp_path / who),
+            "topics": topic,
+            **_chain({"type": "ExtractField$Value", "field": "a"}, **_JSON_PLAIN),
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": f"{who}-dead",
+            "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        }
+        running = None
+        if who == "kafka":
+            kafka.put(config)
+        else:
+            running = ours.start(config["name"], config, on_change=lambda status: None)
+        wait_for(lambda: len(committed_records(client, f"{who}-dead")) >= 3, f"{who} has no dead letters")  # noqa: B023
+        if running is not None:
+            running.stop()
+        found[who] = [
+            (
+                each.key,
+                each.value,
+                each.timestamp,
+                [
+                    (header["key"], header["value"].decode().replace(f"{who}-", ""))
+                    for header in each.headers or ()
+                    if not header["key"].endswith("stacktrace")
+                ],
+            )
+            for each in committed_records(client, f"{who}-dead")
+        ]
+    assert found["ours"] == found["kafka"]
+
+
 def test_a_source_is_handed_over_and_back_without_loss_or_repetition(
     ottla_broker: Broker, settings: dict[str, str], tmp_path: Path
 ) -> None:

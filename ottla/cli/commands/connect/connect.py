@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ottla.cli import output
-from ottla.cli.commands.connect.connect_client import ConnectClient, Refused, worker_options
+from ottla.cli.commands.connect.connect_client import ConnectClient, worker_options
 from ottla.cli.commands.connect.worker import start
 from ottla.cli.errors import JobError
 from ottla.cli.options import confirm_or_exit, json_option, pairs_option, yes_option
@@ -319,6 +319,3 @@ def _default(setting: dict[str, Any]) -> str:
     if setting["required"]:
         return "(required)"
     return "" if setting["default_value"] is None else str(setting["default_value"])
-
-
-__all__ = ["Refused", "connect"]

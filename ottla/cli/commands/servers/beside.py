@@ -47,8 +47,8 @@ class ServersBeside:
 
                 self._add("Connect", worker.start_beside(self._connect, reachable, client))
             if self._console is not None:
-                schemas = self.urls.get("Registry")
-                self._add("Console", console.start_beside(self._console, reachable, client, schemas))
+                others = (self.urls.get("Registry"), self.urls.get("Connect"))
+                self._add("Console", console.start_beside(self._console, reachable, *others))
         except BaseException:
             self.stop()
             raise

@@ -13,7 +13,6 @@ import click
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
-    check_loopback,
     configure_log,
     file_properties,
     serve_until_stopped,
@@ -143,25 +142,25 @@ def _settings(
 
 
 def start_beside(
-    listen: str,
-    brokers: Sequence[str],
-    client_file: Path | None,
-    registry: str | None,
+    listen: str, brokers: Sequence[str], registry: str | None, connect: str | None
 ) -> InBackground:
-    """A console in this process, for the brokers that were just started."""
+    """A console in this process, for the brokers that were just started, which ask for no login."""
     _require_packages()
     from ottla.console.server import Console
     from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address
     from ottla.http.background import InBackground
 
-    check_loopback(listen, "--console", "ottla console")
-    properties = {**file_properties(client_file), "bootstrap.servers": ",".join(brokers)}
     with _sentences(listen, "--console"):
         host, port = parse_address(listen)
-        cluster = ClusterSettings(DEFAULT_CLUSTER, properties, registry)
-        # Who may reach this machine's ports is not thereby the admin of a secured cluster.
-        settings = ConsoleSettings((cluster,), host, port, read_only=client_file is not None)
+        cluster = ClusterSettings(
+            DEFAULT_CLUSTER, {"bootstrap.servers": ",".join(brokers)}, _first(registry), _first(connect)
+        )
+        settings = ConsoleSettings((cluster,), host, port)
         return InBackground(lambda: Console(settings), "console").start()
+
+
+def _first(urls: str | None) -> str | None:
+    return None if urls is None else urls.partition(",")[0]
 
 
 def _require_packages() -> None:

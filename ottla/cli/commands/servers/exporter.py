@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,11 @@ from ottla.cli.commands.servers.http_servers import cannot_listen, configure_log
 from ottla.cli.commands.servers.start import log_format_option
 from ottla.cli.options import bootstrap_server_option, file_option, make_client
 from ottla.cli.signals import ending_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.client.cluster import Cluster
 
 DEFAULT_LISTEN = "127.0.0.1:9308"
 
@@ -52,6 +58,7 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
     help="Groups without members, too. [default: yes]",
 )
 @click.option("--pipelines", is_flag=True, help="Pipelines that were started on this machine, too.")
+@click.option("--audit", "with_audit", is_flag=True, help="What `ottla audit` has counted, too.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @log_format_option
 def exporter(
@@ -66,6 +73,7 @@ def exporter(
     no_groups: str,
     idle_groups: bool,
     pipelines: bool,
+    with_audit: bool,
     quiet: bool,
     log_format: str,
 ) -> None:
@@ -96,7 +104,7 @@ def exporter(
         topics=Filter(_pattern("--topic.filter", topics), _pattern("--topic.exclude", no_topics)),
         groups=Filter(_pattern("--group.filter", groups), _pattern("--group.exclude", no_groups)),
         idle_groups=idle_groups,
-        more=_pipelines if pipelines else None,
+        more=_more(client.cluster, pipelines, with_audit),
     )
     server = MetricsThread(host.strip("[]"), int(port), exporting.render, path)
     try:
@@ -113,6 +121,23 @@ def exporter(
     client.close()
     if not quiet:
         click.echo("Stopped cleanly.")
+
+
+def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], list[str]]:
+    from ottla.audit.metrics import AuditMetrics
+    from ottla.client.errors import ClientError
+
+    audit = AuditMetrics(cluster) if with_audit else None
+
+    def lines() -> list[str]:
+        found = _pipelines() if pipelines else []
+        try:
+            return found if audit is None else found + audit.lines()
+        except ClientError as error:
+            logging.getLogger("ottla.exporter").warning("%s", error.message)
+            return found
+
+    return lines
 
 
 def _pipelines() -> list[str]:

@@ -54,25 +54,22 @@ def sink_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     topics = [each for each in parse_value("topics", config.get("topics"), ConfigType.LIST) or [] if each]
     pattern = (config.get("topics.regex") or "").strip()
     dead_letters = (config.get("errors.deadletterqueue.topic.name") or "").strip()
+    found: dict[str, list[str]] = {}
     if bool(topics) == bool(pattern):
         message = "topics and topics.regex are mutually exclusive options, but both are set."
         if not topics:
             message = "Must configure one of topics or topics.regex"
-        return {"topics": [message], "topics.regex": [message]}
-    if not dead_letters:
-        return {}
+        found = {"topics": [message], "topics.regex": [message]}
     begin = f"The DLQ topic '{dead_letters}' may not be"
-    if dead_letters in topics:
+    if dead_letters and dead_letters in topics:
         shown = f"topics=[{', '.join(topics)}]"
-        return {"topics": [f"{begin} included in the list of topics ('{shown}') consumed by the connector"]}
-    if pattern and _matches(pattern, dead_letters):
+        sentence = f"{begin} included in the list of topics ('{shown}') consumed by the connector"
+        found.setdefault("topics", []).append(sentence)
+    if dead_letters and pattern and _matches(pattern, dead_letters):
         shown = f"topics.regex={pattern}"
-        return {
-            "topics.regex": [
-                f"{begin} matched by the regex for the topics ('{shown}') consumed by the connector"
-            ]
-        }
-    return {}
+        sentence = f"{begin} matched by the regex for the topics ('{shown}') consumed by the connector"
+        found.setdefault("topics.regex", []).append(sentence)
+    return found
 
 
 def _matches(pattern: str, topic: str) -> bool:

@@ -374,6 +374,8 @@ _OTHERS = frozenset(
         "connections.max.idle.ms",
         "default.api.timeout.ms",
         "group.id",
+        "java.security.auth.login.config",
+        "kafka.libs.path",
         "metadata.max.age.ms",
         "metadata.recovery.rebootstrap.trigger.ms",
         "metadata.recovery.strategy",

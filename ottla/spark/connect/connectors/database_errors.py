@@ -24,9 +24,16 @@ CDC_SETTINGS = SettingNames(
 )
 
 
+#: What libpq adds to its errors.
+_HINTS = (" Is the server running", " This probably means", " DETAIL: ", " HINT: ")
+
+
 def one_line(error: object) -> str:
     """The driver's words without line breaks, hints and the final full stop."""
-    return " ".join(str(error).split()).rstrip(".")
+    text = " ".join(str(error).split())
+    for hint in _HINTS:
+        text = text.partition(hint)[0]
+    return text.rstrip(".")
 
 
 def unreachable(target: Target, why: object, names: SettingNames) -> RetriableError:

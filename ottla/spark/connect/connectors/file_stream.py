@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,6 @@ class FileStreamSourceTask(SourceTask):
         self._warned = False
         if self._path is None:
             self._stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
-            os.set_blocking(self._stream.fileno(), False)
 
     def stop(self) -> None:
         stream, self._stream = getattr(self, "_stream", None), None
@@ -142,6 +142,8 @@ class FileStreamSourceTask(SourceTask):
 
     def _read(self) -> bytes:
         assert self._stream is not None
+        if self._path is None and not select.select([self._stream], [], [], 0)[0]:
+            return b""
         return self._stream.read(_CHUNK) or b""
 
     def _read_lines(self) -> bool:
@@ -187,6 +189,9 @@ class FileStreamSourceConnector(SourceConnector):
         )
     )
 
+    def runs_in_driver(self) -> bool:
+        return not self.config.get(_FILE)
+
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.config)]  # one stream can be read by one task only
 
@@ -222,8 +227,8 @@ class FileStreamSinkTask(SinkTask):
     def start(self, config: Config, context: SinkTaskContext) -> None:
         path = FileStreamSinkConnector.config_def.parse(config)[_FILE]
         self._stream: IO[bytes] | None = None
-        if path is None:
-            self._stream = os.fdopen(os.dup(sys.stdout.fileno()), "ab")
+        if not path:
+            self._stream = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
             return
         try:
             self._stream = open(path, "ab")  # noqa: SIM115  kept open
@@ -266,6 +271,9 @@ class FileStreamSinkConnector(SinkConnector):
         Importance.HIGH,
         "Destination filename. If not specified, the standard output will be used",
     )
+
+    def runs_in_driver(self) -> bool:
+        return not self.config.get(_FILE)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.config) for _ in range(max_tasks)]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
-from ottla.spark.connect.api import Config, ConnectorContext, SinkTaskContext, SourceTaskContext
+from ottla.spark.connect.api import (
+    Config,
+    ConnectorContext,
+    SinkTaskContext,
+    SourceTaskContext,
+    TopicPartition,
+)
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.java.data import from_java_map, offset_to_java, to_java_map
@@ -51,9 +57,19 @@ class _SourceTaskContext:
         return plugin_metrics()
 
 
+class _FullContext(SinkTaskContext, Protocol):
+    """What the runtime offers beyond what sinks in Python need."""
+
+    def pause(self, partitions: Iterable[TopicPartition], /) -> None: ...
+
+    def resume(self, partitions: Iterable[TopicPartition], /) -> None: ...
+
+    def request_commit(self) -> None: ...
+
+
 class _SinkTaskContext:
     def __init__(
-        self, config: Config, context: SinkTaskContext, put: Mapping[tuple[str, int, int], SinkRecord]
+        self, config: Config, context: _FullContext, put: Mapping[tuple[str, int, int], SinkRecord]
     ) -> None:
         self._config = config
         self._context = context
@@ -71,19 +87,25 @@ class _SinkTaskContext:
             found.add(partition(each.topic, each.partition))
         return found
 
-    def offset(self, *_: Any) -> None:
-        """A sink that keeps its own offsets asks to be rewound. It gets the records of its group instead."""
-        _log.warning(
-            "A sink asked to be rewound, which has no effect: it is given what its group has not committed."
-        )
+    def offset(self, *wanted: Any) -> None:
+        """Of one partition, or of several in a map."""
+        if len(wanted) == 2:
+            self._context.rewind({_partition(wanted[0]): int(wanted[1])})
+        else:
+            entries = wanted[0].entrySet()
+            self._context.rewind({_partition(each.getKey()): int(each.getValue()) for each in entries})
 
-    def timeout(self, _milliseconds: int) -> None: ...
+    def timeout(self, _milliseconds: int) -> None:
+        """How long to wait before records are put again is said by `errors.retry.delay.max.ms`."""
 
-    def pause(self, *_: Any) -> None: ...
+    def pause(self, *partitions: Any) -> None:
+        self._context.pause([_partition(each) for each in _flat(partitions)])
 
-    def resume(self, *_: Any) -> None: ...
+    def resume(self, *partitions: Any) -> None:
+        self._context.resume([_partition(each) for each in _flat(partitions)])
 
-    def requestCommit(self) -> None: ...
+    def requestCommit(self) -> None:
+        self._context.request_commit()
 
     def errantRecordReporter(self) -> Any:
         import jpype
@@ -92,6 +114,15 @@ class _SinkTaskContext:
 
     def pluginMetrics(self) -> Any:
         return plugin_metrics()
+
+
+def _partition(java: Any) -> TopicPartition:
+    return TopicPartition(str(java.topic()), int(java.partition()))
+
+
+def _flat(arguments: Sequence[Any]) -> list[Any]:
+    """A method with a variable number of arguments may get them one by one, or as one array."""
+    return [*arguments[0]] if len(arguments) == 1 and hasattr(arguments[0], "__iter__") else [*arguments]
 
 
 class _Reporter:
@@ -173,7 +204,9 @@ def sink_task_context(
 ) -> Any:
     import jpype
 
-    return jpype.JProxy(f"{_PACKAGE}.sink.SinkTaskContext", inst=_SinkTaskContext(config, context, put))
+    return jpype.JProxy(
+        f"{_PACKAGE}.sink.SinkTaskContext", inst=_SinkTaskContext(config, cast(_FullContext, context), put)
+    )
 
 
 def connector_context(context: ConnectorContext, is_source: bool) -> Any:

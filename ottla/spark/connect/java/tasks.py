@@ -103,6 +103,7 @@ class JavaSourceTask(SourceTask):
 
 
 class JavaSinkTask(SinkTask):
+    wants_empty_puts = True
     plugin: ClassVar[JavaPlugin]
     libraries: ClassVar[Libraries]
 

@@ -6,7 +6,8 @@ offsets over REST works while nothing runs, and another worker can take over at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 
 from ottla.client.admin.groups import committed_offsets
 from ottla.client.cluster import Cluster
@@ -32,7 +33,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.spark.connect.config.config_def import ConfigError, invalid
 from ottla.spark.connect.errors import ConnectError
-from ottla.spark.connect.runtime.conversion import RawRecord
+from ottla.spark.connect.runtime.records.conversion import RawRecord
 from ottla.spark.kernels import decode
 
 #: The last version that names topics; all later ones take topic ids.
@@ -89,10 +90,14 @@ class SinkConsumer:
 
     # Reading
 
-    def poll(self) -> list[RawRecord]:
-        """The next records of all partitions, in the order of their offsets in each; none after a short wait."""
+    def poll(self, paused: Collection[Partition] = ()) -> list[RawRecord]:
+        """The next records of all other partitions, in the order of offsets in each; none after a short wait."""
+        wanted = [each for each in self.positions if each not in paused]
+        if not wanted:
+            time.sleep(self._wait_ms / 1000)
+            return []
         try:
-            return self._fetch()
+            return self._fetch(wanted)
         except ClientError as error:
             if not error.is_retriable:
                 raise
@@ -104,10 +109,10 @@ class SinkConsumer:
             self._cluster.forget(topic)
         self._cluster.look_up({each.topic for each in self.positions})
 
-    def _fetch(self) -> list[RawRecord]:
-        self._cluster.look_up({each.topic for each in self.positions})
+    def _fetch(self, wanted: list[Partition]) -> list[RawRecord]:
+        self._cluster.look_up({each.topic for each in wanted})
         by_leader: dict[int, tuple[Connection, list[Partition]]] = {}
-        for partition in self.positions:
+        for partition in wanted:
             leader = self._cluster.leader(partition)
             by_leader.setdefault(id(leader), (leader, []))[1].append(partition)
         self._turn += 1
@@ -120,7 +125,7 @@ class SinkConsumer:
         failure: ClientError | None = None
         for answer in answers:
             _check(answer.error_code, "The topics of the sink")
-            names = {self._cluster.topic_id(each.topic): each.topic for each in self.positions}
+            names = {self._cluster.topic_id(each.topic): each.topic for each in wanted}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for part in topic.partitions:

@@ -65,10 +65,10 @@ def _running(
 
 
 class ThreadHost:
-    """Without Spark: each task in a thread of this process, for tests of everything else."""
+    """Without Spark, each task in a thread of this process: for tasks that need it, and for tests."""
 
-    address = "127.0.0.1"
-    bind = None
+    address: str = "127.0.0.1"
+    bind: str | None = None
 
     def run(self, specs: Sequence[TaskSpec]) -> None:
         from ottla.spark.connect.runtime.task import run_task

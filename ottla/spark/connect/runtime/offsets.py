@@ -12,9 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.protocol.errors import ErrorCode
 from ottla.spark.connect.api import SourceOffset, SourcePartition
+from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.converters.json_format.writing import to_bytes, write_schemaless
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.runtime.compacted_topic import read_topic
@@ -95,6 +99,28 @@ def offset_topics(worker_topic: str | None, config: Mapping[str, str]) -> list[s
     """
     own = config.get("offsets.storage.topic", "").strip()
     return [each for each in (worker_topic, own) if each]
+
+
+def ensure_topic(cluster: Cluster, topic: str, worker: WorkerConfig) -> None:
+    """Create the topic of a connector's own offsets if it is missing, with the settings of the worker's."""
+    if topic in cluster.retrying(lambda: cluster.topics([topic]), [topic]):
+        return
+    partitions = worker.values.get("offset.storage.partitions", -1)
+    replicas = worker.values.get("offset.storage.replication.factor", -1)
+    try:
+        create_topic(
+            cluster,
+            topic,
+            partitions=None if partitions < 0 else partitions,
+            replication_factor=None if replicas < 0 else replicas,
+            configs={**worker.topic_settings("offset"), "cleanup.policy": "compact"},
+        )
+    except ClientError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise ConnectError(
+                f"Topic '{topic}', which offsets.storage.topic names, cannot be created: {error.message}",
+                error.code,
+            ) from error
 
 
 def write_offsets(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
@@ -24,10 +24,10 @@ from ottla.spark.connect.runtime.clients import (
 )
 from ottla.spark.connect.runtime.consumer import SinkConsumer
 from ottla.spark.connect.runtime.control import TaskControl
-from ottla.spark.connect.runtime.conversion import RawRecord, SinkConversion
-from ottla.spark.connect.runtime.dead_letter_queue import DeadLetterQueue
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.stages import Failure, Stage
+from ottla.spark.connect.runtime.failures.dead_letter_queue import DeadLetterQueue
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.stages import Failure, Stage
+from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
 from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.task_spec import TaskSpec
 
@@ -63,6 +63,10 @@ class _SinkTask:
         #: The records of the last `put`, in case the sink reports one of them.
         self._put: dict[tuple[str, int, int], RawRecord] = {}
         self._seen_topics: set[str] = set()
+        #: What the sink has asked for.
+        self._rewound: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._due = 0.0
 
     def __enter__(self) -> _SinkTask:
         return self
@@ -97,6 +101,19 @@ class _SinkTask:
         if not self._errors.tolerates:
             self._dead_letters.flush()
 
+    def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from there on, next."""
+        self._rewound |= {Partition(*each): offset for each, offset in offsets.items()}
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused |= {Partition(*each) for each in partitions}
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused -= {Partition(*each) for each in partitions}
+
+    def request_commit(self) -> None:
+        self._due = 0.0
+
     # The task
 
     def run(self) -> None:
@@ -110,23 +127,31 @@ class _SinkTask:
         consumer = SinkConsumer(self._cluster, sink_group(self._spec), partitions, self._settings)
         self._task.open(partitions)
         self._control.report(state=State.RUNNING)
+        self._read_until_stopped(consumer)
+
+    def _read_until_stopped(self, consumer: SinkConsumer) -> None:
         stored = dict(consumer.positions)
         committed: dict[Partition, int] = {}
-        due = time.monotonic() + self._every
         waiting: list[RawRecord] = []
+        self._due = time.monotonic() + self._every
         while not self._control.stopping.is_set():
+            if self._rewound:
+                rewound, self._rewound = self._rewound, {}
+                waiting = [each for each in waiting if Partition(each.topic, each.partition) not in rewound]
+                consumer.positions |= rewound
+                stored |= rewound
             if not waiting:
-                waiting = consumer.poll()
+                waiting = consumer.poll(self._paused)
             some, waiting = waiting[: self._most_records], waiting[self._most_records :]
-            if some and not self._deliver(some):
+            if (some or self._task.wants_empty_puts) and not self._deliver(some):
                 break
             for each in some:
                 stored[Partition(each.topic, each.partition)] = each.offset + 1
             if not waiting:
                 stored = dict(consumer.positions)
-            if time.monotonic() >= due:
+            if time.monotonic() >= self._due:
                 committed = self._commit(consumer, stored, committed)
-                due = time.monotonic() + self._every
+                self._due = time.monotonic() + self._every
         if not self._control.lost:
             self._commit(consumer, stored, committed)
 
@@ -140,7 +165,7 @@ class _SinkTask:
             if raw.topic not in self._seen_topics:
                 self._seen_topics.add(raw.topic)
                 self._control.report(topic=raw.topic)
-        if not converted:
+        if not converted and not self._task.wants_empty_puts:
             return True
         self._put = {(each.topic, each.partition, each.offset): each for each in records}
         attempt = 0

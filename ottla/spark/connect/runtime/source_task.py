@@ -21,14 +21,14 @@ from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.clients import producer_options
 from ottla.spark.connect.runtime.control import TaskControl
-from ottla.spark.connect.runtime.conversion import ConvertedRecord, SourceConversion
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, read_offsets
-from ottla.spark.connect.runtime.record_writer import RecordWriter
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
+from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
+from ottla.spark.connect.runtime.records.record_writer import RecordWriter
+from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
+from ottla.spark.connect.runtime.records.transactions import SourceTransactions, TimedOut
 from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.task_spec import TaskSpec
-from ottla.spark.connect.runtime.topic_creation import TopicCreation
-from ottla.spark.connect.runtime.transactions import SourceTransactions, TimedOut
 
 _log = logging.getLogger(__name__)
 
@@ -70,12 +70,13 @@ class _SourceTask:
                 "The worker has no topic for the offsets of sources: set offset.storage.topic."
             )
         self._offset_topic = topics[-1]
-        self._interval = _transaction_seconds(config)
         errors = ErrorHandling(config, spec.label, control.stopping)
         self._errors = errors
         self._conversion = SourceConversion(config, spec.worker, errors)
         self._creation = TopicCreation(config, spec.worker.creates_topics)
         options = producer_options(spec.worker, config)
+        # A transaction that lasts as long as its timeout would be aborted.
+        self._interval = min(_transaction_seconds(config), options.transaction_timeout_ms / 2000)
         self._cluster = Cluster(options.settings)
         name = f"{spec.worker.group_id}-{spec.connector}-{spec.task}"
         self._transactions = SourceTransactions(self._cluster, name, options.transaction_timeout_ms)
@@ -101,6 +102,8 @@ class _SourceTask:
         self._cluster.close()
 
     def run(self) -> None:
+        if self._offset_topic != self._spec.worker.offset_topic:
+            ensure_topic(self._cluster, self._offset_topic, self._spec.worker)
         self._transactions.fence()
         self._offsets = read_offsets(self._cluster, self._offset_topics, self._spec.connector)
         self._task.start(self._spec.task_config, _Context(self._offsets))
@@ -194,7 +197,10 @@ class _SourceTask:
         self._pending_offsets = []
         self._pending_records = 0
         self._has_pending = False
-        self._task.commit()
+        try:
+            self._task.commit()
+        except Exception:  # what it was to let go of is let go of after the next one
+            _log.warning("Task %s could not acknowledge its source", self._spec.label, exc_info=True)
 
     def _prepare_topic(self, topic: str) -> None:
         if topic == self._offset_topic:

@@ -23,11 +23,12 @@ from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.assignment import SinkTopics
 from ottla.spark.connect.runtime.control import ControlServer, Report
-from ottla.spark.connect.runtime.host import Host
+from ottla.spark.connect.runtime.host import Host, ThreadHost
 from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.runtime.task_configs import ask_for_task_configs
 from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.pipelines.failure import sentence
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class RunningConnector:
         self.name = name
         self.config = dict(config)
         self._worker = worker
-        self._host = host
+        self._host = self._place = host
         self._control = control
         self._on_change = on_change
         self._on_topic = on_topic
@@ -86,6 +87,8 @@ class RunningConnector:
         self._renew_connector = True
         self._renew_tasks = False
         self._run: str | None = None
+        #: Counts whatever was asked for: a run that was planned before is not begun.
+        self._requests = 0
         self._broken_runs = 0
         self._status = ConnectorStatus(State.UNASSIGNED)
         self._thread = threading.Thread(target=self._supervise, name=f"connector-{name}", daemon=True)
@@ -143,12 +146,13 @@ class RunningConnector:
                     if target is State.STOPPED:
                         break
                     self._renew_connector = self._renew_tasks = False
+                    planned_at = self._requests
                 if renew:
                     self._start_connector()
                 elif ask:
                     self._ask_for_tasks()
                 if target is State.RUNNING:
-                    self._run_tasks()
+                    self._run_tasks(planned_at)
                 else:
                     self._show_paused()
         except Exception as error:
@@ -224,7 +228,7 @@ class RunningConnector:
 
     # Runs
 
-    def _run_tasks(self) -> None:
+    def _run_tasks(self, planned_at: int) -> None:
         if self._connector is None:
             return
         if self._status.state not in (State.RUNNING, State.FAILED):
@@ -239,18 +243,17 @@ class RunningConnector:
             return
         self._control.begin(run, self._reported)
         with self._lock:
-            self._run = run
-            # What was asked for before anybody could see the run.
-            if self._target is not State.RUNNING or self._renew_connector or self._renew_tasks:
-                self._run = None
+            if self._requests != planned_at:
                 self._control.end(run)
                 return
+            self._run = run
         self._reached = False
+        self._place = ThreadHost() if self._connector.runs_in_driver() else self._host
         try:
-            self._host.run(specs)
+            self._place.run(specs)
             self._broken_runs = 0
         except Exception as error:
-            self._broken(error)
+            self._broken(error, planned_at)
         finally:
             with self._lock:
                 self._run = None
@@ -275,18 +278,25 @@ class RunningConnector:
             for task in self._runnable()
         ]
 
-    def _broken(self, error: Exception) -> None:
+    def _broken(self, error: Exception, planned_at: int) -> None:
         """The run ended by itself: an executor was lost, or Spark is going down. Or we have cancelled it."""
         with self._lock:
-            asked = self._target is not State.RUNNING or self._renew_connector
+            asked = self._requests != planned_at
         if asked:
             return
         self._broken_runs = 0 if self._reached else self._broken_runs + 1
         _log.warning("The tasks of connector %s were lost: %s", self.name, error)
         if self._broken_runs >= _MOST_BROKEN_RUNS:
-            self._tasks_failed(ConnectError(f"Spark cannot run the tasks of {self.name}: {error}"))
+            self._tasks_failed(
+                ConnectError(f"Spark cannot run the tasks of {self.name}: {sentence(str(error))}")
+            )
             return
         with self._lock:
+            tasks = tuple(
+                each if each.state is State.FAILED else TaskStatus(each.id, State.UNASSIGNED)
+                for each in self._status.tasks
+            )
+            self._publish(replace(self._status, tasks=tasks))
             self._lock.wait_for(lambda: self._target is not State.RUNNING, _BACKOFF_SECONDS)
 
     def _tasks_failed(self, error: Exception) -> None:
@@ -341,6 +351,7 @@ class RunningConnector:
     def _interrupt(self) -> None:
         with self._lock:
             run = self._run
+            self._requests += 1
             self._lock.notify_all()
         if run is not None:
             self._control.stop(run)
@@ -354,7 +365,7 @@ class RunningConnector:
                 return
         _log.warning("Tasks of connector %s did not stop in time, and are ended", self.name)
         try:
-            self._host.cancel(run)
+            self._place.cancel(run)
         except Exception:
             _log.exception("The run of connector %s could not be cancelled", self.name)
 

@@ -10,6 +10,7 @@ __all__ = ["INTERCEPTORS", "PLUGINS", "PREDICATES", "Chain", "Predicate", "Trans
 
 _HERE = "ottla.spark.connect.transforms"
 _KAFKA = "org.apache.kafka.connect.transforms"
+_CDC = "ottla.spark.connect.connectors.cdc"
 
 #: Those that there are for keys and for values, with their modules.
 _OF_KEY_OR_VALUE = {
@@ -37,6 +38,8 @@ PLUGINS = {
     f"{_KAFKA}.RegexRouter": f"{_HERE}.routers:RegexRouter",
     f"{_KAFKA}.TimestampRouter": f"{_HERE}.routers:TimestampRouter",
     f"{_KAFKA}.ValueToKey": f"{_HERE}.value_to_key:ValueToKey",
+    "io.debezium.transforms.ByLogicalTableRouter": f"{_CDC}.topic_router:ByLogicalTableRouter",
+    "io.debezium.transforms.ExtractNewRecordState": f"{_CDC}.unwrap:ExtractNewRecordState",
 }
 
 #: Ours, by their short names, with their modules.

@@ -9,6 +9,7 @@ from typing import Any
 from ottla.spark.connect.config.config_def import (
     ConfigDef,
     ConfigError,
+    ConfigKey,
     ConfigType,
     Importance,
     invalid,
@@ -165,7 +166,7 @@ def add_transform_settings(definition: ConfigDef, alias: str, config: Config) ->
         ConfigType.CLASS,
         importance=Importance.HIGH,
         documentation=f"The class or Python function of the transform '{alias}'.",
-        order=1,
+        order=0,
         display_name=f"Transformation type for {alias}",
         validator=lambda name, value: transform_of(str(value), name) and None,
         **about,
@@ -174,9 +175,9 @@ def add_transform_settings(definition: ConfigDef, alias: str, config: Config) ->
         f"{prefix}plugin.version",
         ConfigType.STRING,
         None,
-        Importance.LOW,
+        Importance.HIGH,
         f"The version of the transform '{alias}'.",
-        order=2,
+        order=1,
         display_name=f"Transformation version for {alias}",
         **about,
     )
@@ -186,32 +187,31 @@ def add_transform_settings(definition: ConfigDef, alias: str, config: Config) ->
         if value and value not in known:
             raise invalid(name, value, f"There is no predicate {value} in predicates.")
 
-    definition.define(
-        f"{prefix}predicate",
-        ConfigType.STRING,
-        None,
-        Importance.MEDIUM,
-        "The name of a predicate: the transform is applied to the records that it is true of.",
-        order=3,
-        display_name="predicate",
-        validator=is_known,
-        **about,
-    )
-    definition.define(
-        f"{prefix}negate",
-        ConfigType.BOOLEAN,
-        False,
-        Importance.MEDIUM,
-        "Whether it is applied to all other records instead.",
-        order=4,
-        display_name="negate",
-        **about,
-    )
+    own = ConfigDef()
     try:
         transform = _transform(alias, config)
+        taken = transform.definition if isinstance(transform, FunctionTransform) else transform.config_def
+        own.keys.update(taken.keys)
     except ConfigError:  # said of `type`
-        return
-    own = transform.definition if isinstance(transform, FunctionTransform) else transform.config_def
+        pass
+    for key in (
+        ConfigKey(
+            "predicate",
+            ConfigType.STRING,
+            None,
+            Importance.MEDIUM,
+            "The name of a predicate: the transform is applied to the records that it is true of.",
+            validator=is_known,
+        ),
+        ConfigKey(
+            "negate",
+            ConfigType.BOOLEAN,
+            False,
+            Importance.MEDIUM,
+            "Whether it is applied to all other records instead.",
+        ),
+    ):
+        own.keys.setdefault(key.name, key)
     _embed(definition, own, prefix, group)
 
 
@@ -226,7 +226,7 @@ def add_predicate_settings(definition: ConfigDef, alias: str, config: Config) ->
         ConfigType.CLASS,
         importance=Importance.HIGH,
         documentation=f"The class of the predicate '{alias}'.",
-        order=1,
+        order=0,
         display_name=f"Predicate type for {alias}",
         group=group,
         width="LONG",
@@ -236,9 +236,9 @@ def add_predicate_settings(definition: ConfigDef, alias: str, config: Config) ->
         f"{prefix}plugin.version",
         ConfigType.STRING,
         None,
-        Importance.LOW,
+        Importance.HIGH,
         f"The version of the predicate '{alias}'.",
-        order=2,
+        order=1,
         display_name=f"Predicate version for {alias}",
         group=group,
         width="LONG",
@@ -250,8 +250,18 @@ def add_predicate_settings(definition: ConfigDef, alias: str, config: Config) ->
     _embed(definition, predicate.config_def, prefix, group)
 
 
+#: The place of the first setting of a class in its group.
+_AFTER_TYPE_AND_VERSION = 2
+
+
 def _embed(definition: ConfigDef, own: ConfigDef, prefix: str, group: str) -> None:
-    for key in own.keys.values():
+    """In Kafka's order: what is required first, then by importance and name."""
+    ranks = {importance: rank for rank, importance in enumerate(Importance)}
+
+    def place(key: ConfigKey) -> tuple[bool, int, str]:
+        return not key.is_required, ranks[key.importance], key.name
+
+    for order, key in enumerate(sorted(own.keys.values(), key=place), _AFTER_TYPE_AND_VERSION):
         definition.define(
             f"{prefix}{key.name}",
             key.type,
@@ -260,7 +270,7 @@ def _embed(definition: ConfigDef, own: ConfigDef, prefix: str, group: str) -> No
             key.documentation,
             validator=key.validator,
             group=group,
-            order=key.order,
+            order=order,
             width=key.width,
             display_name=key.display_name or key.name,
         )

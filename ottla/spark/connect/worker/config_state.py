@@ -7,7 +7,7 @@ Keys and values are those of Kafka's KafkaConfigBackingStore, as JSON without sc
 | `connector-NAME` | `{"properties": {…}}`; null deletes it |
 | `task-NAME-0` … and then `commit-NAME` | `{"properties": {…}}`, `{"tasks": n}`: counted only when complete |
 | `target-state-NAME` | `{"state": "STARTED" or "PAUSED", "state.v2": also "STOPPED"}` |
-| `tasks-fencing-NAME` | `{"task-count": n}` |
+| `tasks-fencing-NAME` | `{"task-count": n}`, of Kafka's workers only: ours are fenced by transactional ids |
 | `restart-connector-NAME` | `{"include-tasks": bool, "only-failed": bool}` |
 | `session-key` | `{"key", "algorithm", "creation-timestamp"}` |
 | `logger-cluster-NAMESPACE` | `{"level"}` |
@@ -71,7 +71,7 @@ class ConfigState:
     task_configs: dict[str, list[Config]] = field(default_factory=dict)
     targets: dict[str, TargetState] = field(default_factory=dict)
     session_key: SessionKey | None = None
-    #: Of the last record that was applied.
+    #: That after the last record that was applied, as Kafka's workers count; -1 if there was none.
     offset: int = -1
     _deferred: dict[str, dict[int, Config]] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class ConfigState:
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> Change:
         """What cannot be read is passed over with a line in the log, as Kafka does."""
-        self.offset = offset
+        self.offset = offset + 1
         try:
             name = key.decode()
             found = None if value is None else json.loads(value)
@@ -197,10 +197,6 @@ def session_key_entry(key: SessionKey) -> Entry:
 
 def logger_entry(namespace: str, level: str) -> Entry:
     return _entry(_LOGGER + namespace, {"level": level})
-
-
-def fencing_entry(name: str, tasks: int) -> Entry:
-    return _entry(_FENCING + name, {"task-count": tasks})
 
 
 def _entry(key: str, value: Any) -> Entry:

@@ -116,21 +116,17 @@ class KafkaConfigStore:
         if self._is_started:
             self.on_change(change)
 
-    def refresh(self, seconds: float) -> None:
-        """All that is in the topic now is part of the state. Raises RetriableError, ClientError."""
-        self._storage.read_to_end(seconds)
-
     def wait_for(self, offset: int, seconds: float) -> None:
-        """Raises RetriableError."""
-        self._storage.wait_for(offset, seconds)
+        """All before this offset is part of the state. Raises RetriableError."""
+        self._storage.wait_for(offset - 1, seconds)
 
     def take_over(self) -> None:
         """Fences who led before us, with the next `put`."""
         self._storage.take_over()
 
     def put(self, entries: Sequence[Entry]) -> None:
-        self.wait_for(self._storage.append(entries, _WRITE_SECONDS), _WRITE_SECONDS)
+        self._storage.wait_for(self._storage.append(entries, _WRITE_SECONDS), _WRITE_SECONDS)
 
     def put_as_worker(self, entry: Entry) -> None:
         _, offset = self._storage.write(*entry, _WRITE_SECONDS)
-        self.wait_for(offset, _WRITE_SECONDS)
+        self._storage.wait_for(offset, _WRITE_SECONDS)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.client.errors import ClientError
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.plugins import connector_type, find, load_class
+from ottla.spark.connect.plugins import find
 from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.worker import config_state, errors
 from ottla.spark.connect.worker.config_state import Config, ConfigState, RestartRequest, TargetState
@@ -127,16 +127,19 @@ class Herder:
     # Changing configs
 
     def create(self, name: str, config: Mapping[str, str], target: TargetState | None = None) -> Created:
+        self.require_leader()
+        refuse_invalid(self.validate(config))
         with self._writing:
-            self.require_leader()
             state = self.configs.state()
             if name in state.connectors:
                 raise RequestError(409, f"Connector {name} already exists")
             return self._put(name, config, state, target)
 
     def put_config(self, name: str, config: Mapping[str, str]) -> Created:
+        self.require_leader()
+        # A connector may ask a server about its config: nobody else should wait for that.
+        refuse_invalid(self.validate(config))
         with self._writing:
-            self.require_leader()
             return self._put(name, config, self.configs.state())
 
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Created:
@@ -145,12 +148,13 @@ class Herder:
             state = self.configs.state()
             merged: dict[str, str | None] = {**self._config(name, state), **patch}
             config = {key: value for key, value in merged.items() if value is not None}
+            refuse_invalid(self.validate(config))
             return self._put(name, config, state)
 
     def _put(
         self, name: str, config: Mapping[str, str], state: ConfigState, target: TargetState | None = None
     ) -> Created:
-        refuse_invalid(self.validate(config))
+        self.require_leader()
         entries = [] if target is None else [config_state.target_entry(name, target)]
         self.configs.put([*entries, config_state.connector_entry(name, config)])
         _log.info("Connector %s has %s config.", name, "another" if name in state.connectors else "a")
@@ -295,7 +299,7 @@ class Herder:
 
 def type_of(config: Mapping[str, str]) -> str:
     try:
-        return connector_type(load_class(config.get("connector.class", "")))
+        return find(config.get("connector.class", "")).type
     except ClientError:
         return "unknown"
 

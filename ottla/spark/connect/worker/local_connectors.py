@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.client.errors import ClientError
-from ottla.spark.connect.plugins import load_class, version_of
+from ottla.spark.connect.plugins import find
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.worker.config_state import Config, RestartRequest, TargetState
 from ottla.spark.connect.worker.secrets import Secrets
@@ -22,6 +22,8 @@ from ottla.spark.connect.worker.status_state import Status, TopicUse
 from ottla.spark.connect.worker.status_store import StatusStore
 
 _log = logging.getLogger(__name__)
+
+_ATTEMPTS_TO_STOP = 3
 
 
 class Running(Protocol):
@@ -37,7 +39,8 @@ class Running(Protocol):
 
     def resume(self) -> None: ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Returns when it has stopped, with all of its tasks, or takes too long: then its state is not STOPPED."""
 
     def restart(self, *, connector: bool = True, tasks: Collection[int] | None = None) -> None: ...
 
@@ -116,7 +119,7 @@ class LocalConnectors:
         with self._lock:
             for name in set(self._slots) | set(wanted):
                 slot = self._slots.setdefault(name, _Slot())
-                if slot.wanted != wanted.get(name) or not slot.has_thread:
+                if slot.wanted != wanted.get(name):
                     slot.wanted = wanted.get(name)
                     self._see_to(name, slot)
 
@@ -188,7 +191,7 @@ class LocalConnectors:
         started, running = slot.started, slot.running
         if running is not None and _needs_stop(started, wanted):
             slot.is_stopping = True
-            running.stop()
+            _stop(name, running)
             slot.running = running = None
         if wanted is None or wanted.target is TargetState.STOPPED:
             self._said_stopped(name, slot, wanted)
@@ -286,6 +289,16 @@ class LocalConnectors:
                 self._statuses.put_task(name, task, None)
 
 
+def _stop(name: str, running: Running) -> None:
+    """Nobody else may run it before it has stopped, so that is waited for longer than the engine does."""
+    for _ in range(_ATTEMPTS_TO_STOP):
+        running.stop()
+        if running.status.state is State.STOPPED:
+            return
+        _log.warning("Connector %s has not stopped yet", name)
+    _log.error("Connector %s could not be stopped. Its tasks may still run: restart this worker.", name)
+
+
 def _needs_stop(started: Wanted | None, wanted: Wanted | None) -> bool:
     return (
         wanted is None
@@ -302,6 +315,6 @@ def _version(slot: _Slot) -> str | None:
 
 def _version_of(config: Config) -> str | None:
     try:
-        return version_of(load_class(config.get("connector.class", "")))
+        return find(config.get("connector.class", "")).version
     except ClientError:
         return None

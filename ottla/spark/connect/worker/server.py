@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.http import HttpServer
+from ottla.http import HttpServer, Router
 from ottla.http.forwarding import Forwarder
+from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, server_tls
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.providers import ConfigProviders
@@ -18,6 +19,7 @@ from ottla.spark.connect.worker.distributed.herder import DistributedHerder
 from ottla.spark.connect.worker.errors import RequestError
 from ottla.spark.connect.worker.herder import Herder
 from ottla.spark.connect.worker.local_connectors import ConnectorEngine, LocalConnectors
+from ottla.spark.connect.worker.metrics import connect_lines
 from ottla.spark.connect.worker.offset_file import OffsetFile
 from ottla.spark.connect.worker.offset_requests import OffsetRequests
 from ottla.spark.connect.worker.rest.authentication import authentication
@@ -74,7 +76,7 @@ class ConnectServer:
             has_https = any(each.scheme == "https" for each in every)
             self._tls = server_tls(https_properties(worker)) if has_https else None
             self._forwarder = Forwarder(
-                client_tls(https_properties(worker)), _FORWARD_SECONDS, headers=_PASSED_ON, kept=("location",)
+                client_tls(https_properties(worker)), _FORWARD_SECONDS, headers=_PASSED_ON
             )
         except BadTlsSettings as error:
             raise ConfigError(str(error)) from None
@@ -82,6 +84,7 @@ class ConnectServer:
         self._decorate = response_headers(worker)
         self._servers: list[tuple[Listener, HttpServer]] = []
         self._carrying_out: CarryingOut | None = None
+        self._metrics: HttpMetrics | None = None
         self.herder: Herder | None = None
         self.address: Address | None = None
         for warning in worker.warnings:
@@ -96,14 +99,15 @@ class ConnectServer:
             herder = self.herder
             assert herder is not None
             self._carrying_out = CarryingOut(herder, self._forwarder)
+            self._metrics = HttpMetrics("connect", self._metric_lines)
             separate = self.worker.values["admin.listeners"] is not None
-            router = build_router(herder, self._carrying_out, has_admin=not separate)
             for listener in self._listeners:
+                router = build_router(herder, self._carrying_out, listener.scheme, has_admin=not separate)
+                self._metrics.add_to(router)
                 await self._listen(listener, router)
-            if self._admin_listeners:
-                admin = build_router(herder, self._carrying_out, has_api=False)
-                for listener in self._admin_listeners:
-                    await self._listen(listener, admin)
+            for listener in self._admin_listeners:
+                router = build_router(herder, self._carrying_out, listener.scheme, has_api=False)
+                await self._listen(listener, router)
             self.address = advertised(self.worker, self._bound)
             await asyncio.to_thread(herder.start, self.address.url, self.address.authority)
             for config in self._from_files:
@@ -111,6 +115,10 @@ class ConnectServer:
         except BaseException:
             await self.stop()
             raise
+
+    async def _metric_lines(self) -> list[str]:
+        herder = self.herder
+        return [] if herder is None else await asyncio.to_thread(lambda: list(connect_lines(herder)))
 
     def _prepare(self) -> None:
         self._engine = self._make_engine(self.worker)
@@ -123,14 +131,15 @@ class ConnectServer:
         except RequestError as error:
             raise ConfigError(f"Connector {name or 'without a name'} cannot be created: {error}") from None
 
-    async def _listen(self, listener: Listener, router: object) -> None:
+    async def _listen(self, listener: Listener, router: Router) -> None:
         server = HttpServer(
-            router,  # type: ignore[arg-type]
+            router,
             listener.host,
             listener.port,
             tls=self._tls if listener.scheme == "https" else None,
             authenticate=self._authenticate,
             decorate=self._decorate,
+            metrics=self._metrics,
         )
         await server.start()
         self._servers.append((listener, server))

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.worker.config_state import Change, Config, ConfigState, task_entries
+from ottla.spark.connect.worker.config_state import Change, Config, ConfigState
 from ottla.spark.connect.worker.config_store import ConfigStore
 from ottla.spark.connect.worker.errors import RequestError
 from ottla.spark.connect.worker.herder import Herder, with_task_class
@@ -62,14 +61,12 @@ class StandaloneHerder(Herder):
             self.apply()
 
     def _store_tasks(self, name: str, configs: Sequence[Config]) -> None:
-        state = self.configs.state()
-        if name in state.connectors and configs:
-            wanted = with_task_class(state.connectors[name], configs)
-            if state.tasks(name) != wanted:
-                try:
-                    self.configs.put(task_entries(name, wanted))
-                except ClientError:  # nothing of ours writes to a cluster here
-                    return
+        config = self.configs.state().connectors.get(name)
+        if config is not None and configs:
+            try:
+                self.put_task_configs(name, with_task_class(config, configs))
+            except RequestError:
+                return  # it was deleted meanwhile
 
     def _stopped_locally(self, name: str) -> None:
         if name not in self.configs.state().connectors:

@@ -58,7 +58,7 @@ from ottla.spark.formats.avro.operations import (
     B,
     C,
 )
-from ottla.spark.formats.compiled_reading import write_null
+from ottla.spark.formats.binary.compiled_reading import write_null
 from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 _1, _7, _63, _127 = map(np.uint64, (1, 7, 63, 127))

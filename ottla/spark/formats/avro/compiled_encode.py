@@ -35,7 +35,7 @@ from ottla.spark.formats.avro.encode_operations import (
     B,
     C,
 )
-from ottla.spark.formats.compiled_writing import is_same, write_varint
+from ottla.spark.formats.binary.compiled_writing import is_same, write_varint
 from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 

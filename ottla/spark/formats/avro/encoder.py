@@ -7,9 +7,9 @@ import pyarrow as pa
 from ottla.spark.formats.avro.compiled_encode import encode_rows
 from ottla.spark.formats.avro.encode_program import EncodeProgram
 from ottla.spark.formats.avro.schema import Node
+from ottla.spark.formats.binary.encoded_column import encode_column
 from ottla.spark.formats.column_reading import Filler, column_of
 from ottla.spark.formats.column_tree import Layout
-from ottla.spark.formats.encoded_column import encode_column
 
 
 class AvroEncoder:

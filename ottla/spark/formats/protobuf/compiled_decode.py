@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ottla.spark.formats.avro.compiled_decode import is_utf8, read_varint
-from ottla.spark.formats.compiled_reading import write_null
+from ottla.spark.formats.binary.compiled_reading import write_null
 from ottla.spark.formats.protobuf.operations import (
     AS_NULL,
     BOOL,

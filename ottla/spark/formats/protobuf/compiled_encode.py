@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.formats.compiled_writing import is_same, write_varint
+from ottla.spark.formats.binary.compiled_writing import is_same, write_varint
 from ottla.spark.formats.protobuf.encode_operations import (
     AFTER,
     BEGIN,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ottla.client.schema_registry import Schema
+from ottla.spark.formats.binary.encoded_column import encode_column
 from ottla.spark.formats.column_reading import Filler, column_of
 from ottla.spark.formats.column_tree import Layout
-from ottla.spark.formats.encoded_column import encode_column
 from ottla.spark.formats.protobuf.compiled_encode import encode_rows
 from ottla.spark.formats.protobuf.encode_program import EncodeProgram
 from ottla.spark.formats.protobuf.messages import ProtobufError, Types

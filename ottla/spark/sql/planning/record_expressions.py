@@ -144,6 +144,9 @@ def encode_value(source: Source, codec: PartCodec | None = None) -> str:
         return value
     if source.is_unwrapped:
         plain = _encode_alone(source.values[0])
+    elif codec is not None:
+        named = [(codec.name_in_json(each), each) for each in source.values]
+        plain = f"CAST({_to_json(named)} AS BINARY)"
     else:
         plain = _encode(source.values, form, source.value_delimiter)
     return plain if codec is None else _encode_registered(codec, plain)

@@ -21,6 +21,7 @@ from ottla.spark.sql.pull.key_bounds import bounds
 from ottla.spark.sql.pull.key_codec import Odd
 from ottla.spark.sql.pull.plain_rows import Row, named_columns, plain_rows
 from ottla.spark.sql.pull.table_index import TableIndex
+from ottla.spark.sql.registered.codecs import Codecs
 from ottla.spark.sql.sources import Source
 
 if TYPE_CHECKING:
@@ -34,8 +35,15 @@ _lock = threading.Lock()
 class PullQueries:
     """`directory` is where the indexes of this cluster are; `engine` starts Spark if it does not run yet."""
 
-    def __init__(self, brokers: Brokers, directory: Callable[[], Path], engine: Callable[[], Engine]) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        directory: Callable[[], Path],
+        engine: Callable[[], Engine],
+        codecs: Callable[[Source], Codecs],
+    ) -> None:
         self._brokers = brokers
+        self._codecs = codecs
         self._directory = directory
         self._engine = engine
 
@@ -80,13 +88,24 @@ class PullQueries:
         with _lock:
             index = _indexes.get(path)
             if index is None:
-                index = _indexes[path] = TableIndex(path, source, self._brokers.read_options())
+                codec = self._codecs(source).value
+                index = TableIndex(path, source, self._brokers.read_options(), codec)
+                _indexes[path] = index
         return index
 
     def _path(self, source: Source) -> Path:
         """By all that an index depends on, so that another definition of the same topic has another one."""
         plain = source.to_json()
-        what = ("topic", "columns", "key_format", "key_delimiter", "value_format", "window", "window_size_ms")
+        what = (
+            "topic",
+            "columns",
+            "key_format",
+            "key_delimiter",
+            "value_format",
+            "window",
+            "window_size_ms",
+            "is_unwrapped",
+        )
         digest = hashlib.blake2b(
             json.dumps([plain.get(name) for name in what]).encode(), digest_size=8
         ).hexdigest()

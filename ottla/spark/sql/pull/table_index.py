@@ -31,6 +31,7 @@ from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.source_options import SourceOptions, parse_options
 from ottla.spark.sql.pull.json_values import raw_type
 from ottla.spark.sql.pull.key_codec import KeyCodec, Odd
+from ottla.spark.sql.registered.codecs import PartCodec
 from ottla.spark.sql.sources import Source
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class TableIndex:
     processes: each catches up in a write transaction, which begins with what the last one left.
     """
 
-    def __init__(self, directory: Path, source: Source, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, source: Source, options: Mapping[str, str], codec: PartCodec | None = None
+    ) -> None:
         self._directory = directory.with_name(f"{directory.name}-{_boot()}")
         self._topic = source.topic
         self._codec = KeyCodec(source)
@@ -82,6 +85,7 @@ class TableIndex:
         # What is no JSON does not replace a row: see `frames`.
         is_json = source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
         self._decoder = JsonDecoder(raw_type(source.values), "UTC") if is_json else None
+        self._values = None if source.is_unwrapped else codec
         self._lock = threading.Lock()
         self._environment: Any = None
         self._settings_at = -_SETTINGS_SECONDS
@@ -245,6 +249,8 @@ class TableIndex:
 
         values = batch.column("value")
         bad = self._decoder.decode(values).reasons if self._decoder is not None else {}
+        if self._values is not None:
+            bad = self._values.unreadable(values)
         times = batch.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
         columns = (batch.column("key"), values, batch.column("offset"), times)
         rows = zip(*(column.to_pylist() for column in columns), strict=True)

@@ -16,8 +16,9 @@ from ottla.spark.formats.registered.decoder import registered_decoder
 from ottla.spark.formats.registered.schema_source import SchemaSource
 from ottla.spark.formats.registered.writing import Encoding, encode_column
 from ottla.spark.formats.value_format import quoted
+from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.planning.json_expressions import text
-from ottla.spark.sql.registered.conversions import decoded, encoded, picked
+from ottla.spark.sql.registered.conversions import decoded, encoded, field_like, picked
 from ottla.spark.sql.registered.formats import BINARY, REGISTERED, WITHOUT_REGISTRY
 from ottla.spark.sql.sql_types import Field
 
@@ -63,6 +64,10 @@ class PartCodec:
         assert self.schema is not None
         return b"\0" + self.schema.id.to_bytes(4, "big")
 
+    def name_in_json(self, field: Field) -> str:
+        """As the schema spells it, if that made the column."""
+        return field.written if self.by_schema else field.name
+
     # Reading
 
     def options(self) -> dict[str, str]:
@@ -70,6 +75,8 @@ class PartCodec:
         given = {f"{self.part}Format": self.kind}
         if self.form == WITHOUT_REGISTRY:
             return given | {f"{self.part}Schema": self.reader.text}
+        if self.source.message is not None:
+            given[f"{self.part}Message"] = self.source.message
         if self.by_schema:
             return given | {f"{self.part}SchemaId": str(self.reader.id)}
         assert self.found is not None
@@ -111,8 +118,7 @@ class PartCodec:
 
     def _decoding(self) -> Callable[[pa.Array], pa.Array]:
         kind, source, reader, part = self.kind, self.source, self.reader, self.part
-        assert self.found is not None
-        columns = None if self.by_schema or self.form == WITHOUT_REGISTRY else spark_json(self.found)
+        columns = self._columns()
 
         def decode(raw: pa.Array) -> pa.Array:
             found = registered_decoder(kind, source, reader, columns, part).decode(_binary(raw), None, part)
@@ -120,10 +126,18 @@ class PartCodec:
 
         return decode
 
-    def decode(self, raw: Sequence[bytes | None]) -> list[Any]:
-        """In this process: what cannot be read is None."""
-        found: list[Any] = self._decoding()(pa.array(raw, pa.binary())).to_pylist()
-        return found
+    def _columns(self) -> str | None:
+        """The type that is asked for, as JSON of Spark; None if the schema makes it."""
+        if self.found is None:
+            from ottla.spark.sql.pull.json_values import raw_type
+
+            return str(raw_type(self.fields).json())
+        return None if self.by_schema or self.form == WITHOUT_REGISTRY else spark_json(self.found)
+
+    def unreadable(self, raw: pa.Array) -> dict[int, str]:
+        """In this process: the rows that cannot be read, and why. What is bare is not looked at."""
+        decoder = registered_decoder(self.kind, self.source, self.reader, self._columns(), self.part)
+        return decoder.decode(_binary(raw), None, self.part).reasons
 
     # Writing
 
@@ -136,18 +150,22 @@ class PartCodec:
         return encode
 
     def _target(self) -> SchemaSource:
-        return SchemaSource(self.source.registry, text=None if self.source.registry else self.reader.text)
+        text = None if self.source.registry else self.reader.text
+        return SchemaSource(self.source.registry, text=text, message=self.source.message)
 
     def encode_expression(self) -> str:
         """The bytes of a key or a value, out of its columns."""
         assert self.wanted is not None
+        assert self.schema is not None
         if self.bare:
             column = self.fields[0]
             return f"{self.encoder}({encoded(quoted(column.name), self.wanted, column.type)})"
         parts = []
         for column in self.fields:
-            target = next(each for each in self.wanted if each.name == column.name)
-            parts.append(f"{text(column.name)}, {encoded(quoted(column.name), target.type, column.type)}")
+            target = field_like(self.wanted, column.name)
+            if target is None:
+                raise SqlError(f"The schema {self.schema.id} of the {self.part} has no field {column.name}.")
+            parts.append(f"{text(target.name)}, {encoded(quoted(column.name), target.type, column.type)}")
         return f"{self.encoder}(named_struct({', '.join(parts)}))"
 
     def encode(self, values: Sequence[Any], kind: pa.DataType) -> list[bytes | None]:

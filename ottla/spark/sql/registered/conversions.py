@@ -88,6 +88,11 @@ def _named_like(name: str, struct: pa.DataType | None) -> list[pa.Field]:
     return sorted(like, key=lambda each: each.name != name)
 
 
+def field_like(struct: pa.DataType, name: str) -> pa.Field | None:
+    """The field of a schema that a column is written to."""
+    return next(iter(_named_like(name, struct)), None)
+
+
 def _is_entries(kind: pa.DataType) -> bool:
     """Whether it is a map as Connect writes it in Avro: an array of keys and values."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
@@ -173,7 +178,7 @@ def encoded(value: str, wanted: pa.DataType, kind: SqlType, depth: int = 0) -> s
     if kind.name == "STRUCT":
         parts = []
         for field in kind.fields:
-            target = next((each for each in wanted if each.name == field.name), None)
+            target = field_like(wanted, field.name)
             if target is not None:
                 inner = encoded(f"{value}.{quoted(field.name)}", target.type, field.type, depth)
                 parts.append(f"{text(target.name)}, {inner}")

@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.client.errors import ClientError
 from ottla.spark.sql.registered.codecs import PartCodec
+from ottla.spark.sql.registered.conversions import field_like
 from ottla.spark.sql.sql_types import Field, SqlType
 
 
@@ -30,8 +32,10 @@ def _only(kind: pa.DataType, fields: Sequence[Field]) -> pa.DataType:
     """Without the fields that there are no columns for: they get their defaults."""
     found = []
     for field in fields:
-        wanted = next(each for each in kind if each.name == field.name)
-        found.append(pa.field(field.name, _pruned(wanted.type, field.type)))
+        wanted = field_like(kind, field.name)
+        if wanted is None:
+            raise ClientError(f"The schema has no field {field.name}.")
+        found.append(pa.field(wanted.name, _pruned(wanted.type, field.type)))
     return pa.struct(found)
 
 
@@ -47,7 +51,7 @@ def _pruned(kind: pa.DataType, sql: SqlType) -> pa.DataType:
 
 def _struct(value: Mapping[str, Any], kind: pa.DataType, fields: Sequence[Field]) -> dict[str, Any]:
     return {
-        field.name: _plain(value.get(field.name), kind.field(index).type, field.type)
+        kind.field(index).name: _plain(value.get(field.name), kind.field(index).type, field.type)
         for index, field in enumerate(fields)
     }
 

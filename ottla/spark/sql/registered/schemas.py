@@ -15,7 +15,7 @@ from ottla.spark.formats.registered.decoder import format_decoder
 from ottla.spark.formats.registered.schema_source import SchemaSource, shared_registry
 from ottla.spark.options import OptionError
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource
+from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties
 from ottla.spark.sql.registered import inference
 from ottla.spark.sql.registered.codecs import NONE, Codecs, PartCodec
 from ottla.spark.sql.registered.conversions import asked_for, asked_type
@@ -125,7 +125,8 @@ class Schemas:
         said = statement.properties.get("wrap_single_value")
         bare = form != "PROTOBUF" if part == "key" else said is not None and said.value is False
         try:
-            whole = inference.whole_type(schema, self.registry.referenced(schema))
+            message = _message(statement.properties, part) if form == "PROTOBUF" else None
+            whole = inference.whole_type(schema, self.registry.referenced(schema), message)
             if whole is not None and wanted is None:
                 whole = inference.upper(whole)
             if not bare and whole is not None and whole.name != "STRUCT":
@@ -138,7 +139,8 @@ class Schemas:
                     "Schema does not include any columns with types that ksqlDB supports"
                 )
             if REGISTERED[form] != "jsonschema":
-                self._type(form, SchemaSource(self._settings(), id=schema.id), schema)  # can it be decoded?
+                # Can it be decoded?
+                self._type(form, SchemaSource(self._settings(), id=schema.id, message=message), schema)
         except (inference.NotUsable, OptionError, ClientError, ValueError, ProtobufError) as error:
             reason = getattr(error, "message", None) or str(error)
             raise SqlError(
@@ -268,14 +270,14 @@ class Schemas:
                 )
 
     def dropped(self, source: Source) -> None:
-        """Forget the subjects of a topic that is deleted."""
+        """Forget the subjects of a topic that is deleted, if a registry is set."""
         for part in ("key", "value"):
-            if _part(source, part)[0] not in REGISTERED:
+            if _part(source, part)[0] not in REGISTERED or not self._properties():
                 continue
             try:
                 self.registry.request("DELETE", f"/subjects/{source.topic}-{part}")
-            except RegistryError as error:
-                if not error.is_not_found:
+            except ClientError as error:
+                if not isinstance(error, RegistryError) or not error.is_not_found:
                     raise SqlError(
                         f"Could not clean up the schema registry for topic: {source.topic}. {error.message}"
                     ) from None
@@ -310,7 +312,8 @@ class Schemas:
             kind = self._type(form, alone, own)
             return PartCodec(form, part, columns, bare, alone, own, kind, True, own, kind)
         settings = self._settings()
-        codec = PartCodec(form, part, columns, bare, SchemaSource(settings))
+        message = getattr(source, f"{part}_schema_name") if form == "PROTOBUF" else None
+        codec = PartCodec(form, part, columns, bare, SchemaSource(settings, message=message))
         number = getattr(source, f"{part}_schema_id")
         schema: Schema | None = None
         if number is not None:
@@ -320,26 +323,27 @@ class Schemas:
             number = self.registry.register(f"{source.topic}-{part}", physical)
             schema = physical._replace(id=number)
         if form == "JSON_SR":
-            return dataclasses.replace(codec, schema=schema)
+            return dataclasses.replace(codec, schema=schema, by_schema=getattr(source, f"{part}_is_inferred"))
         wanted = None
         if schema is not None:
-            codec = dataclasses.replace(codec, source=SchemaSource(settings, id=schema.id))
+            codec = dataclasses.replace(codec, source=dataclasses.replace(codec.source, id=schema.id))
             wanted = self._type(form, codec.source, schema)
             codec = dataclasses.replace(codec, schema=schema, wanted=wanted)
         if getattr(source, f"{part}_is_inferred"):
             assert schema is not None
             return dataclasses.replace(codec, reader=schema, found=wanted, by_schema=True)
-        known = self._known(form, f"{source.topic}-{part}", settings) or wanted
+        reading = SchemaSource(settings, message=message)
+        known = self._known(form, f"{source.topic}-{part}", reading) or wanted
         found = asked_type(columns[0].type, known, form) if bare else asked_for(columns, known, form)
-        return dataclasses.replace(codec, source=SchemaSource(settings), found=found)
+        return dataclasses.replace(codec, source=reading, found=found)
 
-    def _known(self, form: str, subject: str, settings: RegistrySettings) -> pa.DataType | None:
+    def _known(self, form: str, subject: str, source: SchemaSource) -> pa.DataType | None:
         """What the latest schema of a topic has, for the names of its fields."""
         try:
             latest = self.registry.latest(subject)
             if OF_TYPE.get(latest.type) != form:
                 return None
-            return self._type(form, SchemaSource(settings, id=latest.id), latest)
+            return self._type(form, dataclasses.replace(source, id=latest.id), latest)
         except (RegistryError, OptionError):
             return None
 
@@ -359,6 +363,12 @@ def _is_bare(source: Source, part: str) -> bool:
     if part == "key":
         return len(columns) == 1 and can_be_bare(form)
     return source.is_unwrapped
+
+
+def _message(properties: Properties, part: str) -> str | None:
+    """Which message of a file it is."""
+    said = properties.get(f"{part}_schema_full_name")
+    return str(said.value).strip() if said is not None else None
 
 
 def _topic(statement: CreateSource) -> str:

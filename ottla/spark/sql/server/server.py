@@ -73,6 +73,7 @@ class SqlServer:
             schema_registry=schema_registry,
         )
         self.session.paced = True
+        self.session.registry_is_fixed = True
         self._pushes = PushQueries()
         self._log = QueryLog(self.session.brokers, service_id)
         self.commands = Commands(self.session, self._log, self._pushes)

@@ -60,6 +60,15 @@ def test_without_a_seed_a_restarted_task_keeps_the_one_it_had() -> None:
     assert headers == {"task.generation": 1, "task.id": 0, "current.iteration": 999}
 
 
+def test_the_end_comes_only_when_all_is_committed() -> None:
+    with SourceHarness(DatagenConnector, {**FAST, "quickstart": "users", "iterations": "10"}) as source:
+        assert len(source.poll()) == 10
+        assert source.poll() == []
+        source.commit()
+        with pytest.raises(ConnectError, match="Stopping connector"):
+            source.poll()
+
+
 def test_tasks_differ() -> None:
     with SourceHarness(DatagenConnector, {**FAST, "quickstart": "users"}, max_tasks=2) as source:
         records = source.poll()

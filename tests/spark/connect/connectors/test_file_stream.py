@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.spark.connect import ConnectError
-from ottla.spark.connect.connectors.file_stream import FileStreamSourceConnector, FileStreamSourceTask
+from ottla.spark.connect import ConnectError, SinkRecord
+from ottla.spark.connect.connectors.file_stream import (
+    FileStreamSinkConnector,
+    FileStreamSinkTask,
+    FileStreamSourceConnector,
+    FileStreamSourceTask,
+)
 from ottla.testing.connect import SourceHarness
 
 
@@ -109,3 +115,34 @@ def test_offsets_that_make_no_sense_are_refused(partition: Any, offset: Any, sen
     connector.check_offsets({"file": "f"}, [({"anything": 1}, None), ({"filename": "f"}, {"position": 0})])
     with pytest.raises(ConnectError, match="stdin"):
         connector.check_offsets({}, [])
+
+
+def test_without_a_file_the_standard_streams_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In the worker's own process, because Spark's have none."""
+    source, sink = FileStreamSourceConnector(), FileStreamSinkConnector()
+    source.start({"topic": "t"})
+    sink.start({"topics": "t"})
+    assert source.runs_in_driver()
+    assert sink.runs_in_driver()
+
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        task = FileStreamSourceTask()
+        task.start({"topic": "t"}, _Context())
+        assert task.poll() == ()  # and it does not wait
+        os.write(writing, b"typed\n")
+        (record,) = task.poll()
+        assert (record.value, record.source_offset) == ("typed", {"position": None})
+        os.close(writing)
+        assert task.poll() == ()
+        task.stop()
+
+    printing = FileStreamSinkTask()
+    printing.start({}, None)  # type: ignore[arg-type]
+    printing.put([SinkRecord("t", value="printed")])
+    printing.flush({})
+    printing.stop()
+    assert capfd.readouterr().out == "printed\n"

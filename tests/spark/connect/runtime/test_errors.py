@@ -10,9 +10,9 @@ import pytest
 from ottla.spark.connect import ConfigError, ConnectError, DataError, RetriableError, SourceRecord
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.data.schema import INT32
-from ottla.spark.connect.runtime.conversion import SourceConversion
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.stages import Failure, Stage, java_exception
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.stages import Failure, Stage, java_exception
+from ottla.spark.connect.runtime.records.conversion import SourceConversion
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -10,10 +10,10 @@ import pytest
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.runtime.compacted_topic import read_topic
-from ottla.spark.connect.runtime.conversion import ConvertedRecord
 from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
-from ottla.spark.connect.runtime.record_writer import RecordWriter
-from ottla.spark.connect.runtime.transactions import SourceTransactions
+from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
+from ottla.spark.connect.runtime.records.record_writer import RecordWriter
+from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.testing import Broker
 

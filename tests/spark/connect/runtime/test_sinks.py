@@ -40,9 +40,13 @@ class CollectingTask(SinkTask):
         self.bad = set(config.get("bad", "").split(","))
         self.refusals = int(config.get("refusals", "0"))
 
+        self.from_offset = config.get("from.offset")
+
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         with self.into.lock:
             self.into.opened.append(sorted(partitions))
+        if self.from_offset is not None:
+            self.context.rewind(dict.fromkeys(partitions, int(self.from_offset)))
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if self.refusals:
@@ -265,3 +269,13 @@ def test_a_sink_needs_topics(worker: Worker, store: Store) -> None:
     running = worker.start(config)
     wait_for(lambda: running.status.state is State.FAILED)
     assert (running.status.trace or "").startswith("Must configure one of topics or topics.regex")
+
+
+def test_a_sink_that_keeps_its_own_offsets_begins_there(
+    worker: Worker, ottla_broker: Broker, ottla_topic: str, store: Store
+) -> None:
+    _produce(ottla_broker, ottla_topic, ["a", "b", "c"])
+    config = _sink(store, ottla_topic, from_offset="1")
+    worker.start(config)
+    wait_for(lambda: store.values == ["b", "c"])
+    wait_for(lambda: _committed(worker, f"connect-{config['name']}") == {(ottla_topic, 0): 3})

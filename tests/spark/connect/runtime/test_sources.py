@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from ottla.client.admin.topics import describe_topics
 from ottla.client.cluster import Cluster
 from ottla.spark.connect import SourceConnector, SourceRecord, SourceTask, SourceTaskContext
 from ottla.spark.connect.api import Config
@@ -78,6 +79,31 @@ def test_a_source_goes_on_where_its_offsets_say(
     assert reset_offsets(settings, [offset_topic], config["name"]) == 1
     cluster = Cluster(settings)
     assert not len(read_offsets(cluster, [offset_topic], config["name"]))
+    cluster.close()
+
+
+def test_a_connector_with_an_offsets_topic_of_its_own_goes_on_from_the_workers(
+    new_worker: Callable[..., Worker], ottla_topic: str, offset_topic: str, tmp_path: Path
+) -> None:
+    worker = new_worker(offset_storage_replication_factor="1", offset_storage_partitions="2")
+    path = tmp_path / "lines"
+    _append(path, "a")
+    config = _file_source(path, ottla_topic)
+    running = worker.start(config)
+    worker.await_values(ottla_topic, 1)
+    running.stop()
+    own = f"own-{offset_topic}"
+    for line in ("b", "c"):
+        _append(path, line)
+        running = worker.start({**config, "offsets.storage.topic": own})
+        worker.await_values(ottla_topic, 2 if line == "b" else 3)
+        running.stop()
+    assert worker.values(ottla_topic) == ["a", "b", "c"]
+    cluster = Cluster(worker.config.client_settings)
+    assert [*read_topic(cluster, offset_topic).values()] == [b'{"position":2}']
+    assert [*read_topic(cluster, own).values()] == [b'{"position":6}']
+    (described,) = describe_topics(cluster, [own], with_configs=True)
+    assert (len(described.partitions), described.configs) == (2, {"cleanup.policy": "compact"})
     cluster.close()
 
 

@@ -10,7 +10,7 @@ from ottla.client.admin.topics import describe_topics
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect import ConfigError
-from ottla.spark.connect.runtime.topic_creation import TopicCreation
+from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
 from ottla.testing import Broker
 
 _DEFAULT = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "2"}

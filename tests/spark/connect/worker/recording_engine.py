@@ -45,6 +45,7 @@ class Held:
 
     def stop(self) -> None:
         self._file.close()
+        self._state = State.STOPPED
 
     def restart(self, *, connector: bool = True, tasks: Collection[int] | None = None) -> None: ...
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import ssl
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.client.admin.groups import list_groups
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
+from ottla.security.certificates import make_authority
 from ottla.testing import Broker
 from tests.spark.connect.worker.recording_engine import RecordingEngine, violations
 from tests.spark.connect.worker.workers import Worker, distributed_properties, wait_for
@@ -33,7 +38,7 @@ def properties(broker: Broker, directory: Path, group: str, delay: str = "0") ->
         "spark.test.directory": str(directory),
         "scheduled.rebalance.max.delay.ms": delay,
         "session.timeout.ms": "3000",
-        "heartbeat.interval.ms": "200",
+        "heartbeat.interval.ms": "100",
     }
 
 
@@ -112,3 +117,40 @@ def test_a_worker_that_hears_nothing_of_its_group_stops_its_connectors(tmp_path:
             broker.start()
             wait_for(lambda: local.names == {"c0", "c1"}, "they do not run again")
     assert violations(tmp_path) == ""
+
+
+def test_workers_reach_each_other_over_https(broker: Broker, tmp_path: Path) -> None:
+    authority = make_authority()
+    issued = authority.issue("worker", ["127.0.0.1"])
+    given = {
+        **properties(broker, tmp_path, "over-https"),
+        "listeners": "https://127.0.0.1:0",
+        "listeners.https.ssl.keystore.certificate.chain": issued.certificate_pem.decode(),
+        "listeners.https.ssl.keystore.key": issued.key_pem.decode(),
+        "listeners.https.ssl.truststore.certificates": authority.certificate_pem.decode(),
+    }
+    trusting = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+
+    def ask(worker: Worker, method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(
+            worker.url + path,
+            None if body is None else json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(request, context=trusting, timeout=30) as answer:
+            return json.load(answer)
+
+    with Worker(given, engine=RecordingEngine) as first, Worker(given, engine=RecordingEngine) as second:
+        assert first.url.startswith("https://")
+        for number, worker in enumerate((first, second)):
+            ask(worker, "PUT", f"/connectors/c{number}/config", CONFIG)
+
+        # One of them runs on the worker that does not lead, which sends the configs of its tasks to the other.
+        def have_tasks() -> bool:
+            found = ask(second, "GET", "/connectors?expand=info")
+            return len(found) == 2 and all(each["info"]["tasks"] for each in found.values())
+
+        wait_for(have_tasks)
+        statuses = ask(first, "GET", "/connectors?expand=status").values()
+        assert len({each["status"]["connector"]["worker_id"] for each in statuses}) == 2

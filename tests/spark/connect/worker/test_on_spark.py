@@ -96,7 +96,10 @@ def test_the_commands_of_the_page_run_as_they_are_printed(tmp_path: Path) -> Non
             if "--set" in command:
                 wait_for(lambda: "STOPPED" in run("ottla connect list"), "it does not stop")
             said[command] = run(command)
-        assert said["ottla consume lines --from-beginning --max-messages 2"].split() == ["first", "second"]
+        assert said["ottla consume lines --from-beginning --max-messages 2"].split() == [
+            '"first"',
+            '"second"',
+        ]
         assert '{"position": 13}' in said["ottla connect offsets lines"]
         wait_for(
             lambda: (tmp_path / "copy.txt").read_text() == "first\nsecond\n" * 2, "it does not begin anew"

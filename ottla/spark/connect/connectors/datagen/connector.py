@@ -112,16 +112,24 @@ class DatagenTask(SourceTask):
         # Tasks differ, also with the same seed.
         self._generator, self._key = _generator(settings, self._seed + self._id)
         self._due = time.monotonic()
+        self._has_uncommitted = False
 
     def poll(self) -> Sequence[SourceRecord]:
         if 0 < self._last <= self._number:
+            if self._has_uncommitted:
+                # Failing now would abort the transaction with the last of them.
+                return []
             raise ConnectError(
                 f"Stopping connector: generated the configured {self._last} number of messages"
             )
         count = self._how_many_are_due()
         if self._last > 0:
             count = min(count, self._last - self._number)
+        self._has_uncommitted = self._has_uncommitted or count > 0
         return [self._next() for _ in range(count)]
+
+    def commit(self) -> None:
+        self._has_uncommitted = False
 
     def _how_many_are_due(self) -> int:
         if self._interval <= 0:

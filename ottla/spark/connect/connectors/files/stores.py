@@ -89,7 +89,8 @@ class ArrowStore:
         try:
             [found] = self._filesystem.get_file_info([self._root])
         except OSError as error:
-            raise ConnectError(f"{self._name} cannot be used: {_reason(error)}") from None
+            name = self._name[0].upper() + self._name[1:]
+            raise ConnectError(f"{name} cannot be used: {_reason(error)}") from None
         if found.type == fs.FileType.NotFound and not self._moves:
             raise ConnectError(f"Non-existent S3 bucket: {self._root}. Create it, or correct the setting.")
 
@@ -158,8 +159,8 @@ _REASONS = {
     "InvalidAccessKeyId": "the access key is unknown. Check aws.access.key.id.",
     "SIGNATURE_DOES_NOT_MATCH": "the secret key is wrong. Check aws.secret.access.key.",
     "SignatureDoesNotMatch": "the secret key is wrong. Check aws.secret.access.key.",
-    "ACCESS_DENIED": "access is denied. Check the credentials and what they allow.",
-    "HTTP response code: 403": "access is denied. Check the credentials and what they allow.",
+    "ACCESS_DENIED": "access is denied. Check aws.access.key.id, aws.secret.access.key and what they allow.",
+    "HTTP response code: 403": "access is denied. Check aws.access.key.id, aws.secret.access.key and what they allow.",
     "Couldn't connect": "nobody answers at its address. Check store.url and the network.",
     "NETWORK_CONNECTION": "nobody answers at its address. Check store.url and the network.",
     "Could not resolve host": "its host is unknown. Check store.url.",

@@ -20,6 +20,7 @@ from ottla.spark.connect.connectors.values.plain import projected
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.data.schema import Schema
 from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.errors import ConnectError, DataError
 
 
 @dataclass
@@ -120,7 +121,13 @@ class PartitionWriter:
     def close(self) -> None:
         """Writes all files. If one cannot be written, all of them stay open, and the next attempt writes them again."""
         for directory, file in self._files.items():
-            self._store.write(self._path(directory, file.first_offset), file.builder.content())
+            path = self._path(directory, file.first_offset)
+            try:
+                content = file.builder.content()
+            except DataError as error:
+                # Which record it is can no longer be told: none may be passed over for it.
+                raise ConnectError(f"The file {path} cannot be made: {error.message}") from None
+            self._store.write(path, content)
         if self._files:
             self.closed_to = self._last_offset + 1
         self._files, self._count, self._first_time, self._directory = {}, 0, None, None

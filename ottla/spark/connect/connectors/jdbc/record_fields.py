@@ -144,7 +144,7 @@ def place(record: SinkRecord) -> str:
 
 def check_value(record: SinkRecord, *, delete_enabled: bool) -> None:
     """Records without schemas have no columns."""
-    if record.value is None and record.value_schema is None and delete_enabled:
+    if record.value is None and delete_enabled:
         if record.key is None:
             raise DataError(
                 f"{place(record).capitalize()} has neither key nor value: nothing can be deleted by it."

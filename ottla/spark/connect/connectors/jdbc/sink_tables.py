@@ -21,6 +21,9 @@ class SinkTables:
     def forget(self) -> None:
         self._known.clear()
 
+    def exists(self, table: TableId) -> bool:
+        return table in self._known or bool(self._columns(table))
+
     def prepare(self, table: TableId, fields: RecordFields) -> None:
         """Afterwards each of the fields has its column."""
         known = self._known.get(table)

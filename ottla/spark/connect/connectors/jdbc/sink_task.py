@@ -107,6 +107,8 @@ class JdbcSinkTask(SinkTask):
             table = self._table_of(record)
             fields = self._fields_of(record)
             if record.value is None:
+                if not self._tables.exists(table):
+                    continue
                 statement = self._dialect.delete(table, fields.keys)
                 row = [self._parameter(each, record, fields, n) for n, each in enumerate(fields.keys)]
             else:
@@ -143,7 +145,8 @@ class JdbcSinkTask(SinkTask):
                 raise ConnectError(
                     "insert.mode=upsert needs a primary key: set pk.mode to record_key, record_value or kafka."
                 )
-        self._tables.prepare(self._table_of(record), fields)
+        if record.value is not None:
+            self._tables.prepare(self._table_of(record), fields)
         return fields
 
     def _statement(self, table: TableId, fields: RecordFields) -> str:

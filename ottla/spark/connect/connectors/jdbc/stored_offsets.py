@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from ottla.spark.connect.connectors.jdbc.dialects.dialect import Dialect, Statement
@@ -58,11 +59,15 @@ class StoredOffsets:
         rows = dialect.select(
             query + f"WHERE {quoted[3]} = {dialect.placeholder}", [self._connector], self._table
         )
-        self._next = {}
-        while found := rows.fetch(1000):
-            self._next.update({(topic, partition): following for topic, partition, following in found})
-        rows.close()
-        return self._next
+        loaded: dict[tuple[str, int], int] = {}
+        try:
+            while found := rows.fetch(1000):
+                loaded.update({(topic, partition): following for topic, partition, following in found})
+        finally:
+            with contextlib.suppress(dialect.driver_error):
+                rows.close()
+        self._next = loaded
+        return loaded
 
 
 def _ends(records: Sequence[SinkRecord]) -> dict[tuple[str, int], int]:

@@ -22,7 +22,6 @@ _PRIMITIVES = {
     SchemaType.STRING: pa.string(),
     SchemaType.BYTES: pa.binary(),
 }
-#: By the last part of the name, so that Debezium's are known, too.
 _LOGICAL = {
     "org.apache.kafka.connect.data.Date": pa.date32(),
     "org.apache.kafka.connect.data.Time": pa.time32("ms"),

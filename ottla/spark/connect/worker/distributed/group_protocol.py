@@ -1,18 +1,21 @@
 """What workers tell each other in their group, in the bytes of Kafka's IncrementalCooperativeConnectProtocol. Pure.
 
-A connector with all of its tasks is the unit here. On the wire, the connector itself is task -1, as in Kafka.
+A connector with all of its tasks is the unit here, and assignments are complete; Kafka's workers assign single tasks,
+and say only what is new. So workers of both kinds must not share connectors. Ours end what they say with a mark, which
+Kafka's pass over. On the wire, the connector itself is task -1, as in Kafka.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PROTOCOL_TYPE = "connect"
 #: By preference, with the version that begins their bytes. Kafka's `eager` is called `default` on the wire.
 VERSIONS = {"sessioned": 2, "compatible": 1, "default": 0}
 _CONNECTOR = -1
+_MARK = b"ottla"
 
 #: The tasks of each connector that a worker has.
 Tasks = Mapping[str, Sequence[int]]
@@ -29,6 +32,8 @@ class Assignment:
     revoked: Tasks = field(default_factory=dict)
     delay_ms: int = 0
     error: int = 0
+    #: Whether a worker of ours has made it.
+    is_ours: bool = True
 
 
 @dataclass(frozen=True)
@@ -38,18 +43,19 @@ class WorkerState:
     url: str
     config_offset: int
     connectors: Tasks = field(default_factory=dict)
+    is_ours: bool = True
 
 
 def encode_metadata(state: WorkerState, version: int) -> bytes:
     head = struct.pack(">h", version) + _string(state.url) + struct.pack(">q", state.config_offset)
     if version == 0:
-        return head
+        return head + _MARK
     if not state.connectors:
-        return head + struct.pack(">i", -1)
-    assignment = encode_assignment(
+        return head + struct.pack(">i", -1) + _MARK
+    assignment = _encoded(
         Assignment("", state.url, state.config_offset, connectors=state.connectors), version
     )
-    return head + struct.pack(">i", len(assignment)) + assignment
+    return head + struct.pack(">i", len(assignment)) + assignment + _MARK
 
 
 def decode_metadata(data: bytes) -> WorkerState:
@@ -57,14 +63,25 @@ def decode_metadata(data: bytes) -> WorkerState:
     reader = _Reader(data)
     version = reader.number(">h")
     url, offset = reader.string(), reader.number(">q")
-    if version == 0:
-        return WorkerState(url, offset)
-    size = reader.number(">i")
-    connectors: Tasks = decode_assignment(reader.bytes(size)).connectors if size > 0 else {}
-    return WorkerState(url, offset, connectors)
+    connectors: Tasks = {}
+    if version > 0:
+        size = reader.number(">i")
+        if size > 0:
+            connectors = _decoded(_Reader(reader.take(size))).connectors
+    return WorkerState(url, offset, connectors, reader.rest == _MARK)
 
 
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
+    return _encoded(assignment, version) + _MARK
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """ValueError if it is none."""
+    reader = _Reader(data)
+    return replace(_decoded(reader), is_ours=reader.rest == _MARK)
+
+
+def _encoded(assignment: Assignment, version: int) -> bytes:
     parts = [
         struct.pack(">hh", version, assignment.error),
         _string(assignment.leader),
@@ -77,9 +94,7 @@ def encode_assignment(assignment: Assignment, version: int) -> bytes:
     return b"".join(parts)
 
 
-def decode_assignment(data: bytes) -> Assignment:
-    """ValueError if it is none."""
-    reader = _Reader(data)
+def _decoded(reader: _Reader) -> Assignment:
     version, error = reader.number(">h"), reader.number(">h")
     leader, url, offset = reader.string(), reader.string(), reader.number(">q")
     connectors = reader.tasks()
@@ -91,11 +106,6 @@ def decode_assignment(data: bytes) -> Assignment:
 def with_connector(tasks: int) -> list[int]:
     """All that belongs to a connector: itself and its tasks."""
     return [_CONNECTOR, *range(tasks)]
-
-
-def is_whole(tasks: Sequence[int]) -> bool:
-    """Whether the connector itself is among them. Kafka's leaders give it to one worker and its tasks to others."""
-    return _CONNECTOR in tasks
 
 
 def _string(text: str) -> bytes:
@@ -115,19 +125,23 @@ class _Reader:
         self._data = data
         self._at = 0
 
-    def bytes(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         found = self._data[self._at : self._at + size]
         if size < 0 or len(found) < size:
             raise ValueError("The bytes of the Connect protocol end too early.")
         self._at += size
         return found
 
+    @property
+    def rest(self) -> bytes:
+        return self._data[self._at :]
+
     def number(self, form: str) -> int:
-        [found] = struct.unpack(form, self.bytes(struct.calcsize(form)))
+        [found] = struct.unpack(form, self.take(struct.calcsize(form)))
         return int(found)
 
     def string(self) -> str:
-        return self.bytes(self.number(">h")).decode()
+        return self.take(self.number(">h")).decode()
 
     def tasks(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}

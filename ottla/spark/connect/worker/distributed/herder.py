@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.25
 #: How long a request waits for the group to have a leader.
 _LEADER_SECONDS = 10.0
-_EAGER = "eager"
 
 
 class _Assigned(NamedTuple):
@@ -78,13 +77,14 @@ class DistributedHerder(Herder):
         self._latest = -1
         self._assignment: Assignment | None = None
         self._leads = False
-        self._members: dict[str, WorkerState] = {}
         self._owners: dict[str, str] = {}
         self._known = threading.Condition()
+        self._applying = threading.Lock()
         self._rejoin_at: float | None = None
         self._stopping = threading.Event()
         self._member: GroupMember | None = None
         self._thread = threading.Thread(target=self._run, name="connect-herder", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="connect-watch", daemon=True)
         configs.on_change = self._events.put
         connectors.on_stopped = self._stopped_locally
         connectors.on_tasks = self._store_tasks
@@ -112,6 +112,7 @@ class DistributedHerder(Herder):
         )
         self._thread.start()
         self._member.start()
+        self._watcher.start()
 
     def stop(self) -> None:
         """Stops the connectors first, so that whoever gets them next finds them stopped."""
@@ -149,6 +150,15 @@ class DistributedHerder(Herder):
         except ClientError as error:
             _log.warning("The leader does not know all configs yet: %s", error)
         state = self.configs.state()
+        others = [each.url for each in states.values() if not each.is_ours]
+        if others:
+            _log.error(
+                "Group %s has workers of Apache Kafka, at %s. Workers of both kinds can follow each other, but not run "
+                "at the same time: stop those of one kind. Meanwhile nothing is moved.",
+                self.worker.group_id,
+                ", ".join(others),
+            )
+            return self._as_it_is(membership, states, state.offset)
         owned = {name: set(each.connectors) for name, each in states.items()}
         found = self._assignor.assign(membership.generation, owned, state.connectors, time.monotonic())
         version = group_protocol.VERSIONS.get(membership.protocol, 0)
@@ -156,7 +166,6 @@ class DistributedHerder(Herder):
         def tasks(names: set[str]) -> dict[str, list[int]]:
             return {each: group_protocol.with_connector(len(state.tasks(each))) for each in sorted(names)}
 
-        self._members = states
         self._owners = {each: states[name].url for name, given in found.assigned.items() for each in given}
         return {
             name: group_protocol.encode_assignment(
@@ -171,6 +180,19 @@ class DistributedHerder(Herder):
                 version,
             )
             for name in members
+        }
+
+    def _as_it_is(
+        self, membership: Membership, states: Mapping[str, WorkerState], offset: int
+    ) -> dict[str, bytes]:
+        """Ours keep what they have; to Kafka's nothing new is nothing changed."""
+        version = group_protocol.VERSIONS.get(membership.protocol, 0)
+        return {
+            name: group_protocol.encode_assignment(
+                Assignment(membership.member_id, self._url, offset, each.connectors if each.is_ours else {}),
+                version,
+            )
+            for name, each in states.items()
         }
 
     def assigned(self, membership: Membership, assignment: bytes) -> None:
@@ -192,9 +214,11 @@ class DistributedHerder(Herder):
                 event = None
             try:
                 self._handle(event)
-                self._watch()
+                self._see_to_timers()
             except (ClientError, Fenced) as error:
                 _log.warning("The worker joins its group again: %s", error)
+                if isinstance(error, Fenced):
+                    self._leads = False
                 self._rejoin_at = time.monotonic() + 1.0
             except Exception:
                 _log.exception("The worker could not handle %s", event)
@@ -208,53 +232,60 @@ class DistributedHerder(Herder):
             case Change():
                 self._config_changed(event)
 
+    def _see_to_timers(self) -> None:
+        if self._rejoin_at is not None and time.monotonic() >= self._rejoin_at and self._member is not None:
+            self._rejoin_at = None
+            self._member.rejoin()
+        key = self.configs.state().session_key
+        if self._leads and key is not None:
+            age_ms = time.time_ns() // 1_000_000 - key.created_ms
+            if age_ms > self.worker.values["inter.worker.key.ttl.ms"]:
+                self.configs.put([config_state.session_key_entry(new_session_key(self.worker))])
+
     def _watch(self) -> None:
-        """Whether we may still be a member, and whether it is time to join again."""
-        member = self._member
-        if member is None:
-            return
-        now = time.monotonic()
+        """Whether we may still be a member: in a thread of its own, because the herder's may wait for the cluster."""
+        assert self._member is not None
         # Stopping takes a while, and must be over when the session is.
         margin = min(self._times.session / 3, self.worker.shutdown_timeout)
-        if self._assignment is not None and not member.is_joining:
-            silent = now - member.heard
-            if silent > self._times.session - margin and silent > 2 * self._times.heartbeat:
+        longest = max(self._times.session - margin, 2 * self._times.heartbeat)
+        while not self._stopping.wait(_TICK_SECONDS):
+            silent = time.monotonic() - self._member.heard
+            if silent > longest and self._assignment is not None and not self._member.is_joining:
                 self._lose(f"nothing was heard of the group for {silent:.1f} s")
-                member.rejoin()
-        if self._rejoin_at is not None and now >= self._rejoin_at:
-            self._rejoin_at = None
-            member.rejoin()
+                self._member.rejoin()
 
     def _join_generation(self, membership: Membership, assignment: Assignment) -> None:
         self._kafka_configs.wait_for(
             assignment.config_offset, self.worker.values["worker.sync.timeout.ms"] / 1000
         )
-        strange = [
-            name for name, tasks in assignment.connectors.items() if not group_protocol.is_whole(tasks)
-        ]
-        if strange:
+        if not assignment.is_ours:
             _log.error(
-                "The leader of group %s, %s, is not a worker of this kind: it gives single tasks of %s to this one. "
-                "Workers of Apache Kafka and of Ottla can follow each other, but not run at the same time: stop "
-                "those of one kind.",
+                "The leader of group %s, %s, is a worker of Apache Kafka. Workers of both kinds can follow each other, "
+                "but not run at the same time: stop those of one kind. Meanwhile this one runs nothing.",
                 self.worker.group_id,
                 assignment.leader_url,
-                ", ".join(strange),
             )
             assignment = Assignment(assignment.leader, assignment.leader_url, assignment.config_offset)
-        self.connectors.generation = membership.generation
-        self._given = set(assignment.connectors)
-        self._rejoin_at = time.monotonic() + assignment.delay_ms / 1000 if assignment.delay_ms > 0 else None
         if membership.is_leader and not self._leads:
             self._take_over()
+        self.connectors.generation = membership.generation
         with self._known:
+            if membership.generation != self._latest:
+                return  # meanwhile it is over
+            self._given = set(assignment.connectors)
             self._leads = membership.is_leader
             self._assignment = assignment
             self._known.notify_all()
+        self._rejoin_at = time.monotonic() + assignment.delay_ms / 1000 if assignment.delay_ms > 0 else None
         if self._leads:
             self._forget_deleted()
         self.is_ready = True
         self.apply()
+
+    def apply(self) -> None:
+        # What is wanted is looked up inside: who comes later knows what has changed meanwhile.
+        with self._applying:
+            super().apply()
 
     def _take_over(self) -> None:
         """Keep who led before us from writing. The new session key makes the partition know it."""
@@ -271,14 +302,15 @@ class DistributedHerder(Herder):
                 self._forget(name, statuses)
 
     def _lose(self, why: str) -> None:
-        if self._assignment is None:
-            return
-        _log.warning("This worker stops its connectors, because %s.", why)
+        """By any thread."""
         with self._known:
+            if self._assignment is None:
+                return
             self._leads = False
             self._assignment = None
-        self._given = set()
-        self._promised = frozenset()
+            self._given = set()
+            self._promised, self._latest = frozenset(), -1
+        _log.warning("This worker stops its connectors, because %s.", why)
         self.apply()
 
     def _config_changed(self, change: Change) -> None:
@@ -365,7 +397,3 @@ class DistributedHerder(Herder):
             self._leads = False
         if self._member is not None:
             self._member.rejoin()
-
-    def refresh(self) -> None:
-        """All configs that are stored now are known."""
-        self._kafka_configs.refresh(_LEADER_SECONDS)

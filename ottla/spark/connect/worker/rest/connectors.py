@@ -34,9 +34,12 @@ def _nothing(status: int) -> Any:
 
 
 class Connectors:
-    def __init__(self, herder: Herder, carrying_out: CarryingOut) -> None:
+    """`scheme` is that of the listener, for addresses in answers."""
+
+    def __init__(self, herder: Herder, carrying_out: CarryingOut, scheme: str) -> None:
         self._herder = herder
         self._do = carrying_out.answer
+        self._scheme = scheme
 
     # Reading
 
@@ -107,13 +110,16 @@ class Connectors:
             target = _initial_state(fields.get("initial_state"))
         except RequestError as error:
             raise http_error(error) from None
-        base = f"{_scheme(request)}://{request.headers.get('host', '')}"
+        call = partial(self._herder.create, name, config, target)
+        answer = await self._do(request, call, lambda created: json_response(created.info, 201), body)
+        return self._located(request, name, answer)
 
-        def respond(created: Created) -> Response:
-            location = f"{base}/connectors/{quote(name, safe='/')}"
-            return json_response(created.info, 201, headers={"Location": location})
-
-        return await self._do(request, partial(self._herder.create, name, config, target), respond, body)
+    def _located(self, request: Request, name: str, answer: Response) -> Response:
+        """With the address of what was created, on the worker that was asked."""
+        if answer.status == 201:
+            base = f"{self._scheme}://{request.headers.get('host', '')}"
+            answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='/')}"}
+        return answer
 
     async def put_config(self, request: Request) -> Response:
         body = await request.body()
@@ -122,13 +128,12 @@ class Connectors:
             config = named(name, read_config(read_json(body)))
         except RequestError as error:
             raise http_error(error) from None
-        base = f"{_scheme(request)}://{request.headers.get('host', '')}"
 
         def respond(created: Created) -> Response:
-            headers = {"Location": f"{base}/connectors/{quote(name, safe='/')}"} if created.is_new else None
-            return json_response(created.info, 201 if created.is_new else 200, headers=headers)
+            return json_response(created.info, 201 if created.is_new else 200)
 
-        return await self._do(request, partial(self._herder.put_config, name, config), respond, body)
+        answer = await self._do(request, partial(self._herder.put_config, name, config), respond, body)
+        return self._located(request, name, answer)
 
     async def patch_config(self, request: Request) -> Response:
         body = await request.body()
@@ -207,10 +212,6 @@ def _name(request: Request) -> str:
 
 def _message(text: str) -> Response:
     return json_response({"message": text})
-
-
-def _scheme(request: Request) -> str:
-    return "https" if request.headers.get("x-forwarded-proto") == "https" else "http"
 
 
 def _initial_state(value: object) -> TargetState | None:

@@ -27,11 +27,16 @@ _PARAMETERS = {
 
 
 def build_router(
-    herder: Herder, carrying_out: CarryingOut, *, has_api: bool = True, has_admin: bool = True
+    herder: Herder,
+    carrying_out: CarryingOut,
+    scheme: str,
+    *,
+    has_api: bool = True,
+    has_admin: bool = True,
 ) -> Router:
     """`has_admin` is false where /admin has listeners of its own, and `has_api` is false on those."""
     router = Router(consumes=("application/json",))
-    connectors, others = Connectors(herder, carrying_out), Others(herder, carrying_out)
+    connectors, others = Connectors(herder, carrying_out, scheme), Others(herder, carrying_out)
 
     def add(
         method: str,

@@ -6,7 +6,9 @@ another. Transfers change two accounts in one transaction: the sum is the same w
 
 from __future__ import annotations
 
+import contextlib
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,22 +52,30 @@ class Bank:
             self._random.choice([self.transfer, self.transfer, self.transfer, self.open_and_close])()
 
     def _transaction(self, *statements: str) -> None:
-        if self._connection is None:
-            self._connection = self._database.connect(autocommit=False)
-        try:
-            with self._connection.cursor() as cursor:
-                for statement in statements:
-                    cursor.execute(statement)
-            self._connection.commit()
-        except self._error:
-            # The server was killed: as in a real bank, whoever asked tries again with a new connection.
-            self.close()
-            self._transaction(*statements)
+        """Tried again while the server is down, as whoever stands at the counter would."""
+        for attempt in range(2000):
+            try:
+                if self._connection is None:
+                    self._connection = self._database.connect(autocommit=False)
+                with self._connection.cursor() as cursor:
+                    for statement in statements:
+                        cursor.execute(statement)
+                self._connection.commit()
+                return
+            except self._error as error:
+                self.close()
+                if type(error).__name__ in ("UniqueViolation", "IntegrityError"):
+                    # The commit before the connection was lost has been heard.
+                    return
+                if attempt == 1999:
+                    raise
+                time.sleep(0.02)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(self._error):
+                connection.close()
 
 
 def replay(

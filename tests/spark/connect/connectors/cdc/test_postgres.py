@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Any
 
 import psycopg
@@ -244,6 +245,29 @@ def test_heartbeats_let_the_server_remove_its_log(postgres: PostgresDatabase) ->
         source.crash()
         while not any(record.topic == "bank.public.people" for record in source.committed):
             source.run(len(source.committed) + 1)
+
+
+def test_an_offset_of_debezium_is_continued(postgres: PostgresDatabase) -> None:
+    """Debezium knows the commit before and the last change: here the second transaction, of three changes, is done."""
+    postgres.run(PEOPLE)
+    with capture(postgres, snapshot_mode="no_data") as source:
+        source.poll()
+        postgres.run(
+            "INSERT INTO people VALUES (1, 'a')", "INSERT INTO people VALUES (2, 'b'), (3, 'c'), (4, 'd')"
+        )
+        first, *_, last = source.poll()
+        offset = {
+            "lsn_proc": last.source_offset["lsn"],
+            "messageType": "INSERT",
+            "lsn_commit": first.source_offset["lsn_commit"],
+            "lsn": last.source_offset["lsn"],
+            "txId": last.source_offset["txId"],
+            "ts_usec": last.source_offset["ts_usec"],
+        }
+        source._offsets.stored['{"server": "bank"}'] = json.dumps(offset)
+        postgres.run("INSERT INTO people VALUES (5, 'e')")
+        source.crash()
+        assert ops(source.run(1)) == [("c", 5, "e")]
 
 
 class TestBadInput:

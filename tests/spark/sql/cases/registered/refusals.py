@@ -166,6 +166,12 @@ CASES: list[Case] = [
         "Protobuf has no ARRAY<ARRAY<INTEGER>>: put the inner one into a STRUCT.",
     ),
     _refused(
+        "ALTER of columns that a schema made",
+        "CREATE STREAM s WITH (kafka_topic='s', partitions=1, value_format='AVRO'); ALTER STREAM s ADD COLUMN x INT;",
+        "S has the columns of its schema: register a new version, and CREATE OR REPLACE it.",
+        user("AVRO"),
+    ),
+    _refused(
         "null for a field that must be there",
         "CREATE STREAM s (k INT KEY) WITH (kafka_topic='s', partitions=1, value_format='AVRO', value_schema_id=1);"
         "INSERT INTO s VALUES (1, NULL);",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ottla.spark.connect.connectors.cdc.config import key_columns
 from ottla.spark.connect.connectors.cdc.envelope import CapturedColumn, CapturedTable
 from ottla.spark.connect.connectors.cdc.filters import Filters
-from ottla.spark.connect.connectors.cdc.mysql.columns import ColumnForm, from_dictionary, from_log
+from ottla.spark.connect.connectors.cdc.mysql.columns import ColumnForm, from_dictionary
 from ottla.spark.connect.connectors.cdc.mysql.connection import rows_of
 from ottla.spark.connect.connectors.cdc.mysql.types import ColumnType, type_of
 from ottla.spark.connect.data.schema import Schema
@@ -86,13 +86,12 @@ class Catalog:
         )
         return [column for index, column in rows if index == rows[0][0]]
 
-    def captured(self, event_table: Any) -> CapturedTable | None:
+    def captured(self, event_table: Any, forms: Sequence[ColumnForm]) -> CapturedTable | None:
         """Of a table map of the log: columns as they were when the change was made. None: not captured."""
         database, table = event_table.schema, event_table.table
         if not self._filters.has_table(database, table):
             return None
         facts = {each.form.name: each for each in self.columns(database, table)}
-        forms = [from_log(column) for column in event_table.columns]
         keys = self.keys(database, table)
         names = {form.name for form in forms}
         if not keys or not names.issuperset(keys):

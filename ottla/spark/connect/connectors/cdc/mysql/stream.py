@@ -69,6 +69,8 @@ class End(NamedTuple):
 
     file: str
     pos: int
+    #: Whether tables may look different from now on.
+    changes_tables: bool = False
 
 
 Item = Transaction | Change | Truncated | End
@@ -137,7 +139,7 @@ class Stream:
                 # Statements that change tables end their transaction themselves; so does COMMIT.
                 if not statement.upper().startswith(("SAVEPOINT", "ROLLBACK TO", "RELEASE")):
                     done, is_open = 0, False
-                    yield End(reader.log_file, packet.log_pos)
+                    yield End(reader.log_file, packet.log_pos, statement.upper() != "COMMIT")
             elif isinstance(event, WriteRowsEvent | UpdateRowsEvent | DeleteRowsEvent):
                 table = reader.table_map[event.table_id]
                 for row_number, row in enumerate(event.rows):

@@ -18,6 +18,7 @@ from ottla.spark.connect.connectors.cdc.envelope import CapturedTable, Events, R
 from ottla.spark.connect.connectors.cdc.filters import Filters
 from ottla.spark.connect.connectors.cdc.heartbeat import Heartbeat
 from ottla.spark.connect.connectors.cdc.mysql.catalog import Catalog
+from ottla.spark.connect.connectors.cdc.mysql.columns import from_log
 from ottla.spark.connect.connectors.cdc.mysql.config import MYSQL_CONFIG
 from ottla.spark.connect.connectors.cdc.mysql.connection import Server, binlog_position, check_server
 from ottla.spark.connect.connectors.cdc.mysql.snapshot import Snapshot
@@ -55,8 +56,9 @@ class MySqlTask(SourceTask):
             self._partition, tombstones=settings["tombstones.on.delete"], skipped=skipped, keep=self._keep
         )
         self._heartbeat = Heartbeat(settings, self._partition)
-        #: By the table maps of the log, which are new objects whenever a table may have changed.
-        self._tables: dict[int, tuple[Any, CapturedTable | None]] = {}
+        #: By what the log says of a table, with each transaction anew.
+        self._tables: dict[tuple[Any, ...], CapturedTable | None] = {}
+        self._last_table: tuple[Any, CapturedTable | None] = (None, None)
         self._items: Iterator[Item] | None = None
         self._held: list[SourceRecord] = []
         self._transaction = Transaction(None, 0, 0)
@@ -192,6 +194,8 @@ class MySqlTask(SourceTask):
     def _end_transaction(self, end: End, records: Sequence[SourceRecord]) -> None:
         """The last record's offset is behind the whole transaction."""
         self._position = Position(end.file, end.pos)
+        if end.changes_tables:
+            self._tables.clear()
         if self._shown.until is not None and [end.file, end.pos] >= self._shown.until:
             self._shown, self._later = Shown([]), None
         if records:
@@ -199,10 +203,14 @@ class MySqlTask(SourceTask):
             records[-1].source_offset = {**last, "file": end.file, "pos": end.pos, "changes": 0}
 
     def _captured(self, table: Any) -> CapturedTable | None:
-        known = self._tables.get(table.table_id)
-        if known is None or known[0] is not table:
-            known = self._tables[table.table_id] = (table, self._catalog.captured(table))
-        return known[1]
+        if self._last_table[0] is table:
+            return self._last_table[1]
+        forms = tuple(map(from_log, table.columns))
+        known = (table.schema, table.table, forms)
+        if known not in self._tables:
+            self._tables[known] = self._catalog.captured(table, forms)
+        self._last_table = table, self._tables[known]
+        return self._tables[known]
 
     def _of_change(self, change: Change) -> list[SourceRecord]:
         table = self._captured(change.table)
@@ -266,16 +274,21 @@ class MySqlTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         if self._is_finished:
             return []
+        before = self._position, self._shown, self._later
         try:
             if self._progress is not None:
                 if self._snapshot is None:
                     self._take_snapshot()
                 return self._poll_snapshot()
             return self._poll_stream()
-        except (pymysql.MySQLError, OSError) as error:
-            explained = self._server.explained(error, "capture changes")
+        except (pymysql.MySQLError, OSError, ConnectError) as error:
             self._abandon()
-            raise explained from error
+            if self._progress is None:
+                # What was read and not returned is read again.
+                self._position, self._shown, self._later = before
+            if isinstance(error, ConnectError):
+                raise
+            raise self._server.explained(error, "capture changes") from error
 
     def _abandon(self) -> None:
         """The next poll opens everything again."""

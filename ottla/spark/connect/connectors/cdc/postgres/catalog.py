@@ -46,6 +46,7 @@ class Catalog:
         self._filters = filters
         self._source = source
         self._types: dict[int, PgType] = {}
+        self._captured: dict[int, tuple[Any, CapturedTable]] = {}
         self._chosen_keys = key_columns(settings["message.key.columns"])
         self.types = Types(settings, self.pg_type)
 
@@ -106,19 +107,32 @@ class Catalog:
         """The columns are those of the message, as they were when the change was made. None: not captured."""
         if not self._filters.has_table(relation.schema, relation.name):
             return None
-        facts = {each.name: each for each in self.columns(relation.schema, relation.name)}
-        return self._table(relation.schema, relation.name, relation.columns, facts)
+        facts = self.columns(relation.schema, relation.name)
+        keys = self.keys(relation.schema, relation.name)
+        # The same table comes again with each read. The same schema object makes everything behind it fast.
+        known = self._captured.get(relation.oid)
+        if known is not None and known[0] == (relation, facts, keys):
+            return known[1]
+        by_name = {each.name: each for each in facts}
+        table = self._table(relation.schema, relation.name, relation.columns, by_name, keys)
+        self._captured[relation.oid] = (relation, facts, keys), table
+        return table
 
     def described(self, schema: str, table: str) -> tuple[CapturedTable, list[ColumnFacts]]:
         """As the table is now, for a snapshot."""
         facts = self.columns(schema, table)
         columns = [RelationColumn(each.name, each.type_oid, each.modifier, False) for each in facts]
-        return self._table(schema, table, columns, {each.name: each for each in facts}), facts
+        by_name = {each.name: each for each in facts}
+        return self._table(schema, table, columns, by_name, self.keys(schema, table)), facts
 
     def _table(
-        self, schema: str, table: str, columns: Sequence[RelationColumn], facts: Mapping[str, ColumnFacts]
+        self,
+        schema: str,
+        table: str,
+        columns: Sequence[RelationColumn],
+        facts: Mapping[str, ColumnFacts],
+        keys: Sequence[str],
     ) -> CapturedTable:
-        keys = self.keys(schema, table)
         captured = []
         for position, column in enumerate(columns):
             if column.name not in keys and not self._filters.has_column(schema, table, column.name):

@@ -195,6 +195,7 @@ class PostgresTask(SourceTask):
         if self._changes is None:
             if time.monotonic() < self._idle_until:
                 return self._beat(None)
+            self._open()
             self._confirm()
             end = self._heartbeat.is_due and self._current_end()
             if self._stream is None:
@@ -328,6 +329,7 @@ class PostgresTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         if self._is_finished:
             return []
+        before = self._position, self._last_commit, self._shown, self._later
         try:
             if self._progress is not None:
                 if self._snapshot is None:
@@ -337,10 +339,14 @@ class PostgresTask(SourceTask):
             if records:
                 self._offered = records[-1].source_offset["lsn_commit"]
             return records
-        except psycopg.Error as error:
-            explained = self._server.explained(error, "capture changes")
+        except (psycopg.Error, ConnectError) as error:
             self._abandon()
-            raise explained from error
+            if self._progress is None:
+                # What was read and not returned is read again.
+                self._position, self._last_commit, self._shown, self._later = before
+            if isinstance(error, ConnectError):
+                raise
+            raise self._server.explained(error, "capture changes") from error
 
     def _abandon(self) -> None:
         """The next poll opens everything again."""

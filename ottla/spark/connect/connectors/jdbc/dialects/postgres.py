@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import psycopg
+from psycopg import pq
 from psycopg.types.json import set_json_loads
 
 from ottla.spark.connect.connectors.database_errors import postgres_error
@@ -140,12 +141,11 @@ class PostgresDialect(Dialect):
             cursor.execute(query, parameters)
             columns = self._describe(cursor, set())
         except psycopg.Error:
-            cursor.close()
-            connection.rollback()
+            close_cursor(connection, cursor)
             raise
 
         def close() -> None:
-            cursor.close()
+            close_cursor(connection, cursor)
             connection.commit()
 
         return Rows(cursor, columns, close)
@@ -227,3 +227,14 @@ class PostgresDialect(Dialect):
 
     def literal(self, value: Any) -> str:
         return f"'\\x{value.hex()}'" if isinstance(value, bytes) else super().literal(value)
+
+
+def close_cursor(connection: psycopg.Connection[Any], cursor: Any) -> None:
+    """On the server too, if the connection still works; otherwise both are given up."""
+    try:
+        if connection.info.transaction_status == pq.TransactionStatus.INERROR:
+            connection.rollback()
+        cursor.close()
+    except psycopg.Error:
+        connection.close()
+        cursor.close()

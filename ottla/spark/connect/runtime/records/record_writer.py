@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from ottla.client.cluster import Cluster, TopicPartition
-from ottla.spark.connect.runtime.conversion import ConvertedRecord
-from ottla.spark.connect.runtime.transactions import SourceTransactions
+from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
+from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.partitioner import Partitioner

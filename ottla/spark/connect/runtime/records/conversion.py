@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.converters import PLUGINS, Converter, load_converter
 from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
-from ottla.spark.connect.runtime.error_handling import ErrorHandling
-from ottla.spark.connect.runtime.stages import Failure, Stage
+from ottla.spark.connect.errors import RetriableError
+from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
+from ottla.spark.connect.runtime.failures.stages import Failure, Stage
 from ottla.spark.connect.transforms.chain import Chain
 
 RawHeaders = list[tuple[str, bytes | None]]
@@ -94,13 +95,25 @@ class SourceConversion(_Conversion):
     def convert(self, record: SourceRecord) -> ConvertedRecord | None:
         """None if it is dropped, by a transform or because it failed and that is tolerated."""
         try:
+            return self._convert(record)
+        except RetriableError:
+            return self._again(record)
+        except Exception as error:
+            self._give_up(record, error)
+            return None
+
+    def _again(self, record: SourceRecord) -> ConvertedRecord | None:
+        try:
             return self._errors.retrying(lambda: self._convert(record))
         except Exception as error:
-            failure = self._failure(error)
-            where = f"{dict(record.source_partition)} at offset {dict(record.source_offset)}"
-            self._errors.report(failure, record, where)
-            self._errors.tolerate(failure, where)
+            self._give_up(record, error)
             return None
+
+    def _give_up(self, record: SourceRecord, error: Exception) -> None:
+        failure = self._failure(error)
+        where = f"{dict(record.source_partition)} at offset {dict(record.source_offset)}"
+        self._errors.report(failure, record, where)
+        self._errors.tolerate(failure, where)
 
     def _convert(self, original: SourceRecord) -> ConvertedRecord | None:
         record = self._transformed(original)
@@ -130,13 +143,25 @@ class SinkConversion(_Conversion):
 
     def convert(self, raw: RawRecord) -> SinkRecord | None:
         try:
+            return self._convert(raw)
+        except RetriableError:
+            return self._again(raw)
+        except Exception as error:
+            self._give_up(raw, error)
+            return None
+
+    def _again(self, raw: RawRecord) -> SinkRecord | None:
+        try:
             return self._errors.retrying(lambda: self._convert(raw))
         except Exception as error:
-            failure = self._failure(error)
-            self._errors.report(failure, None, raw.where)
-            self._on_failure(failure, raw)
-            self._errors.tolerate(failure, raw.where)
+            self._give_up(raw, error)
             return None
+
+    def _give_up(self, raw: RawRecord, error: Exception) -> None:
+        failure = self._failure(error)
+        self._errors.report(failure, None, raw.where)
+        self._on_failure(failure, raw)
+        self._errors.tolerate(failure, raw.where)
 
     def _convert(self, raw: RawRecord) -> SinkRecord | None:
         topic = raw.topic

@@ -12,6 +12,8 @@ from ottla.spark.connect.connectors.files.connector import S3SinkConnector
 from ottla.testing.connect import SinkHarness, check_sink
 from ottla.testing.ports import free_ports
 
+from ..web.http_server import Answer, answering
+
 moto_server = pytest.importorskip("moto.server", reason="needs moto: pip install 'moto[s3,server]'")
 
 
@@ -93,3 +95,11 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 def test_an_address_that_is_none_is_named() -> None:
     with pytest.raises(ConnectError, match="is not an address such as https://host:9000"):
         SinkHarness(S3SinkConnector, config("localhost:9000")).start()
+
+
+def test_refused_credentials_are_named() -> None:
+    """As S3 does it: moto lets everybody in."""
+    with answering(lambda _: Answer(403)) as server:
+        harness = SinkHarness(S3SinkConnector, config(server.url))
+        with pytest.raises(ConnectError, match="The S3 bucket lake cannot be used: access is denied"):
+            harness.start()

@@ -22,8 +22,8 @@ from ottla.spark.connect.data.schema import INT64
 from ottla.testing.connect import SinkHarness, SourceHarness, check_sink, check_source
 from ottla.testing.ports import free_ports
 
+from ..servers import program, running
 from .http_server import Answer, Request, answering
-from .servers import program, running
 
 NGINX = """
 daemon off; master_process off; pid nginx.pid; error_log error.log;

@@ -12,7 +12,7 @@ from typing import TypeVar
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, at_least, one_of
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.errors import ConnectError, RetriableError
-from ottla.spark.connect.runtime.stages import Failure
+from ottla.spark.connect.runtime.failures.stages import Failure
 
 _log = logging.getLogger(__name__)
 

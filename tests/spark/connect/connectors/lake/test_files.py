@@ -296,6 +296,19 @@ def test_avro_and_parquet_want_schemas(config: Make) -> None:
         assert "ParquetFormat needs values that are structs with a schema" in str(sink.reported[0][1])
 
 
+def test_a_file_that_cannot_be_made_fails_the_task(config: Make) -> None:
+    """Though records may be passed over: which one it is cannot be told any more."""
+    value = order(1)
+    value.values[3] = decimal.Decimal("1" * 40)
+    with SinkHarness(FilesSinkConnector, config(format_class="ParquetFormat", flush_size="1")) as sink:
+        sink.send("t", value, value_schema=ORDER)
+        with pytest.raises(
+            ConnectError, match=r"The file topics/t/partition=0/t\+0\+0000000000.snappy.parquet cannot"
+        ):
+            sink.commit()
+        assert sink.reported == []
+
+
 def test_a_put_that_has_to_be_repeated_doubles_nothing(config: Make, tmp_path: Path) -> None:
     with SinkHarness(FilesSinkConnector, config()) as sink:
         records = [sink.send("t", number) for number in range(4)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ottla.client.cel import CelError, Evaluate, NotSupported, compile_expression
+from ottla.client.data_contracts.cel import CelError, Evaluate, NotSupported, compile_expression
 
 Direction = Literal["WRITE", "READ"]
 _KINDS = ("domainRules", "encodingRules")

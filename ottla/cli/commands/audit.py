@@ -1,0 +1,163 @@
+"""`ottla audit`"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli import output
+from ottla.cli.client import Client
+from ottla.cli.errors import JobError
+from ottla.cli.options import client_options, file_option, json_option, make_client, seconds_option
+
+if TYPE_CHECKING:
+    from ottla.audit.books import Finding
+
+_COLUMNS = ("TOPIC", "BUCKET", "TIER", "COMPARED WITH", "WHAT", "MISSING", "OF")
+_books_option = click.option(
+    "--audit-topic", default="__ottla_audit", show_default=True, help="Where the books are kept."
+)
+
+
+@click.group(short_help="Prove that nothing was lost on the way.")
+def audit() -> None:
+    """Count what passes each tier (a cluster, its mirror, the topic that a pipeline copies to), and compare the books.
+
+    Each tier counts records, their bytes and a checksum, by topic and by the time that records carry. Loss,
+    duplication and records that were exchanged are found with their topic, time and tier.
+    """
+
+
+@audit.command(short_help="Count topics as one tier.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option(
+    "--tier", required=True, help="What this place is called in the books, such as source or mirror."
+)
+@click.option(
+    "--as", "known_as", metavar="TOPIC", help="What the books call the topic, if it has another name here."
+)
+@click.option("--books", metavar="HOST:PORT", help="The cluster that has the books. [default: the same]")
+@file_option("--books-config", help="Client properties for it.")
+@_books_option
+@seconds_option("--bucket", default=600.0, help="The time that is counted together. The same in all tiers.")
+@seconds_option("--interval", help="Count again and again, so often. [default: once]")
+@client_options
+def count(
+    client: Client,
+    topics: tuple[str, ...],
+    tier: str,
+    known_as: str | None,
+    books: str | None,
+    books_config: Path | None,
+    audit_topic: str,
+    bucket: float,
+    interval: float | None,
+) -> None:
+    """Count what is new in topics since this tier counted last, and write it to the books.
+
+    Only committed records count. Compacted topics cannot be balanced and are refused. Let one process count a tier.
+
+    \b
+    Examples:
+      ottla audit count orders --tier source
+      ottla audit count orders --tier mirror -b kafka2:9092 --books kafka1:9092 --interval 60
+      ottla audit count east.orders --as orders --tier mirror -b kafka2:9092 --books kafka1:9092
+    """
+    from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+    from ottla.client.errors import ClientError
+
+    if known_as is not None and len(topics) > 1:
+        raise click.UsageError("--as names one topic: count the others in another run.")
+    keeper = client if books is None else make_client(books, books_config, client.timeout)
+    counting = Tier(tier, int(bucket * 1000), known_as)
+    try:
+        ensure_audit_topic(keeper.cluster, audit_topic)
+        known = read_books(keeper.cluster, audit_topic)
+        while True:
+            began = time.monotonic()
+            for topic in topics:
+                records = 0
+                for page in count_topic(client.cluster, topic, counting, known):
+                    write_pages(keeper.cluster, [page], audit_topic)
+                    known.add(page)
+                    records += sum(each.count for each in page.buckets.values())
+                click.echo(f"{topic}: {records:,} records counted as {tier}")
+            sys.stdout.flush()
+            if interval is None:
+                break
+            time.sleep(max(0.0, interval - (time.monotonic() - began)))
+    except ClientError as error:
+        raise JobError(error.message) from None
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if keeper is not client:
+            keeper.close()
+
+
+@audit.command(short_help="Compare what tiers have counted.")
+@click.argument("topics", nargs=-1, metavar="[TOPIC…]")
+@click.option(
+    "--tiers", metavar="A,B,…", help="In the order in which records pass them. [default: as they began]"
+)
+@seconds_option("--grace", default=600.0, help="How long after its end a bucket is left alone.")
+@click.option(
+    "--counts-only", is_flag=True, help="Do not compare checksums: a tier changes what is in records."
+)
+@_books_option
+@json_option()
+@client_options
+def balance(
+    client: Client,
+    topics: tuple[str, ...],
+    tiers: str | None,
+    grace: float,
+    counts_only: bool,
+    audit_topic: str,
+    as_json: bool,
+) -> None:
+    """Compare each tier with the one before it. The exit code is 1 if the books do not balance.
+
+    A bucket is compared when every tier has counted since its end and the grace. Fewer records than before are a loss,
+    more a duplication; as many with another checksum means that records were exchanged, or that a loss and a
+    duplicate cancel each other.
+
+    \b
+    Examples:
+      ottla audit balance
+      ottla audit balance orders --tiers source,mirror --grace 60
+    """
+    from ottla.audit.counting import read_books
+    from ottla.client.errors import ClientError
+
+    try:
+        if not client.cluster.topics([audit_topic]):
+            raise JobError("There are no books yet: begin with `ottla audit count TOPIC --tier source`.")
+        books = read_books(client.cluster, audit_topic)
+    except ClientError as error:
+        raise JobError(error.message) from None
+    order = [tier.strip() for tier in tiers.split(",")] if tiers else []
+    found = [
+        finding
+        for topic in topics or books.topics
+        for finding in books.balance(topic, order, grace_ms=int(grace * 1000), counts_only=counts_only)
+    ]
+    if as_json:
+        output.print_json([finding._asdict() for finding in found])
+    elif found:
+        output.print_table(_COLUMNS, map(_row, found))
+    else:
+        output.done("The books balance.")
+    if found:
+        sys.exit(1)
+
+
+def _row(finding: Finding) -> tuple[object, ...]:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(finding.bucket_ms / 1000))
+    return (
+        finding.topic, at, finding.tier, finding.before, finding.kind, finding.missing, finding.expected,
+    )  # fmt: skip

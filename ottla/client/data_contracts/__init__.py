@@ -1,0 +1,1 @@
+"""Rules that a schema has for those who write and read with it."""

@@ -1,0 +1,1 @@
+"""What is done about records that fail: retries, tolerance, the log, and dead letters."""

@@ -1,0 +1,1 @@
+"""What Avro and Protobuf share: parts of compiled loops, and the memory around them."""

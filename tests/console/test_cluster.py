@@ -1,0 +1,120 @@
+"""The console and a cluster of three brokers: moving partitions, a broker that is down; and two clusters in one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.client.admin.topics import create_topic
+from ottla.client.cluster import Cluster as Client
+from ottla.client.settings import Settings
+from ottla.console.server import Console
+from ottla.console.settings import ClusterSettings, ConsoleSettings
+from ottla.http.background import InBackground
+from ottla.testing import Broker, Cluster
+from tests.console.browsing import Visitor, text_of, write
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, config={"auto.leader.rebalance.enable": "false"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def visitor(cluster: Cluster, broker: Broker) -> Iterator[Visitor]:
+    clusters = (
+        ClusterSettings("local", {"bootstrap.servers": cluster.bootstrap_servers}),
+        ClusterSettings("single", {"bootstrap.servers": broker.bootstrap_servers}, read_only=True),
+    )
+    settings = ConsoleSettings(clusters, port=0, refresh_seconds=0.2)
+    with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visiting:
+        yield visiting
+
+
+def wait(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not happen in time"
+        time.sleep(0.1)
+
+
+def test_partitions_are_moved_with_a_plan_and_leaders_elected(cluster: Cluster, visitor: Visitor) -> None:
+    cluster.create_topic("moving", 2, replication_factor=2)
+    write(cluster, "moving", [b"x" * 1000] * 200, partition=0)  # type: ignore[arg-type]
+    before = cluster.partition("moving", 0)
+    assert before is not None
+    third = ({0, 1, 2} - set(before.replicas)).pop()
+    wanted = [third, before.replicas[0]]
+    where = "reassignments?topic=moving"
+    page = visitor.submit(where, "/start", **{"replicas-0": f"{wanted[0]}, {wanted[1]}"})
+    assert "Nothing has been changed yet." in page.text
+    assert cluster.partition("moving", 0).replicas == before.replicas  # type: ignore[union-attr]
+    visitor.send(visitor.form(page, "/start"))
+    wait(lambda: (found := cluster.partition("moving", 0)) is not None and list(found.replicas) == wanted)
+    wait(lambda: not visitor.json("reassignments")["reassignments"])
+
+    def replicas() -> int:
+        [row] = visitor.json("heatmap", q="moving")["rows"]
+        return sum(cell["count"] for cell in row["cells"])
+
+    wait(lambda: replicas() == 4)  # a broker may tell of the move a moment longer than the controller
+    wait(lambda: visitor.json("reassignments")["not_preferred"] >= 1)
+    done = visitor.submit("reassignments", "/elections")
+    assert "New leaders were elected" in done.text
+    wait(lambda: cluster.leader("moving", 0) == third)
+
+
+def test_the_cluster_is_rebalanced_as_planned(cluster: Cluster, visitor: Visitor) -> None:
+    client = Client(Settings.from_properties({"bootstrap.servers": cluster.bootstrap_servers}))
+    create_topic(client, "skewed", assignment=[[0]] * 9)
+    client.close()
+    wait(lambda: visitor.json("heatmap", q="skewed")["rows"])
+    page = visitor.submit("reassignments", "/rebalance")
+    assert "Nothing has been changed yet." in page.text
+    assert "skewed-" in page.text
+    form = visitor.form(page, "/rebalance")
+    tampered = visitor.send(form, plan=form.fields["plan"][:-1] + "x")
+    assert tampered.status_code == 400
+    assert "are being moved" in visitor.send(form).text
+
+    def spread() -> bool:
+        [row] = visitor.json("heatmap", q="skewed")["rows"]
+        return max(cell["count"] for cell in row["cells"]) < 9
+
+    wait(spread)
+    wait(lambda: not visitor.json("reassignments")["reassignments"])
+
+
+def test_a_broker_that_is_down_is_a_reason(cluster: Cluster, visitor: Visitor) -> None:
+    cluster.create_topic("watched", 3)
+    assert visitor.json("overview")["health"] == "ok"
+    cluster.kill(2)
+    wait(lambda: visitor.json("overview")["health"] == "error")
+    data = visitor.json("overview")
+    assert "Broker 2 is down, but replicas are assigned to it." in [each["text"] for each in data["reasons"]]
+    wait(lambda: visitor.json("overview")["under_replicated"] >= 3)
+    page = visitor.get("overview")
+    assert "Something is wrong." in text_of(page)
+    assert "watched-" in page.text
+    cluster.restart(2)
+    wait(lambda: visitor.json("overview")["health"] == "ok")
+
+
+def test_several_clusters_are_one_console(cluster: Cluster, broker: Broker, visitor: Visitor) -> None:
+    page = visitor.get("/")
+    assert "single" in page.text
+    assert broker.bootstrap_servers in page.text
+    broker.create_topic("only-in-the-single-one")
+    where = "/clusters/single/topics.json"
+    wait(lambda: "only-in-the-single-one" in visitor.http.get(where).text)
+    assert "only-in-the-single-one" not in visitor.http.get("/clusters/local/topics.json").text
+    refused = visitor.http.post(
+        "/clusters/single/new-topic", data={"csrf": visitor.token(), "name": "x", "confirmed": "1"}
+    )
+    assert refused.status_code == 403
+    assert "read-only" in refused.text
