@@ -66,6 +66,7 @@ NO_CLIENTS = {
     "console",
     "demo",
     "keys",
+    "mirror",
     "pipeline",
     "registry",
     "rest",

@@ -43,7 +43,7 @@ def mover(spark: SparkSession, pair: tuple[Broker, Broker], topics: str) -> Link
         "topics": topics,
         "sync.group.offsets.interval.seconds": "1",
         "refresh.topics.interval.seconds": "1",
-        "ottla.max.offsets.per.trigger": "500",
+        "ottla.max.offsets.per.trigger": "5000",
     }
     made = LinkMover(spark, parse_link(properties))
     made.start()
@@ -81,7 +81,7 @@ def test_a_group_moves_over_while_producers_write_and_movers_are_ended(
 
     def write() -> None:
         producer = Producer({"bootstrap.servers": a.bootstrap_servers, "enable.idempotence": True})
-        while not stopping.is_set():
+        while not stopping.wait(0.01):
             value = b"%d" % len(sent)
             producer.produce("live", value)
             sent.append(value)
