@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -61,7 +62,7 @@ class LinkQuery:
         frame = self._spark.readStream.format(FORMAT).options(**self._options(target)).load()
         self._query = (
             frame.writeStream.foreachBatch(self._copy)
-            .queryName(f"link {self._link.name}")
+            .queryName(f"link {self._link.name} {os.path.basename(self._checkpoint)}")
             .option("checkpointLocation", self._checkpoint)
             .start()
         )
