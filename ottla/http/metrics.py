@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from ottla.http.messages import Request, Response
+from ottla.http.openapi import RouteDoc
 from ottla.http.router import Router
 from ottla.metrics.histogram import Histogram
 from ottla.metrics.process import process_metrics
@@ -32,7 +33,8 @@ class HttpMetrics:
         self._rotated = monotonic()
 
     def add_to(self, router: Router) -> None:
-        router.add("GET", "/metrics", self._show, consumes=(), produces=("text/plain",))
+        doc = RouteDoc("What this server has counted, for Prometheus")
+        router.add("GET", "/metrics", self._show, consumes=(), produces=("text/plain",), doc=doc)
 
     def observe(
         self, request: Request, result: Response | Coroutine[Any, Any, Response]

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
+from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
 from ottla.http import HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
@@ -331,3 +334,30 @@ def test_pages_without_their_server_say_what_is_missing(open_console: Callable[.
             answer = visitor.get(page)
             assert answer.status_code == 404
             assert option in answer.text
+
+
+# -- the count audit --
+
+
+def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: Callable[[], str]) -> None:
+    assert "There are no books yet" in visitor.get("books").text
+    source, copy = names(), names()
+    for topic, count in ((source, 5), (copy, 4)):
+        broker.create_topic(topic)
+        write(broker, topic, [b"x"] * count, timestamp=1_700_000_000_000)
+    cluster = Cluster(Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers}))
+    ensure_audit_topic(cluster)
+    for topic, tier in ((source, Tier("source", 60_000)), (copy, Tier("copy", 60_000, source))):
+        write_pages(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
+    cluster.close()
+    data = visitor.json("books", grace="0")
+    [finding] = data["findings"]
+    assert (finding["topic"], finding["tier"], finding["before"], finding["missing"]) == (
+        source,
+        "copy",
+        "source",
+        1,
+    )
+    assert {each["tier"]: each["records"] for each in data["tiers"]} == {"source": 5, "copy": 4}
+    page = visitor.get("books", grace="0")
+    assert "The books do not balance." in page.text

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
+    books,
     capacity,
     connectors,
     flow,
@@ -52,5 +53,6 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
         security,
         audit,
         capacity,
+        books,
     ):
         yield from module.routes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from typing import Any
 
@@ -10,7 +11,8 @@ import pymysql
 import pytest
 
 from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MySqlConnector
-from ottla.spark.connect.errors import ConnectError
+from ottla.spark.connect.connectors.cdc.mysql.task import MariaDbTask
+from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.testing.connect import SourceHarness
 from tests.spark.connect.connectors.cdc.bank import ACCOUNTS, TABLE, Bank, insert_all, replay, run_with_faults
 from tests.spark.connect.connectors.mariadb import PASSWORD, MariaDbDatabase
@@ -152,6 +154,41 @@ def test_filters_and_truncate(mariadb: MariaDbDatabase) -> None:
         )
         source.run(2)
     assert ops(source.committed) == [("c", 1, "Ottla"), ("t", None, None)]
+
+
+def test_the_first_change_of_a_log_file_after_a_snapshot_that_was_continued(mariadb: MariaDbDatabase) -> None:
+    mariadb.run(PEOPLE, "INSERT INTO people VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    with capture(mariadb, max_batch_size="2") as source:
+        source.poll()
+        source.commit()
+        mariadb.run("FLUSH BINARY LOGS")
+        source.crash()
+        mariadb.run("UPDATE people SET name = 'D' WHERE id = 4")
+        source.run(5)
+    assert ops(source.committed)[2:] == [("r", 3, "c"), ("r", 4, "d"), ("u", 4, "D")]
+
+
+def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) -> None:
+    """The reader must not go on by itself behind the description of the table."""
+    mariadb.run(PEOPLE)
+    with capture(mariadb, snapshot_mode="no_data", max_batch_size="100") as source:
+        source.poll()
+        mariadb.run("INSERT INTO people SELECT seq, repeat('x', 40) FROM seq_1_to_5000")
+        source.poll()
+        (task,) = source._tasks
+        assert isinstance(task, MariaDbTask)
+        assert task._stream is not None
+        assert task._stream._reader is not None
+        task._stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
+        lost = 0
+        while len(source.committed) < 5000:
+            try:
+                source.poll()
+            except RetriableError:
+                lost += 1
+            source.commit()
+    assert lost == 1
+    assert [record.key.get("id") for record in source.committed] == list(range(1, 5001))
 
 
 class TestBadInput:

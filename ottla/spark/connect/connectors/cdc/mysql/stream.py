@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
 import pymysql
+from pymysql.constants import CR
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.event import GtidEvent, MariadbGtidEvent, QueryEvent, RotateEvent, XidEvent
 from pymysqlreplication.row_event import DeleteRowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
@@ -23,9 +24,22 @@ _EVENTS = [
 _TRUNCATE = re.compile(r"\s*TRUNCATE\s+(?:TABLE\s+)?(?:`?([^`.\s]+)`?\.)?`?([^`.\s;]+)`?", re.IGNORECASE)
 
 
-def _connect(**login: Any) -> Any:
-    """The reader uses a name of a parameter that PyMySQL does not want any more."""
-    return pymysql.connect(database=login.pop("db", None), **login)
+class _Connecting:
+    """Opens the reader's two connections, for the log and for the dictionary, and no more.
+
+    It would open a lost one again by itself, and go on in the middle of a transaction, without the description of the
+    table whose rows come next: these it passes over silently. We begin again with the transaction instead.
+    """
+
+    def __init__(self) -> None:
+        self._left = 2
+
+    def __call__(self, **login: Any) -> Any:
+        if self._left == 0:
+            raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to the server")
+        self._left -= 1
+        # PyMySQL does not want the name any more that the reader uses.
+        return pymysql.connect(database=login.pop("db", None), **login)
 
 
 class Position(NamedTuple):
@@ -43,6 +57,8 @@ class Transaction(NamedTuple):
     #: Of the server's clock, in microseconds since 1970; the log knows seconds.
     time: int
     server_id: int
+    #: Where it begins, which is behind the head of the file for the first one.
+    pos: int = 0
 
 
 class Change(NamedTuple):
@@ -97,7 +113,7 @@ class Stream:
             blocking=False,
             only_events=_EVENTS,
             enable_logging=False,
-            pymysql_wrapper=_connect,
+            pymysql_wrapper=_Connecting(),
         )
         try:
             yield from self._items(self._reader, position)
@@ -119,7 +135,7 @@ class Stream:
             start = packet.log_pos - packet.event_size
             if isinstance(event, GtidEvent | MariadbGtidEvent):
                 number, is_open = 0, True
-                yield Transaction(event.gtid, event.timestamp * 1_000_000, packet.server_id)
+                yield Transaction(event.gtid, event.timestamp * 1_000_000, packet.server_id, start)
             elif isinstance(event, RotateEvent):
                 if not is_open:
                     yield End(event.next_binlog, event.position)

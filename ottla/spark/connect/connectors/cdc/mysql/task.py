@@ -258,7 +258,7 @@ class MySqlTask(SourceTask):
             return True
         key = tuple(row[column.position] for column in table.key_columns)
         name = f"{table.schema_name}.{table.name}"
-        return not self._shown.has(name, key or None, [self._position.file, self._position.pos])
+        return not self._shown.has(name, key or None, [self._position.file, self._transaction.pos])
 
     def _beat(self) -> Sequence[SourceRecord]:
         if not self._heartbeat.is_due:

@@ -1,0 +1,44 @@
+"""The count audit: what each tier has counted, and where the books do not balance. As `ottla audit balance` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.audit.counting import AUDIT_TOPIC, read_books
+from ottla.client.cluster import Cluster
+from ottla.console.web.app import CLUSTER, Route
+from ottla.console.web.visit import Page, Visit
+from ottla.http import Response
+
+_GRACE_SECONDS = 600
+
+
+def routes() -> Iterator[Route]:
+    yield Route("GET", f"{CLUSTER}/books", books, everywhere=True)
+
+
+async def books(visit: Visit) -> Page | Response:
+    text = visit.query.get("grace", "")
+    grace = int(text) if text.isdecimal() and len(text) < 8 else _GRACE_SECONDS
+    found = await visit.site.calls.read(_balanced, grace * 1000)
+    return Page("books.html", found, more={"grace": grace})
+
+
+def _balanced(cluster: Cluster, grace_ms: int) -> dict[str, object]:
+    if not cluster.topics([AUDIT_TOPIC]):
+        return {"tiers": [], "findings": [], "is_there": False}
+    kept = read_books(cluster)
+    tiers = [
+        {
+            "topic": topic,
+            "tier": tier,
+            "records": sum(each.count for each in buckets.values()),
+            "bytes": sum(each.bytes for each in buckets.values()),
+            "counted_ms": kept.times[topic, tier],
+        }
+        for (topic, tier), buckets in sorted(kept.counts.items())
+    ]
+    findings = [
+        each._asdict() for topic in kept.topics for each in kept.balance(topic, [], grace_ms=grace_ms)
+    ]
+    return {"tiers": tiers, "findings": findings, "is_there": True}
