@@ -31,7 +31,16 @@ def pair() -> Iterator[tuple[Broker, Broker]]:
         yield a, b
 
 
-def mover(spark: SparkSession, pair: tuple[Broker, Broker], topics: str) -> LinkMover:
+@pytest.fixture
+def started() -> Iterator[list[LinkMover]]:
+    """Whatever happens, none is left running."""
+    movers: list[LinkMover] = []
+    yield movers
+    for each in movers:
+        each.stop()
+
+
+def mover(spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMover]) -> LinkMover:
     from ottla.spark.mirror.link.mover import LinkMover
 
     properties = {
@@ -40,13 +49,14 @@ def mover(spark: SparkSession, pair: tuple[Broker, Broker], topics: str) -> Link
         "a.bootstrap.servers": pair[0].bootstrap_servers,
         "b.bootstrap.servers": pair[1].bootstrap_servers,
         "a->b.enabled": "true",
-        "topics": topics,
+        "topics": "live",
         "sync.group.offsets.interval.seconds": "1",
         "refresh.topics.interval.seconds": "1",
         "ottla.max.offsets.per.trigger": "5000",
     }
     made = LinkMover(spark, parse_link(properties))
     made.start()
+    started.append(made)
     return made
 
 
@@ -73,7 +83,7 @@ def read(broker: Broker, count: int) -> list[bytes | None]:
 
 
 def test_a_group_moves_over_while_producers_write_and_movers_are_ended(
-    spark: SparkSession, pair: tuple[Broker, Broker]
+    spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMover]
 ) -> None:
     a, b = pair
     a.create_topic("live")
@@ -90,13 +100,13 @@ def test_a_group_moves_over_while_producers_write_and_movers_are_ended(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        first = mover(spark, pair, "live")
+        first = mover(spark, pair, started)
         until(lambda: first.status.state == "RUNNING", "the link runs")
         before = read(a, 200)
         until(lambda: len(log_bytes(b, "live")) > 0, "something was copied")
         first.stop()
         # Two at the same time do no harm.
-        running = [mover(spark, pair, "live"), mover(spark, pair, "live")]
+        running = [mover(spark, pair, started), mover(spark, pair, started)]
         until(lambda: all(each.status.state == "RUNNING" for each in running), "both run")
     finally:
         stopping.set()
