@@ -227,6 +227,34 @@ class Partition:
         self._appended(info, len(records))
         return info
 
+    def append_mirrored(self, records: Any, log_start_offset: int) -> None:
+        """Write batches of another cluster's log as they are there, and forget what is gone there.
+
+        If that log starts behind the end of this one, this one begins there anew.
+        """
+        if self.leader != self.broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        if log_start_offset > log.log_end_offset:
+            self.truncate_fully_and_start_at(log_start_offset)
+        if len(records):
+            before = log.log_end_offset
+            if before == log.log_start_offset and len(records) >= BATCH_OVERHEAD:
+                first = read_header(records)
+                if first.base_offset < before <= first.last_offset:
+                    self.truncate_fully_and_start_at(first.base_offset)
+                    before = first.base_offset
+            try:
+                info = log.append_mirrored(records)
+            except StorageError as error:
+                self.storage_failed(error)
+                raise
+            info.first_offset = before
+            self._appended(info, len(records))
+        log_start_offset = min(log_start_offset, self.high_watermark)
+        if log_start_offset > log.log_start_offset:
+            self.delete_records(log_start_offset)
+
     def append_marker(
         self,
         producer_id: int,

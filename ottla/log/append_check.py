@@ -44,6 +44,10 @@ def refuse_short(size: int) -> KafkaError:
     return _corrupt(f"{size} bytes are too few for a record batch")
 
 
+def read_only(topic: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot append records to read-only mirror topic '{topic}'")
+
+
 def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int, from_client: bool) -> None:
     """Find what is wrong with a batch and raise it; return if the unusual is allowed after all."""
     header = header_at(view)

@@ -39,10 +39,17 @@ class LogConfig:
     max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
     min_insync_replicas: int = 1
+    ottla_mirror_link: str = ""
+    ottla_mirror_promoted: str = ""
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether only a mirror link writes: nobody else does, and nothing is deleted or compacted but by the link."""
+        return self.ottla_mirror_link != ""
 
     @property
     def compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
+        return "compact" in self.cleanup_policy and not self.is_mirror
 
     @property
     def max_segment_ms(self) -> int:
@@ -53,7 +60,7 @@ class LogConfig:
 
     @property
     def deletes(self) -> bool:
-        return "delete" in self.cleanup_policy
+        return "delete" in self.cleanup_policy and not self.is_mirror
 
 
 @dataclass(slots=True)

@@ -14,7 +14,14 @@ from threading import Lock
 from crc32c import crc32c
 
 from ottla.log import time_lookup
-from ottla.log.append_check import check_records, check_replicated, check_unusual, needs_records, refuse_short
+from ottla.log.append_check import (
+    check_records,
+    check_replicated,
+    check_unusual,
+    needs_records,
+    read_only,
+    refuse_short,
+)
 from ottla.log.append_info import AppendInfo
 from ottla.log.batch import (
     ATTRIBUTES,
@@ -57,6 +64,7 @@ from ottla.protocol.batch_header import (
 from ottla.protocol.compression import Buffer
 from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.mirror_link import mirrored_end
 
 __all__ = ["AppendInfo", "PartitionLog"]
 
@@ -152,6 +160,10 @@ class PartitionLog:
         """Holds from the next append on; fields of the hot path are laid out here."""
         self._config = config
         self._max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
+        if config.is_mirror:
+            self._max_batch_bytes = -1  # every batch is unusual, and `append` refuses it
+        # Ids of producers below are of another cluster, which may have given the same ones to others.
+        self._mirrored_end = mirrored_end(config.ottla_mirror_promoted, self.partition)
         self._log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._reads_records = needs_records(config)
@@ -197,6 +209,8 @@ class PartitionLog:
             or (producer_id >= 0 and (first_sequence < 0 or producer_epoch < 0))
             or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
         ):
+            if self._config.is_mirror:
+                raise read_only(self.topic)
             check_unusual(view, actual_crc, self._config, now_ms=now_ms, from_client=from_client)
         last_sequence = -1
         if producer_id >= 0:
@@ -212,12 +226,15 @@ class PartitionLog:
                         attributes & TRANSACTIONAL_FLAG != 0,
                     )
                 except KafkaError as error:
-                    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._refusal is not None:
+                    if self.producers.forget_below(producer_id, self._mirrored_end):
+                        pass  # it was another producer, of the mirror's source
+                    elif error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._refusal is not None:
                         raise KafkaError(self._refusal.code, self._refusal.message) from error
-                    raise
+                    else:
+                        raise
             else:
                 self.producers.check_epoch(producer_id, producer_epoch)
-            if repeated is not None:
+            if repeated is not None and not self.producers.forget_below(producer_id, self._mirrored_end):
                 _, _, first_offset, last_offset, timestamp = repeated
                 append_time = timestamp if self._log_append_time else -1
                 return AppendInfo(
@@ -283,7 +300,11 @@ class PartitionLog:
         now_ms: int,
     ) -> AppendInfo:
         """End the producer's transaction as leader: what it wrote becomes readable, or aborted."""
-        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        try:
+            self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        except KafkaError:
+            if not self.producers.forget_below(producer_id, self._mirrored_end):
+                raise
         batch = build_marker(
             producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_ms
         )
@@ -325,6 +346,31 @@ class PartitionLog:
         if self.log_end_offset - self.recovery_point >= self._flush_messages:
             self.flush()
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, max_timestamp)
+
+    def append_mirrored(self, records: Buffer) -> AppendInfo:
+        """Append what a mirror link copied from another cluster's log: as it is there, gaps included.
+
+        Invariant: the epochs of this log are those of the source's batches, and rise as they do there. A leader's own
+        epoch, which is above all of them, is noted only where it has written: after promotion. So whatever was written
+        here since then is never followed by something mirrored.
+        """
+        view = memoryview(records)
+        end = self.log_end_offset
+        if len(view) >= BATCH_OVERHEAD:
+            header = header_at(view)
+            if header.base_offset < end:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the log of {self.topic}-{self.partition} ends at {end}, so {header.base_offset} cannot follow",
+                )
+            self.epochs.truncate_from_end(end)
+            if 0 <= header.partition_leader_epoch < self.epochs.latest:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{self.topic}-{self.partition} has records of leader epoch {self.epochs.latest}: what was written "
+                    f"in epoch {header.partition_leader_epoch} of the source cannot follow",
+                )
+        return self.append_as_follower(view)
 
     def _append_run(
         self, segment: LogSegment, view: memoryview, batches: list[tuple[int, BatchHeader]]
@@ -445,6 +491,10 @@ class PartitionLog:
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
+        latest = self.epochs.latest
+        if 0 <= latest < leader_epoch and (self._config.is_mirror or self._mirrored_end >= 0):
+            # Epochs of leaders that have only mirrored are not noted: see `append_mirrored`.
+            return latest, self.log_end_offset
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:

@@ -43,7 +43,14 @@ class CorruptSnapshotError(Exception):
 class ProducerEntry:
     """The last batches of one producer id in its current epoch, oldest first."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "marker_offset",
+        "txn_first_offset",
+    )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -51,6 +58,7 @@ class ProducerEntry:
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
+        self.marker_offset = -1  # of the last one that was taken in since the log was opened
 
     @property
     def last_sequence(self) -> int:
@@ -138,6 +146,7 @@ class ProducerStates:
         entry.last_timestamp = header.max_timestamp
         entry.coordinator_epoch = coordinator_epoch
         entry.txn_first_offset = -1
+        entry.marker_offset = header.base_offset
         first_offset = self.open_transactions.pop(header.producer_id, None)
         if first_offset is None:
             return None
@@ -198,6 +207,17 @@ class ProducerStates:
                 f"producer {producer_id} began epoch {epoch} with sequence {first} instead of 0",
             )
         return None
+
+    def forget_below(self, producer_id: int, offset: int) -> bool:
+        """Forget a producer that wrote nothing at or after `offset` and has no open transaction; whether it was so."""
+        entry = self.producers.get(producer_id)
+        if entry is None or entry.txn_first_offset >= 0:
+            return False
+        last = max(entry.marker_offset, entry.batches[-1][3] if entry.batches else -1)
+        if not 0 <= last < offset:
+            return False
+        del self.producers[producer_id]
+        return True
 
     def update(self, producer_id: int, epoch: int, batch: BatchMetadata, transactional: bool) -> None:
         entry = self._entry(producer_id, epoch)

@@ -42,7 +42,7 @@ def summary(
 
 class TestTopics:
     def test_every_public_configuration_is_there(self, broker: BrokerConfig) -> None:
-        ours = {name for name in TOPIC_CONFIGS if name.startswith("confluent.")}
+        ours = {name for name in TOPIC_CONFIGS if name.startswith(("confluent.", "ottla."))}
         assert set(effective_topic_config(broker, {})) == set(TOPIC_CONFIGS) - ours - {
             "internal.segment.bytes"
         }

@@ -41,9 +41,10 @@ TEXTS = ["", "a", "topic", "größe", "日本語", "🙂", "x" * 126, "x" * 127,
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
+KAFKAS = [key for key in API_NAMES if key < 10_000]  # the others are of our own
 MESSAGES = [
-    *((request_type(key), EntityType.request) for key in API_NAMES),
-    *((response_type(key), EntityType.response) for key in API_NAMES),
+    *((request_type(key), EntityType.request) for key in KAFKAS),
+    *((response_type(key), EntityType.response) for key in KAFKAS),
 ]
 IDS = [message.__name__ for message, _ in MESSAGES]
 

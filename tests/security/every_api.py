@@ -19,6 +19,7 @@ from ottla.protocol.messages import (
     delegation_tokens,
     fetch,
     groups,
+    mirror,
     offsets,
     produce,
     quotas,
@@ -532,6 +533,17 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
         "",
         transactions.DescribeProducersRequest(
             topics=[transactions.TopicRequest(name=name, partition_indexes=[0]) for name in named]
+        ),
+        None,
+    )
+    yield (
+        "",
+        mirror.MirrorAppendRequest(
+            link="l",
+            topics=[
+                mirror.MirrorAppendTopic(name=name, partitions=[mirror.MirrorAppendPartition(index=0)])
+                for name in named
+            ],
         ),
         None,
     )

@@ -4,6 +4,7 @@ Behaviour
 - Answers every API that has a module here, with the versions its messages declare.
 - Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
   "no compression".
+- APIs of our own (keys from 10000 on) are listed only for a client that calls itself ottla: others need not know them.
 - Finalized features are those of `ottla.broker.features`.
 - A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
   connection stays open.
@@ -29,6 +30,8 @@ from ottla.protocol.messages.cluster import (
 )
 
 _PRODUCE = 0
+_OURS = "ottla"
+_FIRST_PRIVATE = 10_000
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -43,7 +46,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
     if context.version >= 3:
         context.connection.client_software = (request.client_software_name, request.client_software_version)
     return ApiVersionsResponse(
-        api_keys=_served(broker),
+        api_keys=_served(broker, private=request.client_software_name == _OURS),
         supported_features=[
             SupportedFeatureKey(
                 name=name,
@@ -61,8 +64,9 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
     )
 
 
-def _served(broker: Broker) -> list[ApiVersion]:
+def _served(broker: Broker, *, private: bool = False) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=key, min_version=0 if key == _PRODUCE else low, max_version=high)
         for key, (low, high) in broker.dispatcher.versions().items()
+        if private or key < _FIRST_PRIVATE
     ]

@@ -28,6 +28,7 @@ from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.protocol.mirror_link import MIRROR_LINK
 from ottla.security.rights import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
@@ -74,6 +75,12 @@ async def _one(
     denied: Mapping[str, ErrorCode],
 ) -> list[AddPartitionsToTxnTopicResult]:
     asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    mirrors = {
+        topic.name: ErrorCode.INVALID_REQUEST
+        for topic in transaction.topics
+        if (known := broker.image.topics.get(topic.name)) is not None and known.configs.get(MIRROR_LINK)
+    }
+    denied = {**mirrors, **denied}
     refused = {
         name: denied.get(name[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for name in asked

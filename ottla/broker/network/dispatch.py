@@ -48,9 +48,10 @@ ErrorResponse = Callable[[Request, KafkaError], Response]
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
 _FLEXIBLE_RESPONSE_HEADER = Packer(">iix").pack
-_PRODUCE = 0
 _API_VERSIONS = 18
-# What is decoded takes up to forty times its size in memory. Records are not decoded, so Produce is not limited here.
+# Records are not decoded, so what carries them (Produce, MirrorAppend) is not limited here.
+_WITH_RECORDS = (0, 10001)
+# What is decoded takes up to forty times its size in memory.
 _MAX_DECODED_BYTES = 16 * 1024 * 1024
 
 
@@ -175,7 +176,8 @@ class Api:
 def served_keys() -> dict[int, str]:
     """Key → module name of every API that has a module."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))
-    return {int(name[1:3]): name for name in names if name[0] == "k" and name[1:3].isdigit()}
+    keys = ((name[1:].partition("_")[0], name) for name in names if name[0] == "k")
+    return {int(key): name for key, name in keys if key.isdigit()}
 
 
 class Dispatcher:
@@ -241,7 +243,7 @@ class Dispatcher:
         api = self._apis.get(key) or self.api(key)
         if api is None:
             raise CloseConnection(f"API key {key} is not served")
-        if len(frame) > _MAX_DECODED_BYTES and key != _PRODUCE:
+        if len(frame) > _MAX_DECODED_BYTES and key not in _WITH_RECORDS:
             raise CloseConnection(f"{api.name}: a request of {len(frame)} bytes is too large for that API")
         if not api.min_version <= version <= api.max_version:
             if key != _API_VERSIONS:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.broker.network.pending import PendingResponse
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from ottla.protocol.messages.produce import ProduceResponse
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 _CHECK_SECONDS = 0.1
 
 
+class Answer(Protocol):
+    error_code: int
+
+
 class Uncommitted(NamedTuple):
     """A batch that other replicas have yet to fetch."""
 
     partition: Partition
     offset: int  # committed when the high watermark is here
-    answer: PartitionProduceResponse
+    answer: Answer
 
 
 class DelayedProduces:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.commands.mirror_link import link
 from ottla.cli.commands.servers.http_servers import file_properties
 from ottla.cli.options import pairs_option
 
@@ -49,3 +50,6 @@ def start(properties: Path, clusters: str, settings: dict[str, str], master: str
         return parse_flows(given, targets)
 
     run_flows(read, master, quiet=quiet)
+
+
+mirror.add_command(link)

@@ -37,7 +37,7 @@ def run_flows(
     stopping = threading.Event()
     for number in ending_signals(signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
-    _log_to_stderr()
+    log_to_stderr()
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.spark.mirror.mirror_maker import MirrorMaker
     from ottla.spark.session import session
@@ -68,7 +68,7 @@ def _line(status: FlowStatus) -> str:
     return f"{status.name}  {status.state}  {len(status.topics)} topics"
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """On stderr as it is now: while Spark starts, file descriptor 2 belongs to Java's log."""
     handler = logging.StreamHandler(os.fdopen(os.dup(2), "w", buffering=1))
     handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))

@@ -24,6 +24,7 @@ from ottla.metadata.configs.effective_config import validate_dynamic_broker_conf
 from ottla.metadata.configs.group_configs import validate_group_configs
 from ottla.metadata.configs.topic_configs import (
     SCHEMA_REGISTRY_URL,
+    check_mirror_link,
     check_schema_registry,
     validate_topic_configs,
 )
@@ -160,6 +161,7 @@ class TopicAdmin:
     ) -> None:
         def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
             validate_topic_configs(after, before)
+            check_mirror_link(after, before)
             check_schema_registry(after, self._config.get_list(SCHEMA_REGISTRY_URL))
 
         async def decide() -> None:

@@ -17,6 +17,7 @@ from ottla.metadata.configs.topic_configs import (
 )
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.mirror_link import MIRROR_TOPIC_ID
 from ottla.rebalancing.replica_assignment import spread_replicas
 
 Replicas = tuple[int, ...]
@@ -57,7 +58,19 @@ class TopicDecisions:
         placed = self._place(partitions, replication_factor, assignment)
         overrides = {config: value for config, value in configs.items() if value is not None}
         states = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in placed.items()}
-        return TopicImage(name, nodes.random_uuid(), states, overrides)
+        return TopicImage(name, self._new_id(overrides), states, overrides)
+
+    def _new_id(self, configs: Mapping[str, str]) -> bytes:
+        """A mirror topic has the id of its source, so that it can be told from another topic of the same name."""
+        given = configs.get(MIRROR_TOPIC_ID)
+        if not given:
+            return nodes.random_uuid()
+        topic_id = nodes.decode_uuid(given)
+        if topic_id in self._image.topics_by_id:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{MIRROR_TOPIC_ID}: topic id {given} is in use in this cluster."
+            )
+        return topic_id
 
     def _place(
         self, partitions: int, replication_factor: int, assignment: Sequence[tuple[int, Sequence[int]]]

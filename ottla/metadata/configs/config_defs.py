@@ -175,6 +175,20 @@ class NoDuplicates(Validator):
             raise InvalidValue(f"Configuration '{name}' values must not be duplicated.")
 
 
+class Pattern(Validator):
+    def __init__(self, pattern: str, expects: str) -> None:
+        self._pattern = re.compile(pattern)
+        self._expects = expects
+
+    @property
+    def expects(self) -> str:
+        return self._expects
+
+    def check(self, name: str, value: Value) -> None:
+        if not isinstance(value, str) or self._pattern.fullmatch(value) is None:
+            raise InvalidValue.of(name, str(value), f"it must be {self._expects}")
+
+
 class ThrottledReplicas(Validator):
     @property
     def expects(self) -> str:

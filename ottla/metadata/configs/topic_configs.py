@@ -19,12 +19,14 @@ from ottla.metadata.configs.config_defs import (
     ConfigDef,
     InvalidValue,
     OneOf,
+    Pattern,
     Range,
     ThrottledReplicas,
     config_table,
     parse_value,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.mirror_link import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID, PROMOTING
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _WEEK_MS = str(7 * 24 * 3600 * 1000)
@@ -45,6 +47,10 @@ TOPIC_NAME = f"{_STRATEGIES}.TopicNameStrategy"
 RECORD_NAME = f"{_STRATEGIES}.RecordNameStrategy"
 TOPIC_RECORD_NAME = f"{_STRATEGIES}.TopicRecordNameStrategy"
 SUBJECT_STRATEGIES = OneOf((TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
+
+# Of our own: see docs/mirroring.md.
+MIRROR_ENDS = Pattern(rf"|{PROMOTING}|\d+:\d+(,\d+:\d+)*", f"{PROMOTING}, or partition:offset pairs")
+TOPIC_ID = Pattern(r"|[A-Za-z0-9_-]{22}", "a topic id as kafka-topics shows it")
 
 SEGMENT_BYTES = Range(1048576, once_low=14)
 THROTTLED = ThrottledReplicas()
@@ -81,6 +87,9 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     ("min.cleanable.dirty.ratio", DOUBLE,  "0.5",      Range(0, 1), "The share of a compacted log that has to be uncompacted before the cleaner takes it up."),
     ("min.compaction.lag.ms",   LONG,    "0",        Range(0),    "The least time a record stays as it is before compaction may drop it."),
     ("min.insync.replicas",     INT,     "1",        Range(1),    "With acks=all, a write is refused while fewer replicas than this are in sync."),
+    (MIRROR_LINK,               STRING,  "",         None,        "The mirror link that alone writes to the topic; empty for an ordinary topic.", UNLISTED),
+    (MIRROR_PROMOTED,           STRING,  "",         MIRROR_ENDS, "Where what was mirrored ends, as partition:offset pairs, since the topic is an ordinary one.", UNLISTED),
+    (MIRROR_TOPIC_ID,           STRING,  "",         TOPIC_ID,    "The id of the source's topic, which a mirror topic is created with.", UNLISTED),
     ("preallocate",             BOOLEAN, "false",    None,        "Reserve a new segment's full size on disk at once."),
     ("remote.log.copy.disable", BOOLEAN, "false",    None,        "Stop copying segments to tiered storage, keep reading it."),
     ("remote.log.delete.on.disable", BOOLEAN, "false",    None,        "Delete what is in tiered storage when it is switched off for the topic."),
@@ -181,6 +190,13 @@ def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequ
             raise _invalid(
                 f"{name} needs a schema registry, and the broker knows none: set {SCHEMA_REGISTRY_URL} in server.properties."
             )
+
+
+def check_mirror_link(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """A topic that others have written to cannot become a copy, nor can a copy get another source."""
+    for name in (MIRROR_LINK, MIRROR_TOPIC_ID):
+        if after.get(name) and after[name] != before.get(name):
+            raise _invalid(f"{name} can only be set when a topic is created.")
 
 
 def _invalid(message: str) -> KafkaError:

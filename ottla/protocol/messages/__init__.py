@@ -80,6 +80,7 @@ _FAMILIES: dict[str, dict[int, str]] = {
         45: "AlterPartitionReassignments",
         46: "ListPartitionReassignments",
     },
+    "mirror": {10001: "MirrorAppend"},
     "telemetry": {71: "GetTelemetrySubscriptions", 72: "PushTelemetry"},
 }
 _MODULES = {key: family for family, names in _FAMILIES.items() for key in names}

@@ -33,6 +33,8 @@ _RETRY_SECONDS = 2.0
 #: How often a flow looks whether its query still runs.
 _LOOK_SECONDS = 0.5
 _OLD_RUNS_SECONDS = 600.0
+#: What somebody has to decide: it does not go away by itself.
+_LASTING: tuple[type[ClientError], ...] = (Gap, Recreated)
 
 
 @dataclass
@@ -76,7 +78,7 @@ class MirrorMaker:
             thread.join()
 
 
-class _Every:
+class Every:
     """Due at first, and then every so many seconds; never with 0."""
 
     def __init__(self, seconds: float) -> None:
@@ -130,7 +132,7 @@ class _Flow:
         settings = self.settings
         topics = sync.topics()
         refresh, configs, acls = map(
-            _Every, (settings.refresh_topics, settings.sync_topic_configs, settings.sync_topic_acls)
+            Every, (settings.refresh_topics, settings.sync_topic_configs, settings.sync_topic_acls)
         )
         refresh.is_due()
         query = CopyQuery(self._spark, settings, topics, self.translation)
@@ -147,7 +149,7 @@ class _Flow:
                     return
                 self.status.bytes_copied = query.bytes_copied
                 if topics and not query.is_running:
-                    raise _reason(query.failure())
+                    raise reason_of(query.failure())
         finally:
             query.stop()
 
@@ -156,10 +158,10 @@ class _Flow:
         self.status.topics = tuple(topic.name for topic in topics)
 
 
-def _reason(failure: BaseException | None) -> ClientError:
+def reason_of(failure: BaseException | None) -> ClientError:
     """What Spark wraps in layers of Java and Python: the sentence of the error that was raised first."""
     text = str(failure)
-    for kind in (Gap, Recreated):
+    for kind in _LASTING:
         _, found, rest = text.rpartition(f"{kind.__name__}: ")
         if found:
             return kind(rest.split("\n")[0].strip())
@@ -187,9 +189,9 @@ class _Beside:
     def _sync(self) -> None:
         settings = self._settings
         refresh, emit, offsets = map(
-            _Every, (settings.refresh_groups, settings.emit_checkpoints, settings.sync_group_offsets)
+            Every, (settings.refresh_groups, settings.emit_checkpoints, settings.sync_group_offsets)
         )
-        old_runs = _Every(_OLD_RUNS_SECONDS)
+        old_runs = Every(_OLD_RUNS_SECONDS)
         with (
             closing(Cluster(settings.source.settings)) as source,
             closing(Cluster(settings.target.settings)) as target,

@@ -183,6 +183,8 @@ def test_random_acls_and_requests_of_every_api_get_kafkas_answers(peers: list[st
                 peer.set_acls(acls)
             user = rng.choice(("ann", "bob"))
             for ours, theirs in zip(*(cases(peer.names) for peer in both), strict=True):
+                if ours.key >= 10_000:  # of our own: Kafka has no answer
+                    continue
                 mine, kafkas = (
                     verdicts(peer.users[user].call(case.request, case.version))
                     for peer, case in zip(both, (ours, theirs), strict=True)

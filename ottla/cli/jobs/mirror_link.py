@@ -1,0 +1,181 @@
+"""What `ottla mirror link` does: all but `start` without Spark."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.errors import JobError
+from ottla.cli.signals import ending_signals
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster, Topic
+    from ottla.spark.mirror.link.settings import LinkSettings
+    from ottla.spark.mirror.link.topics import PartitionLag
+
+_LOOK_SECONDS = 0.2
+Properties = Mapping[str, str]
+
+
+@contextmanager
+def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSettings, Cluster, Cluster]]:
+    """The link, its source and its target."""
+    from ottla.client.cluster import Cluster
+    from ottla.spark.mirror.link.settings import parse_link
+
+    link = parse_link(properties, reverse=reverse)
+    with (
+        closing(Cluster(link.flow.source.settings)) as source,
+        closing(Cluster(link.flow.target.settings)) as target,
+    ):
+        yield link, source, target
+
+
+def run_link(properties: Properties, master: str | None, *, reverse: bool) -> None:
+    if find_spec("pyspark") is None:
+        raise JobError("Mirroring needs packages that are not installed: pip install 'ottla[spark]'.")
+    with _linked(properties, reverse) as (link, _, target):
+        from ottla.spark.mirror.link.append import check_target
+
+        check_target(target.any_connection())
+    stopping = threading.Event()
+    for number in ending_signals(signal.SIGHUP):
+        signal.signal(number, lambda *_: stopping.set())
+    from ottla.cli.commands.sql.sql import java_log, stderr_to
+    from ottla.cli.jobs.mirror import log_to_stderr
+    from ottla.spark.mirror.link.mover import LinkMover
+    from ottla.spark.session import session
+
+    log_to_stderr()
+    with stderr_to(java_log()):
+        spark = session("ottla mirror link", master)
+    spark.sparkContext.setLogLevel("OFF")
+    mover = LinkMover(spark, link)
+    mover.start()
+    click.secho(f"Link {link.name} copies {link.flow.name}. Ctrl-C stops it.", fg="green", bold=True)
+    shown = None
+    while not stopping.wait(_LOOK_SECONDS):
+        status = mover.status
+        now = status.state, status.reason, status.topics
+        if now != shown:
+            said = status.reason or f"{len(status.topics)} topics"
+            click.echo(f"{link.name}  {status.state}  {said}")
+        shown = now
+    mover.stop()
+    spark.stop()
+    click.echo("Stopped cleanly.")
+
+
+def show_status(properties: Properties, *, reverse: bool) -> None:
+    from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
+
+    with _linked(properties, reverse) as (link, source, target):
+        mirrors = LinkTopics(link, source, target).mirrors()
+        origin = reachable(source)
+        if origin is None:
+            click.echo(f"Cluster {link.flow.source} cannot be reached, so the lag is not known.")
+        if not mirrors:
+            click.echo(f"Cluster {link.flow.target} has no mirror topics of link '{link.name}'.")
+            return
+        rows = [("PARTITION", "SOURCE-END", "MIRROR-END", "LAG")]
+        for lag in lags(origin, target, list(mirrors.values())):
+            known = lag.records is not None
+            rows.append(
+                (
+                    str(lag.partition),
+                    str(lag.source_end) if known else "?",
+                    str(lag.target_end),
+                    str(lag.records) if known else "?",
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _chosen(mirrors: Mapping[str, Topic], names: Collection[str], link: LinkSettings) -> list[Topic]:
+    for name in names:
+        if name not in mirrors:
+            raise JobError(
+                f"Cluster {link.flow.target} has no mirror topic '{name}' of link '{link.name}': "
+                "'ottla mirror link status' lists them."
+            )
+    return [mirrors[name] for name in names]
+
+
+def promote_topics(properties: Properties, names: Sequence[str], *, reverse: bool) -> None:
+    from ottla.spark.mirror.link.promotion import promote
+    from ottla.spark.mirror.link.topics import LinkTopics
+
+    with _linked(properties, reverse) as (link, source, target):
+        for topic in _chosen(LinkTopics(link, source, target).mirrors(), names, link):
+            promote(source, target, link.name, topic)
+            click.echo(
+                f"Topic '{topic.name}' of cluster {link.flow.target} is promoted: producers may write to it."
+            )
+
+
+def fail_over(properties: Properties, names: Sequence[str], *, reverse: bool, yes: bool) -> None:
+    from ottla.client.offsets import READ_UNCOMMITTED
+    from ottla.spark.mirror.link.promotion import promote
+    from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
+
+    with _linked(properties, reverse) as (link, source, target):
+        topics = _chosen(LinkTopics(link, source, target).mirrors(), names, link)
+        origin = reachable(source)
+        if origin is None:
+            click.echo(f"Cluster {link.flow.source} cannot be reached: how much is lost is not known.")
+        else:
+            _say_lost(
+                lags(origin, target, topics, READ_UNCOMMITTED), f"Only cluster {link.flow.source} has them"
+            )
+        _ask("Fail over?", yes)
+        for topic in topics:
+            promote(None, target, link.name, topic)
+            click.echo(
+                f"Topic '{topic.name}' of cluster {link.flow.target} is promoted: producers may write to it."
+            )
+
+
+def fail_back(properties: Properties, names: Sequence[str], *, reverse: bool, yes: bool) -> None:
+    from ottla.spark.mirror.link.promotion import lost_by_failback, make_old_side_a_mirror
+    from ottla.spark.mirror.link.settings import parse_link
+    from ottla.spark.mirror.link.topics import LinkTopics
+
+    with _linked(properties, reverse) as (link, old, new):
+        back = LinkTopics(parse_link(properties, reverse=not reverse), new, old)
+        lost = [lag for name in names for lag in lost_by_failback(old, new, name)]
+        _say_lost(lost, f"Only cluster {link.flow.source} has them, and its topics will be deleted")
+        _ask(
+            f"Delete {', '.join(names)} of cluster {link.flow.source} and mirror it from {link.flow.target}?",
+            yes,
+        )
+        for name in names:
+            make_old_side_a_mirror(back, old, new, name)
+            click.echo(
+                f"Topic '{name}' of cluster {link.flow.source} is a mirror of cluster {link.flow.target} now."
+            )
+        direction = "" if reverse else " --reverse"
+        click.echo(f"To copy it, run: ottla mirror link start{direction} LINK.PROPERTIES")
+
+
+def _say_lost(found: Collection[PartitionLag], where: str) -> None:
+    missing = [lag for lag in found if lag.records]
+    if not missing:
+        click.echo("No records will be lost.")
+        return
+    for lag in missing:
+        offsets = f"offsets {lag.target_end} to {lag.source_end - 1}"
+        click.echo(f"{lag.partition}: {lag.records} records will be lost, {offsets}.")
+    click.echo(f"{where}.")
+
+
+def _ask(question: str, yes: bool) -> None:
+    if not yes and not click.confirm(question):
+        raise JobError("Nothing was done.")

@@ -1,0 +1,209 @@
+"""A link on Spark: ranges of offsets are rows, and tasks copy them from broker to broker.
+
+Nothing is kept between runs: the end of each log of the target is the position, so whoever is started goes on there,
+and two that run at the same time do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.settings import Settings
+from ottla.protocol.messages.mirror import MirrorAppendPartitionResult
+from ottla.spark.arrow_map import map_in_arrow
+from ottla.spark.mirror.flow import Recreated
+from ottla.spark.mirror.link.append import CannotMirror, check_appended, mirror_append
+from ottla.spark.mirror.link.copy import copy_log
+from ottla.spark.mirror.link.group_offsets import sync_group_offsets
+from ottla.spark.mirror.link.settings import LinkSettings
+from ottla.spark.mirror.link.topics import LinkTopics
+from ottla.spark.mirror.mirror_maker import Every, FlowStatus, reason_of
+from ottla.spark.mirror.raw_copy import Gap
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger("ottla.mirror")
+
+_RESULT = "topic string, partition int, next bigint, bytes bigint"
+_RETRY_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+_LASTING = (Gap, Recreated, CannotMirror)
+
+
+class LinkQuery:
+    """The query over a fixed set of partitions. Made anew when topics come or go. Owner: the thread of the link."""
+
+    def __init__(self, spark: SparkSession, link: LinkSettings, topics: Mapping[str, int]) -> None:
+        self._spark = spark
+        self._link = link
+        self._topics = topics
+        self._checkpoint = ""
+        self._query: StreamingQuery | None = None
+        self.bytes_copied = 0
+
+    def start(self, target: Cluster) -> None:
+        from ottla.spark.mirror.ranges_source import FORMAT, RangesDataSource
+
+        self._checkpoint = tempfile.mkdtemp(prefix="ottla-link-")
+        self._spark.dataSource.register(RangesDataSource)
+        frame = self._spark.readStream.format(FORMAT).options(**self._options(target)).load()
+        self._query = (
+            frame.writeStream.foreachBatch(self._copy)
+            .queryName(f"link {self._link.name} {os.path.basename(self._checkpoint)}")
+            .option("checkpointLocation", self._checkpoint)
+            .start()
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    def failure(self) -> BaseException | None:
+        found: BaseException | None = None if self._query is None else self._query.exception()
+        return found
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+        if self._checkpoint:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+            self._checkpoint = ""
+
+    def _options(self, target: Cluster) -> dict[str, str]:
+        starting: dict[str, dict[str, int]] = {}
+        for name, count in self._topics.items():
+            for number in range(count):
+                partition = TopicPartition(name, number)
+                there = self._end_of(target, partition)
+                # An empty mirror begins where the source does.
+                offset = -2 if there.log_end_offset == there.log_start_offset else there.log_end_offset
+                starting.setdefault(name, {})[str(number)] = offset
+        return {
+            **self._link.flow.source.spark_options(),
+            "assign": json.dumps({name: list(range(count)) for name, count in self._topics.items()}),
+            "startingOffsets": json.dumps(starting),
+            "maxOffsetsPerTrigger": str(self._link.flow.max_offsets_per_trigger),
+            "failOnDataLoss": "false",  # the copy notices it, and says more
+            "kafka.isolation.level": "read_committed",
+        }
+
+    def _end_of(self, target: Cluster, partition: TopicPartition) -> MirrorAppendPartitionResult:
+        def ask() -> MirrorAppendPartitionResult:
+            answer = mirror_append(target, self._link.name, partition)
+            check_appended(partition, answer)
+            return answer
+
+        return target.retrying(ask, [partition.topic])
+
+    def _copy(self, frame: DataFrame, _number: int) -> None:
+        rows = map_in_arrow(frame, self._task(), _RESULT).collect()
+        self.bytes_copied += sum(row.bytes for row in rows)
+
+    def _task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        flow, link = self._link.flow, self._link.name
+        source, target, skip_gaps = flow.source.settings, flow.target.settings, flow.skip_gaps
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield _copy_row(row, source, target, link, skip_gaps)
+
+        return run
+
+
+def _copy_row(
+    row: dict[str, object], source: Settings, target: Settings, link: str, skip_gaps: bool
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
+    copied = copy_log(source, target, link, partition, int(str(row["end"])), skip_gaps=skip_gaps)
+    columns = {
+        "topic": pa.array([partition.topic], pa.string()),
+        "partition": pa.array([partition.partition], pa.int32()),
+        "next": pa.array([copied.next_offset], pa.int64()),
+        "bytes": pa.array([copied.bytes], pa.int64()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class LinkMover:
+    """Keeps the query of a link running over the topics that there are, and the offsets of groups in step."""
+
+    def __init__(self, spark: SparkSession, link: LinkSettings) -> None:
+        self._spark = spark
+        self._link = link
+        self._stopping = threading.Event()
+        self._failure = ""
+        self.status = FlowStatus(link.name)
+        self._thread = threading.Thread(target=self._run, name=f"link {link.name}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        flow = self._link.flow
+        while not self._stopping.is_set():
+            try:
+                with (
+                    closing(Cluster(flow.source.settings)) as source,
+                    closing(Cluster(flow.target.settings)) as target,
+                ):
+                    self._copy(source, target)
+            except ClientError as error:
+                self._failed(error.message, lasting=isinstance(error, _LASTING))
+            except Exception as error:  # whatever Spark raises: the link must not end unseen
+                log.exception("Link %s failed.", self._link.name)
+                self._failed(str(error).split("\n")[0], lasting=False)
+            self._stopping.wait(_RETRY_SECONDS)
+        self.status.state = "STOPPED"
+
+    def _failed(self, reason: str, *, lasting: bool) -> None:
+        self.status.state, self.status.reason = "FAILED", reason
+        if reason != self._failure:
+            log.error("Link %s: %s", self._link.name, reason)
+        self._failure = reason
+        if lasting:  # until somebody decides and starts again
+            self._stopping.wait()
+
+    def _copy(self, source: Cluster, target: Cluster) -> None:
+        """Until the topics change, the query fails, or everything stops."""
+        flow = self._link.flow
+        topics = LinkTopics(self._link, source, target)
+        copied = topics.prepare()
+        refresh, groups = Every(flow.refresh_topics), Every(flow.sync_group_offsets)
+        refresh.is_due()
+        query = LinkQuery(self._spark, self._link, copied)
+        try:
+            if copied:
+                query.start(target)
+            self.status.state, self.status.reason, self._failure = "RUNNING", "", ""
+            self.status.topics = tuple(copied)
+            while not self._stopping.wait(_LOOK_SECONDS):
+                if groups.is_due():
+                    sync_group_offsets(self._link, source, target, copied)
+                if refresh.is_due() and topics.prepare() != copied:
+                    return
+                self.status.bytes_copied = query.bytes_copied
+                if copied and not query.is_running:
+                    raise reason_of(query.failure())
+        finally:
+            query.stop()

@@ -1,0 +1,61 @@
+"""Two brokers, and what tests of a link do with them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from contextlib import closing
+
+from confluent_kafka import Producer
+
+from ottla.client.admin.topics import create_topic
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
+from ottla.client.settings import Settings
+from ottla.spark.mirror.link.copy import LinkCopied, copy_log
+from ottla.testing import Broker
+
+LINK = "dr"
+
+
+def settings(broker: Broker) -> Settings:
+    return Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers})
+
+
+def create_mirror(source: Broker, target: Broker, topic: str, partitions: int = 1) -> None:
+    text = base64.urlsafe_b64encode(source.topic_id(topic)).decode().rstrip("=")
+    with closing(Cluster(settings(target))) as cluster:
+        configs = {"ottla.mirror.link": LINK, "ottla.mirror.topic.id": text}
+        create_topic(cluster, topic, partitions=partitions, replication_factor=1, configs=configs)
+
+
+def copy(
+    source: Broker,
+    target: Broker,
+    topic: str,
+    partition: int = 0,
+    *,
+    skip_gaps: bool = False,
+    link: str = LINK,
+) -> LinkCopied:
+    place = TopicPartition(topic, partition)
+    with closing(Cluster(settings(source))) as cluster:
+        end = list_offsets(cluster, {place: LATEST}, READ_COMMITTED)[place].offset
+    return copy_log(settings(source), settings(target), link, place, end, skip_gaps=skip_gaps)
+
+
+def log_bytes(broker: Broker, topic: str, partition: int = 0) -> bytes:
+    files = sorted((broker.data / f"{topic}-{partition}").glob("*.log"))
+    return b"".join(each.read_bytes() for each in files)
+
+
+def produce(broker: Broker, topic: str, values: Sequence[bytes], **config: str) -> list[str]:
+    """The errors, if there are any."""
+    errors: list[str] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **config})
+    for value in values:
+        producer.produce(
+            topic, value, on_delivery=lambda error, _: errors.append(str(error)) if error else None
+        )
+    producer.flush(30)
+    return errors
