@@ -30,11 +30,18 @@ READS = {
 }
 
 
+def parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text())
+    except SystemError:  # Python 3.11 confuses itself if another thread parses at the same time
+        return ast.parse(path.read_text())
+
+
 @functools.cache
 def sources() -> list[ast.Module]:
     root = Path(ottla.__file__).parent
     return [
-        ast.parse(path.read_text())
+        parsed(path)
         for room in ROOMS
         for path in (root / room).rglob("*.py")
         if not path.name.startswith(ASIDE)

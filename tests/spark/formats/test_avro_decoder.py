@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 import fastavro
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from ottla.spark.formats.avro.decoder import AvroDecoder
@@ -80,7 +80,11 @@ def test_a_changed_schema_is_resolved_as_fastavro_resolves_it(data: Any) -> None
             each["aliases"] = [each["name"]]
             each["name"] = "renamed_" + each["name"]
     reader = {**writer, "fields": data.draw(st.permutations(reader_fields))}
-    rows = [written(writer, each) for each in data.draw(st.lists(values(writer), min_size=1, max_size=4))]
+    drawn = data.draw(st.lists(values(writer), min_size=1, max_size=4))
+    try:
+        rows = [written(writer, each) for each in drawn]
+    except ValueError:  # fastavro takes a text for a date where a union has both
+        reject()
     assert decoded_values(rows, writer, reader) == [read(each, writer, reader) for each in rows]
 
 

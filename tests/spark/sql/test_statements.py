@@ -127,6 +127,7 @@ def test_print_shows_records_as_they_are(statements: Sql) -> None:
 def test_properties_and_variables(statements: Sql) -> None:
     assert statements("SHOW PROPERTIES;") == [
         ("auto.offset.reset", "latest", "latest"),
+        ("ksql.schema.registry.url", "", ""),
         ("ottla.max.offsets.per.trigger", "", ""),
         ("processing.guarantee", "exactly_once_v2", "exactly_once_v2"),
     ]

@@ -97,6 +97,9 @@ def test_the_example_does_what_it_shows(config: dict[str, str], records: list[An
 @pytest.mark.parametrize("name", sorted(PLUGINS | PREDICATES))
 def test_every_setting_is_on_the_page(name: str) -> None:
     page = "interceptors.md" if name.rpartition(".")[2] in INTERCEPTORS else "transforms.md"
+    if name.startswith("io.debezium."):  # described where the changes come from
+        assert name in (DOCS / "postgres-cdc.md").read_text() or name in (DOCS / "mysql-cdc.md").read_text()
+        return
     title = name.rpartition(".")[2].partition("$")[0]
     section = re.search(rf"^##+ {title}$(.*?)(?=^##|\Z)", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     assert section is not None, f"{title} has no section in {page}"

@@ -215,7 +215,7 @@ class TestBadInput:
     def test_a_field_without_column_type(self, postgres: PostgresDatabase) -> None:
         schema = SchemaBuilder("o").field("inner", PERSON).build()
         with sink(postgres) as running:
-            running.send("t", Struct(schema, {"inner": Struct(PERSON)}), value_schema=schema)
+            running.send("t", Struct(schema, {"inner": Struct(PERSON, {"id": 1})}), value_schema=schema)
             with pytest.raises(ConnectError, match="Flatten"):
                 running.commit()
 
