@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 _HELLO_SECONDS = 10.0
 #: How long a task without a driver may take to end by itself before its process does.
 _LOST_SECONDS = 10.0
+#: How long the last reports of tasks that have ended are waited for. They are on their way, unless a task hangs.
+_LAST_REPORT_SECONDS = 2.0
 
 Report = dict[str, Any]
 
@@ -31,6 +34,7 @@ Report = dict[str, Any]
 class _Run(NamedTuple):
     on_report: Callable[[int, Report], None]
     connections: dict[int, socket.socket]
+    readers: list[threading.Thread]
 
 
 class ControlServer:
@@ -56,7 +60,7 @@ class ControlServer:
 
     def begin(self, run: str, on_report: Callable[[int, Report], None]) -> None:
         with self._lock:
-            self._runs[run] = _Run(on_report, {})
+            self._runs[run] = _Run(on_report, {}, [])
 
     def stop(self, run: str) -> None:
         """Ask all tasks of a run to stop."""
@@ -68,7 +72,15 @@ class ControlServer:
                 _send(connection, {"do": "stop"})
 
     def end(self, run: str) -> None:
-        """Nobody supervises the run any more: tasks that are left stop by themselves."""
+        """Nobody supervises the run any more: tasks that are left stop by themselves.
+
+        What a task has said before it ended is heard first: most of all that it has failed.
+        """
+        with self._lock:
+            readers = list(self._runs[run].readers) if run in self._runs else []
+        deadline = time.monotonic() + _LAST_REPORT_SECONDS
+        for reader in readers:
+            reader.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
             ended = self._runs.pop(run, None)
             self._stopping.discard(run)
@@ -97,8 +109,8 @@ class ControlServer:
                     if found is None:
                         return
                     found.connections[task] = connection
-                    if run in self._stopping:
-                        _send(connection, {"do": "stop"})
+                    found.readers.append(threading.current_thread())
+                    _send(connection, {"do": "stop" if run in self._stopping else "go"})
                 for line in lines:
                     if run in self._runs:
                         self._deliver(found, task, json.loads(line))
@@ -122,8 +134,11 @@ class TaskControl:
         self._connection = socket.create_connection((spec.control.host, spec.control.port), _HELLO_SECONDS)
         self._connection.settimeout(None)
         self._lock = threading.Lock()
+        self._heard = threading.Event()
         self.report(token=spec.control.token, run=spec.run, task=spec.task)
         threading.Thread(target=self._listen, name=f"control-{spec.label}", daemon=True).start()
+        # From then on the driver waits for what this task has to say.
+        self._heard.wait(_HELLO_SECONDS)
 
     def report(self, **fields: Any) -> None:
         with self._lock:
@@ -141,10 +156,12 @@ class TaskControl:
             for line in lines:
                 if json.loads(line).get("do") == "stop":
                     self.stopping.set()
+                self._heard.set()
         if self._ended.is_set():
             return
         self.lost = True
         self.stopping.set()
+        self._heard.set()
         if self._ends_process and not self._ended.wait(_LOST_SECONDS):
             os._exit(1)
 

@@ -193,7 +193,7 @@ def test_a_bad_file_fails_the_task_with_its_sentence(worker: Worker, topic: str,
         **WITHOUT_SCHEMAS,
     }
     connector = worker.start(config)
-    wait_for(lambda: any(task.state.name == "FAILED" for task in connector.status.tasks), seconds=150)
+    wait_for(lambda: any(task.state.name == "FAILED" for task in connector.status.tasks))
     [task] = connector.status.tasks
     assert "a.csv, line 2: there are 1 fields, but 2 columns" in (task.trace or "")
     assert len(worker.records(topic)) == 1, "what was before it is in the topic"
