@@ -89,7 +89,11 @@ def theirs(bench: Bench, comparison: Comparison, topic: str, repeat: int) -> lis
         "JAVA_HOME": str(java_home()),
     }
     done = subprocess.run(
-        [str(python()), str(_PEER), json.dumps(given)], env=environment, capture_output=True, text=True
+        # -P: modules beside the script, such as `profile`, must not stand for Python's own.
+        [str(python()), "-P", str(_PEER), json.dumps(given)],
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise Unavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
@@ -108,12 +112,15 @@ def main(comparisons: list[Comparison]) -> int:
     config = {"spark.driver.memory": _MEMORY, "spark.ui.enabled": "false"}
     scale = Scale.quick() if options.quick else Scale()
     rows: list[dict[str, Any]] = []
-    with OttlaBroker(ottla_command()) as broker:
+    broker = OttlaBroker(ottla_command()).start()
+    try:
         spark = session("bench", config=config)
         bench = Bench(spark, broker.bootstrap_servers, scale)
         for each in comparisons:
             rows.append(_compared(bench, each, options.repeat))
         spark.stop()
+    finally:
+        broker.stop()
     if options.json:
         print(json.dumps(rows))
     for row in rows if not options.json else ():
