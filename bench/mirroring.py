@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
@@ -70,9 +70,8 @@ def brokers() -> Iterator[tuple[str, str]]:
 
 
 def write(servers: str, topic: str, count: int, codec: str) -> None:
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(
-        30
-    )
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -93,14 +92,17 @@ def write(servers: str, topic: str, count: int, codec: str) -> None:
 
 def records_on(servers: str, topic: str) -> int:
     """How many records there are, markers included."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
+    # What a transaction has written counts while it is open, or all would appear at once.
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "bench", "isolation.level": "read_uncommitted"}
+    )
     try:
         if topic not in consumer.list_topics(timeout=30).topics:
             return 0
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)[1]
-            for each in range(PARTITIONS)
-        )
+        places = [TopicPartition(topic, each) for each in range(PARTITIONS)]
+        return sum(consumer.get_watermark_offsets(each, timeout=30)[1] for each in places)
+    except KafkaException:  # the topic is being made
+        return 0
     finally:
         consumer.close()
 
