@@ -16,6 +16,10 @@ from ottla.client.errors import ClientError, Unreachable
 _MOST_BYTES = 32 << 20
 
 
+class NotThere(ClientError):
+    """The server knows nothing of this name, or not yet."""
+
+
 class Remote:
     """Its errors are sentences: ClientError, and Unreachable if nobody answers."""
 
@@ -40,7 +44,8 @@ class Remote:
         if len(data) > _MOST_BYTES:
             raise ClientError(f"{self._name} answers with more than {_MOST_BYTES} bytes.")
         if response.status >= 400:
-            raise ClientError(self._refusal(response.status, data))
+            kind = NotThere if response.status == 404 else ClientError
+            raise kind(self._refusal(response.status, data))
         try:
             return json.loads(data) if data else None
         except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
 from ottla.client.cluster import Cluster
@@ -20,7 +20,14 @@ from ottla.http import HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
 from ottla.testing import Broker
 from tests.console.browsing import Visitor, text_of, write
-from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, standalone_properties
+from tests.spark.connect.worker.workers import (
+    SINK,
+    SOURCE,
+    Worker,
+    distributed_properties,
+    standalone_properties,
+    wait_for,
+)
 
 
 class FakeSql:
@@ -218,6 +225,27 @@ def test_secrets_of_connectors_are_in_no_page(
     visitor.send(visitor.form(plan, "/new-connector"))
     kept = worker.call("GET", f"/connectors/{name}/config").body
     assert (kept["a.password"], kept["file"]) == ("s3cret-pw", str(tmp_path / "other"))
+
+
+def test_a_connector_that_no_worker_has_taken_up_is_shown(
+    broker: Broker, open_console: Callable[..., InBackground], names: Callable[[], str], tmp_path: Path
+) -> None:
+    name = names()
+    with Worker(distributed_properties(broker.bootstrap_servers)) as running:
+        running.wait_until_ready()
+        config = {"connector.class": SINK, "topics": "x", "file": str(tmp_path / "out"), "tasks.max": "1"}
+        running.call("PUT", f"/connectors/{name}/config", config)
+        running.wait_until(name, "RUNNING", ["RUNNING"])
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce(f"{running.config.group_id}-status", key=f"status-connector-{name}", value=None)
+        assert producer.flush(30) == 0
+        wait_for(lambda: running.call("GET", f"/connectors/{name}/status").status == 404)
+        with Visitor(open_console(cluster={"connect": running.url}).url) as visitor:
+            shown = visitor.json(f"connectors/{name}/state")
+            assert (shown["connector"]["state"], shown["config"]["topics"]) == ("UNASSIGNED", "x")
+            [row] = visitor.json("connectors")["connectors"]
+            assert (row["name"], row["state"]) == (name, "UNASSIGNED")
+            assert visitor.get("connectors/none/state").status_code == 400
 
 
 def test_a_connect_that_does_not_answer_is_said(open_console: Callable[..., InBackground]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
-from ottla.console.remote import Remote, part
+from ottla.console.remote import NotThere, Remote, part
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
@@ -24,6 +24,8 @@ ACTIONS = {
 HIDDEN = "•••"
 # Without a definition that says so: what is called so is nobody's business.
 _SECRET = re.compile(r"password|secret|token|credential|sasl\.jaas|private|api\.?key", re.IGNORECASE)
+# A connector has a config first and a status only when a worker has taken it up.
+_NOT_STARTED: dict[str, Any] = {"connector": {"state": "UNASSIGNED"}}
 
 
 def routes() -> Iterator[Route]:
@@ -56,8 +58,8 @@ def all_connectors(remote: Remote) -> list[dict[str, Any]]:
     statuses = remote.request("GET", "/connectors?expand=status") or {}
     infos = remote.request("GET", "/connectors?expand=info") or {}
     rows = []
-    for name in sorted(statuses):
-        status = statuses[name].get("status", {})
+    for name in sorted({*statuses, *infos}):
+        status = statuses.get(name, {}).get("status", _NOT_STARTED)
         info = infos.get(name, {}).get("info", {})
         tasks = status.get("tasks", [])
         rows.append(
@@ -84,8 +86,11 @@ async def state(visit: Visit) -> Page | Response:
 
     def read() -> dict[str, Any]:
         path = f"/connectors/{part(name)}"
-        status = remote.request("GET", f"{path}/status")
         config = remote.request("GET", f"{path}/config")
+        try:
+            status = remote.request("GET", f"{path}/status")
+        except NotThere:
+            status = _NOT_STARTED
         try:
             topics = remote.request("GET", f"{path}/topics").get(name, {}).get("topics", [])
         except ClientError:
