@@ -10,8 +10,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MySqlConnector
-from ottla.spark.connect.connectors.cdc.mysql.task import MariaDbTask
+from ottla.spark.connect.connectors.cdc.mysql.capture import MariaDbCapture
+from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MariaDbTask, MySqlConnector
 from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.testing.connect import SourceHarness
 from tests.spark.connect.connectors.cdc.bank import ACCOUNTS, TABLE, Bank, insert_all, replay, run_with_faults
@@ -177,9 +177,11 @@ def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) ->
         source.poll()
         (task,) = source._tasks
         assert isinstance(task, MariaDbTask)
-        assert task._stream is not None
-        assert task._stream._reader is not None
-        task._stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
+        capture_ = task._capture
+        assert isinstance(capture_, MariaDbCapture)
+        assert capture_.stream is not None
+        assert capture_.stream._reader is not None
+        capture_.stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
         lost = 0
         while len(source.committed) < 5000:
             try:
