@@ -151,7 +151,12 @@ def test_a_sink_names_topics_or_a_pattern() -> None:
     names, pattern = subscription({"topics.regex": "a.*"})
     assert names == []
     assert pattern is not None
-    for config in ({}, {"topics": "a", "topics.regex": "b"}, {"topics.regex": "("}):
+    for config in (
+        {},
+        {"topics": "a", "topics.regex": "b"},
+        {"topics.regex": "("},
+        {"topics.regex": "(?P<a>b)"},
+    ):
         with pytest.raises(Exception, match=r"topics"):
             subscription(config)
 
