@@ -18,7 +18,7 @@ class Refused(JobError):
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message.rstrip('.')} ({code}).")
-        self.code = code
+        self.refusal = code
 
 
 def check_url(url: str, what: str, example: str) -> None:

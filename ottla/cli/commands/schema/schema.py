@@ -222,7 +222,7 @@ def compat(registry: RegistryClient, subject: str | None, level: str | None) -> 
     try:
         click.echo(registry.get(*path)["compatibilityLevel"])
     except Refused as refused:
-        if refused.code not in _NO_CONFIG:
+        if refused.refusal not in _NO_CONFIG:
             raise
         click.echo(f"{registry.get('config')['compatibilityLevel']} (of all subjects)")
 
@@ -241,7 +241,7 @@ def delete(registry: RegistryClient, subject: str, version: str | None, permanen
     try:
         registry.delete(*path)
     except Refused as refused:
-        if not permanent or refused.code not in (40404, 40406):  # soft-deleted already
+        if not permanent or refused.refusal not in (40404, 40406):  # soft-deleted already
             raise
     if permanent:
         registry.delete(*path, query="permanent=true")

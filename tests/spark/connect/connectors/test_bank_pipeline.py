@@ -20,7 +20,7 @@ from ottla.spark.connect.runtime.engine import Engine, RunningConnector, State
 from ottla.spark.connect.runtime.host import ThreadHost
 from tests.broker_process import BrokerProcess
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase
+from tests.spark.connect.connectors.postgres import PostgresDatabase
 from tests.spark.connect.runtime.conftest import committed_records, wait_for
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -198,13 +198,7 @@ def capturing(postgres: PostgresDatabase) -> dict[str, str]:
     return {
         "name": "capture",
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(postgres.server.port),
-        "database.user": postgres.server.user,
-        "database.password": PASSWORD,
-        "database.dbname": postgres.name,
-        "topic.prefix": "bank",
-        "slot.name": postgres.name,
+        **postgres.capture,
         "table.include.list": "public.accounts",
         "publication.autocreate.mode": "filtered",
         "poll.interval.ms": "10",

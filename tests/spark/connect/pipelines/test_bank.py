@@ -24,7 +24,7 @@ from ottla.spark.connect.runtime.engine import Engine
 from ottla.spark.connect.runtime.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase, PostgresServer
+from tests.spark.connect.connectors.postgres import PostgresDatabase, PostgresServer
 from tests.spark.connect.runtime.conftest import Worker, wait_for
 
 JSON = {
@@ -53,13 +53,7 @@ def configs(database: PostgresDatabase, directory: Path) -> dict[str, dict[str, 
         "source": {
             "name": "bank",
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(database.server.port),
-            "database.user": database.server.user,
-            "database.password": PASSWORD,
-            "database.dbname": database.name,
-            "topic.prefix": "bank",
-            "slot.name": database.name,
+            **database.capture,
             "poll.interval.ms": "10",
             **JSON,
         },
