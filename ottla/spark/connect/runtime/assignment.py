@@ -13,7 +13,7 @@ from ottla.spark.connect.api import TopicPartition
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java
-from ottla.spark.connect.runtime.clients import consumer_settings, metadata_max_age
+from ottla.spark.connect.runtime.tasks.clients import consumer_settings, metadata_max_age
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine, RunningConnector, State
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from tests.broker_process import BrokerProcess
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
 from tests.spark.connect.connectors.postgres import PostgresDatabase

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
 from tests.spark.connect.connectors.postgres import PostgresDatabase, PostgresServer
