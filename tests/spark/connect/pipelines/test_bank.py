@@ -24,6 +24,7 @@ from ottla.spark.connect.runtime.engine import Engine
 from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
+from tests.spark.connect.connectors.cdc.bank_connectors import TOPIC, into_delta
 from tests.spark.connect.connectors.postgres import PostgresDatabase, PostgresServer
 from tests.spark.connect.runtime.conftest import Worker, wait_for
 
@@ -31,7 +32,6 @@ JSON = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 }
-TOPIC = "bank.public.accounts"
 FAULTS = 20
 
 
@@ -57,16 +57,7 @@ def configs(database: PostgresDatabase, directory: Path) -> dict[str, dict[str, 
             "poll.interval.ms": "10",
             **JSON,
         },
-        "delta": {
-            "name": "delta",
-            "connector.class": "DeltaSink",
-            "topics": TOPIC,
-            "table.uri": str(directory / "delta"),
-            "insert.mode": "upsert",
-            "pk.mode": "record_key",
-            "cdc.envelope": "debezium",
-            **JSON,
-        },
+        "delta": {**into_delta(directory), **JSON},
         "iceberg": {
             "name": "iceberg",
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
