@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.kernels import Encoder, rows_by_partition
@@ -29,10 +30,11 @@ class RecordWriter:
         options: SinkOptions,
         transactions: SourceTransactions,
         prepare_topic: Callable[[str], None],
+        on_retry: Callable[[ClientError], None],
     ) -> None:
         self._cluster = cluster
         self._transactions = transactions
-        self._producer = Producer(cluster, options, transactions)
+        self._producer = Producer(cluster, options, transactions, on_retry)
         self._prepare_topic = prepare_topic
         self._partitioners: dict[str, tuple[float, Partitioner]] = {}
         self._prepared: set[str] = set()
