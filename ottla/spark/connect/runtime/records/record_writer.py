@@ -30,7 +30,7 @@ class RecordWriter:
         options: SinkOptions,
         transactions: SourceTransactions,
         prepare_topic: Callable[[str], None],
-        on_retry: Callable[[ClientError], None],
+        on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._transactions = transactions
