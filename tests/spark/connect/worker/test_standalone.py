@@ -76,6 +76,18 @@ def test_connectors_are_created_over_rest_as_well(broker: Broker, tmp_path: Path
         wait_for(lambda: worker.call("GET", "/connectors/two/status").status == 404)
 
 
+def test_nothing_is_started_after_the_worker_has_stopped(broker: Broker, tmp_path: Path, lines: Path) -> None:
+    """Configs of tasks may come when everything has been stopped, and change what is wanted."""
+    given = standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")
+    with Worker(given, connectors=[config("six", lines)]) as worker:
+        worker.wait_until("six", "RUNNING", ["RUNNING"])
+        assert worker.server is not None
+        herder = worker.server.herder
+    assert herder is not None
+    herder.apply()
+    assert herder.connectors.names == set()
+
+
 def test_a_file_with_a_wrong_config_or_wrong_offsets_keeps_it_from_starting(
     broker: Broker, tmp_path: Path, lines: Path
 ) -> None:
