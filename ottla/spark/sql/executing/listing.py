@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
+from ottla.spark.sql.executing.results import Result
+from ottla.spark.sql.executing.running_queries import RunningQueries
 from ottla.spark.sql.parsing.statements import ColumnDefinition, Describe, Show, SourceKind
 from ottla.spark.sql.properties import SessionProperties
-from ottla.spark.sql.results import Result
-from ottla.spark.sql.running_queries import RunningQueries
 from ottla.spark.sql.sources import Source
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.statements import ColumnDefinition
 from ottla.spark.sql.registered.schemas import Schemas
-from ottla.spark.sql.results import Result
 from ottla.spark.sql.sources import Source, check, shape
 
 

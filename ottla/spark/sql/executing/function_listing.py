@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing.statements import DescribeFunction, Show
 from ottla.spark.sql.planning import functions
-from ottla.spark.sql.results import Result
 from ottla.spark.sql.user_functions import UserFunctions
 from ottla.spark.sql.user_functions.catalogue import description
 

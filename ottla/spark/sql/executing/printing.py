@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from ottla.client.schema_codecs import FramedTexts
 from ottla.spark.sql.brokers import Brokers, Received
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing.statements import Print
 from ottla.spark.sql.registered.schemas import Schemas
-from ottla.spark.sql.results import Result
 
 
 def printed(
