@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.peers.apache_kafka import Unavailable, application_classpath, java
 from ottla.testing.ports import free_ports
 
 PARTITIONS = 4

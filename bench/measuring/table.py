@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.experiment import Row
-from bench.figures import advantage, readable, summary
+from bench.measuring.experiment import Row
+from bench.measuring.figures import advantage, readable, summary
 
 OTTLA, KAFKA, LIMIT = "Ottla", "Apache Kafka", "limit"
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.apache_kafka import SCALA, Unavailable, cache_directory, resolve
-from bench.brokers import OttlaBroker, ottla_command
-from bench.spark_rows import OURS, Bench, Experiment, Scale
+from bench.peers.apache_kafka import SCALA, Unavailable, cache_directory, resolve
+from bench.peers.brokers import OttlaBroker, ottla_command
+from bench.rows.spark_rows import OURS, Bench, Experiment, Scale
 
 VERSION = "4.1.1"
 _CONNECTOR = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.brokers import Broker, Contestant, Fresh
-from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
-from bench.limit import TOPIC as LIMIT_TOPIC
-from bench.limit import BareServer
-from bench.metadata import leader_port
+from bench.measuring.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
+from bench.measuring.limit import TOPIC as LIMIT_TOPIC
+from bench.measuring.limit import BareServer
+from bench.peers.brokers import Broker, Contestant, Fresh
+from bench.rows.metadata import leader_port
 
 
 def one_record_requests() -> Experiment:

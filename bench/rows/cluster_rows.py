@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from bench import latency
-from bench.brokers import Contestant, cpu_seconds, mean_resident_mb, resident_mb
-from bench.capacity import idle_memory
-from bench.clusters import Cluster
-from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
-from bench.limit import BareServer
-from bench.metadata import describe, leader_port
-from bench.throughput import throughput_label
+from bench.measuring.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
+from bench.measuring.limit import BareServer
+from bench.peers.brokers import Contestant, cpu_seconds, mean_resident_mb, resident_mb
+from bench.peers.clusters import Cluster
+from bench.rows import latency
+from bench.rows.capacity import idle_memory
+from bench.rows.metadata import describe, leader_port
+from bench.rows.throughput import throughput_label
 
 _WARM_MEGABYTES, _WARM_REQUESTS = 128, 20_000
 _SECONDS_BEFORE, _SECONDS_AFTER = 1.0, 1.0

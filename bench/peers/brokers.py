@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from bench.wire import free_port, wait_until_ready
+from bench.measuring.wire import free_port, wait_until_ready
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 
 
 class Secured(NamedTuple):

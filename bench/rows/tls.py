@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.brokers import Broker, Contestant, Secured, running
-from bench.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
-from bench.throughput import throughput_label
-from bench.wire import free_port
+from bench.measuring.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
+from bench.measuring.wire import free_port
+from bench.peers.brokers import Broker, Contestant, Secured, running
+from bench.rows.throughput import throughput_label
 
 
 @contextmanager

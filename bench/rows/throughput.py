@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from bench.apache_kafka import CONSUMER_PERFORMANCE, PRODUCER_PERFORMANCE, run_tool
-from bench.brokers import Contestant
-from bench.experiment import Experiment, Figures, Row, Scale, last_line, run_client, topic_on
-from bench.limit import BareServer
+from bench.measuring.experiment import Experiment, Figures, Row, Scale, last_line, run_client, topic_on
+from bench.measuring.limit import BareServer
+from bench.peers.apache_kafka import CONSUMER_PERFORMANCE, PRODUCER_PERFORMANCE, run_tool
+from bench.peers.brokers import Contestant
 
 
 def bytes_text(size: int) -> str:

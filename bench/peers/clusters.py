@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, Self
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars, random_cluster_id
-from bench.brokers import Broker, Contestant, OttlaBroker, ottla_command
-from bench.metadata import ClusterView, describe, quorum_leader
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars, random_cluster_id
+from bench.peers.brokers import Broker, Contestant, OttlaBroker, ottla_command
+from bench.rows.metadata import ClusterView, describe, quorum_leader
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer, jars
 
 SIZE = 3

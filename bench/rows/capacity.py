@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.brokers import Contestant, Fresh, mean_resident_mb, resident_mb
-from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
-from bench.limit import TOPIC as LIMIT_TOPIC
-from bench.limit import BareServer
-from bench.throughput import throughput
+from bench.measuring.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
+from bench.measuring.limit import TOPIC as LIMIT_TOPIC
+from bench.measuring.limit import BareServer
+from bench.peers.brokers import Contestant, Fresh, mean_resident_mb, resident_mb
+from bench.rows.throughput import throughput
 
 
 def start_up() -> Experiment:

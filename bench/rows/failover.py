@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from itertools import pairwise
 
-from bench.metadata import TOPIC_ALREADY_EXISTS, create_on, describe, wait_until_served
+from bench.rows.metadata import TOPIC_ALREADY_EXISTS, create_on, describe, wait_until_served
 
 EVERY_SECONDS = 0.005
 

@@ -1,6 +1,6 @@
 """What the machine allows: the same work done by nothing but sockets and files.
 
-``python -m bench.limit DIRECTORY`` is a bare server without event loop, protocol or log. What it does on
+``python -m bench.measuring.limit DIRECTORY`` is a bare server without event loop, protocol or log. What it does on
 a connection is decided by the first byte that comes: ``W`` write all that follows to a file and answer
 when the client is done; ``R`` send a file of the size that follows, with sendfile; anything else is
 the size of a Kafka frame, and every frame gets the answer of a Produce request to topic "limit".
@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from bench import wire
-from bench.brokers import allow_many_files
+from bench.measuring import wire
+from bench.peers.brokers import allow_many_files
 
 CHUNK = 1 << 20
 TOPIC = "limit"
@@ -124,7 +124,9 @@ class BareServer:
         self._directory = tempfile.TemporaryDirectory(prefix="ottla-bench-limit-")
         began = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.limit", self._directory.name], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "bench.measuring.limit", self._directory.name],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-from bench.wire import free_port, wait_until_ready
+from bench.measuring.wire import free_port, wait_until_ready
 
 VERSION = "4.3.0"
 SCALA = "2.13"

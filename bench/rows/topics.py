@@ -10,8 +10,8 @@ import time
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import wire
-from bench.metadata import addresses, wait_until_served
+from bench.measuring import wire
+from bench.rows.metadata import addresses, wait_until_served
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> dict[str, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.capacity import (
+from bench.measuring.experiment import Experiment, Scale
+from bench.rows.capacity import (
     embedded,
     idle_memory,
     loaded_memory,
@@ -10,12 +11,11 @@ from bench.capacity import (
     many_partitions,
     start_up,
 )
-from bench.experiment import Experiment, Scale
-from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
-from bench.security import acls, logins
-from bench.throughput import java_throughput, throughput
-from bench.tls import tls_throughput
-from bench.transactions import transactions
+from bench.rows.latency import end_to_end, flat_latency, one_record_requests, round_trip
+from bench.rows.security import acls, logins
+from bench.rows.throughput import java_throughput, throughput
+from bench.rows.tls import tls_throughput
+from bench.rows.transactions import transactions
 
 
 def every_experiment(scale: Scale) -> list[Experiment]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from bench import spark_data
-from bench.figures import Better, percentile
+from bench.measuring.figures import Better, percentile
+from bench.rows import spark_data
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

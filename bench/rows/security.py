@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.brokers import Contestant, Fresh, Secured, running
-from bench.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
-from bench.metadata import leader_port
-from bench.wire import free_port
+from bench.measuring.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
+from bench.measuring.wire import free_port
+from bench.peers.brokers import Contestant, Fresh, Secured, running
+from bench.rows.metadata import leader_port
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from bench.brokers import Broker, Contestant
-from bench.figures import Better, Summary
-from bench.limit import BareServer
+from bench.measuring.figures import Better, Summary
+from bench.measuring.limit import BareServer
+from bench.peers.brokers import Broker, Contestant
 
 Figures = dict[str, float]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.apache_kafka import Unavailable
-from bench.brokers import Contestant
-from bench.experiment import Experiment, Figures, Row, Scale, matches
-from bench.limit import BareServer
-from bench.table import LIMIT, Measured, render
+from bench.measuring.experiment import Experiment, Figures, Row, Scale, matches
+from bench.measuring.limit import BareServer
+from bench.measuring.table import LIMIT, Measured, render
+from bench.peers.apache_kafka import Unavailable
+from bench.peers.brokers import Contestant
 
 # Who is measured by what, in this order; None is the machine. `True` ends a contestant's turn.
 Turns = Iterator[tuple[Experiment, Contestant | None, bool]]

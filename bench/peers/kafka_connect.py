@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from bench.apache_kafka import application_classpath, java
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import application_classpath, java
 from ottla.lifeline import start_child
 
 _CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"

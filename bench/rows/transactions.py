@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.brokers import Contestant
-from bench.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
+from bench.measuring.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
+from bench.peers.brokers import Contestant
 
 
 def transactions(records: int) -> Experiment:

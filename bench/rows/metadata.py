@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from bench import wire
+from bench.measuring import wire
 
 METADATA, CREATE_TOPICS, DESCRIBE_QUORUM = 3, 19, 55
 TOPIC_ALREADY_EXISTS = 36

@@ -1,4 +1,4 @@
-"""Run by `bench.older_spark` with the interpreter of an older Spark: it knows nothing of Ottla."""
+"""Run by `bench.peers.older_spark` with the interpreter of an older Spark: it knows nothing of Ottla."""
 
 from __future__ import annotations
 
