@@ -83,6 +83,14 @@ class Gap(ClientError):
     """Records that were to be copied are gone from the source."""
 
 
+class Diverged(ClientError):
+    """Records that were copied are gone from the source, or others are in their place."""
+
+    def __init__(self, message: str, partition: TopicPartition | None = None) -> None:
+        super().__init__(message)
+        self.partition = partition
+
+
 def copy_range(
     source: Settings, target: Settings, transaction: Transaction, wanted: CopyRange, *, skip_gaps: bool
 ) -> Copied:
