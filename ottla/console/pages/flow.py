@@ -56,7 +56,7 @@ async def flow(visit: Visit) -> Page | Response:
         "edges": found.edges,
         "problems": found.problems,
     }
-    return Page("flow.html", data, more={"drawing": draw(nodes, found.edges),
+    return Page("queries/flow.html", data, more={"drawing": draw(nodes, found.edges),
                                          "is_cut": len(found.nodes) > _MOST_NODES})  # fmt: skip
 
 

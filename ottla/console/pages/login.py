@@ -41,7 +41,7 @@ class LoginPages:
             "has_provider": logins.has_provider,
             "given": visit.form.get("user", ""),
         }
-        return Page("login.html", {}, status, more)
+        return Page("security/login.html", {}, status, more)
 
     async def log_in(self, visit: Visit) -> Page | Response:
         target = _target(visit.form.get("next"))

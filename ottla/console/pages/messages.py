@@ -82,7 +82,7 @@ class Messages:
             "messages": [each.document() for each in shown],
             "next": selection.cursor_text(following),
         }
-        return Page("topic_messages.html", data, 400 if problem else 200, more)
+        return Page("messages/messages.html", data, 400 if problem else 200, more)
 
     def _form(self, visit: Visit, state: TopicState, wanted: Selection) -> dict[str, Any]:
         return {
@@ -144,7 +144,7 @@ class Messages:
         async def events() -> AsyncIterator[bytes]:
             async for line in found:
                 if "hit" in line:
-                    rows = visit.app.fragment(visit, "message_rows.html", {"shown": [line["hit"]]})
+                    rows = visit.app.fragment(visit, "messages/rows.html", {"shown": [line["hit"]]})
                     yield event("rows", rows)
                 elif "progress" in line:
                     yield event(
@@ -204,7 +204,7 @@ class Messages:
                         continue
                     count += len(new)
                     if new:
-                        yield event("rows", visit.app.fragment(visit, "message_rows.html", {"shown": new}))
+                        yield event("rows", visit.app.fragment(visit, "messages/rows.html", {"shown": new}))
                     text = f"{count:,} messages since the page was opened" if new else "Waiting for messages…"
                     yield event("progress", json.dumps({"done": 0, "total": 0, "text": text}))
             except ClientError as error:

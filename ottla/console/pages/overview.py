@@ -30,7 +30,7 @@ async def home(visit: Visit) -> Page | Response:
     sites = list(visit.app.sites.values())
     if len(sites) == 1:
         return visit.redirect(f"/clusters/{sites[0].name}/overview")
-    return Page("clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
+    return Page("cluster/clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
                                                for each in sites]})  # fmt: skip
 
 
@@ -60,7 +60,7 @@ async def overview(visit: Visit) -> Page | Response:
         "messages_per_second": site.rates.total if site.rates.is_known else None,
         "age_seconds": round(max(time.time() - snapshot.taken_at, 0), 1),
     }
-    return Page("overview.html", data, more={"history": list(site.rates.history)[1:]})
+    return Page("cluster/overview.html", data, more={"history": list(site.rates.history)[1:]})
 
 
 def _visible(visit: Visit, partitions: list[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -104,7 +104,7 @@ async def broker_settings(visit: Visit) -> Page | Response:
     entries = await visit.site.calls.read(describe_configs, Resource("broker", number), documentation=True)
     [broker] = [each for each in brokers(snapshot) if each["id"] == int(number)]
     return Page(
-        "broker.html",
+        "cluster/broker.html",
         {"broker": broker, "settings": setting_rows(entries)},
         more={"may_edit": visit.can("admin"), "level": Level.ADMIN},
     )

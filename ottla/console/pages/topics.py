@@ -60,7 +60,7 @@ async def topics(visit: Visit) -> Page | Response:
     sizes = await site.ask(lambda source: source.sizes([topic.name for topic in small], leaders))
     rows = [_row(visit, topic, starts, ends, sizes) for topic in listed.rows]
     return Page(
-        "topics.html",
+        "topics/topics.html",
         {"topics": rows, **listed.plain()},
         more={"listed": listed, "internal": internal},
     )
@@ -146,7 +146,7 @@ async def partitions(visit: Visit) -> Page | Response:
         "size": sum(sizes) if sizes else None,
         "messages_per_second": visit.site.rates.of_topic(name, len(rows)),
     }
-    return Page("topic_partitions.html", data, more={"tab": "partitions"})
+    return Page("topics/partitions.html", data, more={"tab": "partitions"})
 
 
 def _readable(topic_id: str) -> str:
@@ -161,7 +161,7 @@ async def settings(visit: Visit) -> Page | Response:
     state = await topic_state(visit)
     entries = await visit.site.calls.read(describe_configs, Resource("topic", name), documentation=True)
     return Page(
-        "topic_settings.html",
+        "topics/settings.html",
         {"topic": name, "internal": state.internal, "settings": setting_rows(entries)},
         more={"tab": "settings", "partition_count": len(state.partitions)},
     )
@@ -184,7 +184,7 @@ async def groups_of_topic(visit: Visit) -> Page | Response:
                          "partitions": len(here), "lag": sum(lags) if lags else None})  # fmt: skip
     rows.sort(key=lambda row: str(row["group"]))
     return Page(
-        "topic_groups.html",
+        "topics/groups.html",
         {"topic": name, "internal": state.internal, "groups": rows},
         more={"tab": "groups", "is_cut": len(snapshot.groups) > len(chosen)},
     )
