@@ -166,8 +166,12 @@ class Messages:
             (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
         ]
         decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
-        # A regular expression can run for ever, and here nobody could stop it.
-        matches = matcher(Query(wanted.query.text, "text", wanted.query.places, wanted.query.ignore_case))
+        # A regular expression can run for ever, and here nobody could stop it. SQL has none.
+        mode = "sql" if wanted.query.mode == "sql" else "text"
+        try:
+            matches = matcher(Query(wanted.query.text, mode, wanted.query.places, wanted.query.ignore_case))
+        except BadQuery as error:
+            raise HttpError(400, 400, str(error)) from None
         calls = visit.site.calls
 
         def follow(emit: Callable[[list[ShownMessage]], None]) -> None:
