@@ -41,7 +41,7 @@ async def to_overview(visit: Visit) -> Page | Response:
 async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
-    found = reasons(snapshot)
+    found = reasons(snapshot, visit.user.sees)
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,
@@ -55,7 +55,9 @@ async def overview(visit: Visit) -> Page | Response:
         "groups": len(groups),
         "under_replicated": len(snapshot.under_replicated),
         "offline": len(snapshot.offline),
+        "below_min_isr": len(snapshot.below_min_isr),
         "under_replicated_partitions": _visible(visit, snapshot.under_replicated),
+        "below_min_isr_partitions": _visible(visit, snapshot.below_min_isr),
         "offline_partitions": _visible(visit, snapshot.offline),
         "messages_per_second": site.rates.total if site.rates.is_known else None,
         "age_seconds": round(max(time.time() - snapshot.taken_at, 0), 1),

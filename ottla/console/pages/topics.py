@@ -118,6 +118,7 @@ async def partitions(visit: Visit) -> Page | Response:
     name = visit.params["topic"]
     await topic_state(visit)
     [topic] = await visit.site.calls.read(describe_topics, [name], with_offsets=True, with_sizes=True)
+    needed = (await visit.site.ask(lambda source: source.min_isr([name]))).get(name)
     rows: list[dict[str, Any]] = [
         {
             "partition": each.partition,
@@ -131,6 +132,7 @@ async def partitions(visit: Visit) -> Page | Response:
             "size": each.size,
             "is_preferred": bool(each.replicas) and each.leader == each.replicas[0],
             "is_under_replicated": len(each.isr) < len(each.replicas),
+            "is_below_min_isr": needed is not None and len(each.isr) < needed,
         }
         for each in topic.partitions
     ]
@@ -141,6 +143,7 @@ async def partitions(visit: Visit) -> Page | Response:
         "topic_id": _readable(topic.topic_id),
         "internal": topic.internal,
         "replication_factor": topic.replication_factor,
+        "min_insync_replicas": needed,
         "partitions": rows,
         "messages": sum(known) if known else None,
         "size": sum(sizes) if sizes else None,
