@@ -152,12 +152,7 @@ def start(
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
     if everything:
         registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
-        console = console or (None if secured else DEFAULT_CONSOLE_LISTEN)
-    if console is not None and secured is not None:
-        raise JobError(
-            "Beside a secured broker --console would show everything to everybody on this machine: run 'ottla console "
-            "--config console.toml' with a [login] instead."
-        )
+        console = console or DEFAULT_CONSOLE_LISTEN
     if registry is not None and not http_listener(registry, 8081).endswith(":0"):
         # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
         settings = {
