@@ -14,7 +14,7 @@ from bench.peers.kafka_connect import KafkaConnect
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.runtime.conftest import Found, committed_records, wait_for
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.spark.arrow_map import map_in_arrow
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def _running(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from ottla.spark.connect.runtime.task import run_task
+        from ottla.spark.connect.runtime.tasks.task import run_task
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -71,7 +71,7 @@ class ThreadHost:
     bind: str | None = None
 
     def run(self, specs: Sequence[TaskSpec]) -> None:
-        from ottla.spark.connect.runtime.task import run_task
+        from ottla.spark.connect.runtime.tasks.task import run_task
 
         threads = [threading.Thread(target=run_task, args=(spec,), name=spec.label) for spec in specs]
         for thread in threads:

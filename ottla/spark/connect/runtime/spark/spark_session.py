@@ -19,7 +19,7 @@ _SETTINGS = {
     "spark.speculation": "false",
     "spark.scheduler.mode": "FAIR",
     # Python processes are forked from one that has loaded everything.
-    "spark.python.daemon.module": "ottla.spark.connect.runtime.worker_daemon",
+    "spark.python.daemon.module": "ottla.spark.connect.runtime.spark.worker_daemon",
 }
 
 

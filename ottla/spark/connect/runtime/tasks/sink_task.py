@@ -16,20 +16,20 @@ from ottla.spark.connect.api import SinkTask, TopicPartition
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.errors import RetriableError
 from ottla.spark.connect.plugins import load_class
-from ottla.spark.connect.runtime.clients import (
-    client_properties,
-    consumer_settings,
-    producer_options,
-    sink_group,
-)
-from ottla.spark.connect.runtime.consumer import SinkConsumer
-from ottla.spark.connect.runtime.control import TaskControl
 from ottla.spark.connect.runtime.failures.dead_letter_queue import DeadLetterQueue
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.failures.stages import Failure, Stage
 from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
 from ottla.spark.connect.runtime.status import State
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.clients import (
+    client_properties,
+    consumer_settings,
+    producer_options,
+    sink_group,
+)
+from ottla.spark.connect.runtime.tasks.consumer import SinkConsumer
+from ottla.spark.connect.runtime.tasks.control import TaskControl
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 _log = logging.getLogger(__name__)
 

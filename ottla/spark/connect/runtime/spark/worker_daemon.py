@@ -13,8 +13,8 @@ _NEEDED = (
     "pyspark.worker",
     "pyarrow",
     "ottla.spark.kernels",
-    "ottla.spark.connect.runtime.sink_task",
-    "ottla.spark.connect.runtime.source_task",
+    "ottla.spark.connect.runtime.tasks.sink_task",
+    "ottla.spark.connect.runtime.tasks.source_task",
     "ottla.spark.connect.connectors.file_stream",
 )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ottla.client.settings import Settings
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.spark.options import SECURITY_OPTIONS, OptionError
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 

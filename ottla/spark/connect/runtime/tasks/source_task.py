@@ -19,8 +19,6 @@ from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, at_leas
 from ottla.spark.connect.data.record import SourceRecord
 from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.spark.connect.plugins import load_class
-from ottla.spark.connect.runtime.clients import producer_options
-from ottla.spark.connect.runtime.control import TaskControl
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
@@ -28,7 +26,9 @@ from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions, TimedOut
 from ottla.spark.connect.runtime.status import State
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.clients import producer_options
+from ottla.spark.connect.runtime.tasks.control import TaskControl
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 _log = logging.getLogger(__name__)
 

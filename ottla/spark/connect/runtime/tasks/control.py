@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ottla.spark.connect.runtime.task_spec import ControlAddress, TaskSpec
+from ottla.spark.connect.runtime.tasks.task_spec import ControlAddress, TaskSpec
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 from ottla.spark.connect.java.finder import use_plugin_path
-from ottla.spark.connect.runtime.control import TaskControl
 from ottla.spark.connect.runtime.status import State, trace_of
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.control import TaskControl
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 _log = logging.getLogger(__name__)
 
@@ -18,11 +18,11 @@ def run_task(spec: TaskSpec, *, ends_process: bool = False) -> None:
     try:
         use_plugin_path(spec.worker)
         if spec.is_sink:
-            from ottla.spark.connect.runtime.sink_task import run_sink_task
+            from ottla.spark.connect.runtime.tasks.sink_task import run_sink_task
 
             run_sink_task(spec, control)
         else:
-            from ottla.spark.connect.runtime.source_task import run_source_task
+            from ottla.spark.connect.runtime.tasks.source_task import run_source_task
 
             run_source_task(spec, control)
     except Exception as error:
