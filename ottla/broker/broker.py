@@ -46,6 +46,7 @@ from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.broker.lifecycle.count_audit import CountAudit
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,7 @@ class Broker:
         self.faults: Faults | None = None
         self.metrics: BrokerMetrics | None = None
         self.telemetry = ClientTelemetry.of(config, image)
+        self.count_audit: CountAudit | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
 from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
+from ottla.broker.lifecycle.count_audit import CountAudit
 from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
 from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
@@ -147,6 +148,7 @@ class Server:
         await self._prepare_logins(feed.image)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
+        broker.count_audit = CountAudit.of(config, {each.name: each.port for each in self._listeners})
         limits.ip_rate = broker.quotas.ip_rate
         if self._endpoint is not None:
             broker.metrics = BrokerMetrics(broker, self._listeners)
@@ -167,6 +169,8 @@ class Server:
         for listener in self._listeners:
             listener.tls = self._tls.of.get(listener.name)
             listener.open(broker.dispatcher)
+        if broker.count_audit is not None:
+            broker.count_audit.start()
         if broker.metrics is not None:
             broker.metrics.state = RUNNING
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
@@ -349,6 +353,8 @@ class Server:
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
         KAFKA_SERVER.info("%s shutting down", self._name)
+        if self.broker.count_audit is not None:
+            await self.broker.count_audit.finish()
         member = self.broker.member
         hands_over = bool(member.others)
         metrics = self.broker.metrics

@@ -175,6 +175,8 @@ class BrokerMetrics:
         yield from coordinators.transaction_metrics(broker)
         if broker.telemetry is not None:
             yield from broker.telemetry.lines()
+        if broker.count_audit is not None:
+            yield from broker.count_audit.lines()
         if broker.config.zookeeper_connect:
             yield from self._zookeeper_metrics()
         yield from process_metrics()
