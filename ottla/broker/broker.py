@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
     from ottla.broker.lifecycle.count_audit import CountAudit
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
+    from ottla.broker.metrics.otlp_export import OtlpExport
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +158,7 @@ class Broker:
         self.metrics: BrokerMetrics | None = None
         self.telemetry = ClientTelemetry.of(config, image)
         self.count_audit: CountAudit | None = None
+        self.otlp_export: OtlpExport | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()

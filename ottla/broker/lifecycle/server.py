@@ -25,6 +25,7 @@ from ottla.broker.metrics.broker_metrics import (
     BrokerMetrics,
     metrics_of_start,
 )
+from ottla.broker.metrics.otlp_export import OtlpExport
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
@@ -150,7 +151,8 @@ class Server:
         broker = self.broker = self._make_broker(store, feed, lost)
         broker.count_audit = CountAudit.of(config, {each.name: each.port for each in self._listeners})
         limits.ip_rate = broker.quotas.ip_rate
-        if self._endpoint is not None:
+        broker.otlp_export = OtlpExport.of(config, self._metric_lines)
+        if self._endpoint is not None or broker.otlp_export is not None:
             broker.metrics = BrokerMetrics(broker, self._listeners)
             broker.metrics.start()
         await broker.start()
@@ -173,6 +175,8 @@ class Server:
             broker.count_audit.start()
         if broker.metrics is not None:
             broker.metrics.state = RUNNING
+        if broker.otlp_export is not None:
+            broker.otlp_export.start(broker.node_id, broker.cluster_id)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
 
@@ -414,6 +418,8 @@ class Server:
         self._endpoint = endpoint
 
     async def _close_metrics(self) -> None:
+        if self._member is not None and self.broker.otlp_export is not None:
+            await self.broker.otlp_export.finish()
         if self._endpoint is not None:
             await self._endpoint.stop()
         if self._member is not None and self.broker.metrics is not None:

@@ -105,6 +105,11 @@ log_format_option = click.option(
     f"[default: {DEFAULT_METRICS_LISTEN}]",
 )
 @click.option(
+    "--otlp",
+    metavar="URL",
+    help="Push metrics to an OpenTelemetry collector, such as http://localhost:4318.",
+)
+@click.option(
     "--console",
     metavar="[HOST:PORT]",
     is_flag=False,
@@ -137,6 +142,7 @@ def start(
     rest: str | None,
     connect: str | None,
     metrics: str | None,
+    otlp: str | None,
     console: str | None,
     everything: bool,
     quiet: bool,
@@ -184,6 +190,8 @@ def start(
         }
     if metrics is not None:
         settings = {**_metrics_settings(metrics), **settings}
+    if otlp is not None:
+        settings = {"metrics.otlp.endpoint": otlp, **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
         beside = ServersBeside(registry, rest, console, secured, connect)
