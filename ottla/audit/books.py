@@ -66,7 +66,9 @@ class Accepted:
         ):
             return False, []
         self._counted_in = page.counted_in
-        for each in overlapped:
+        # Of a page that began earlier nobody can tell which part was counted again: both count, as a duplication.
+        replaced = [each for each in overlapped if each.first >= page.first]
+        for each in replaced:
             last.remove(each)
         last.append(page)
         if len(last) > _REPLACEABLE:
@@ -74,7 +76,7 @@ class Accepted:
             self._settled[page.epoch] = max(settled.end, self._settled.get(page.epoch, 0))
         if self.position is None or page.epoch >= self.position.epoch:
             self.position = Position(page.epoch, page.end)
-        return True, overlapped
+        return True, replaced
 
 
 class Books:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.audit.audit_topic import AUDIT_TOPIC, FollowedBooks, ensure_audit_topic, write_entries
 from ottla.audit.counting import CountedPartition, Tier, compacted_topics, count_partition, known_position
-from ottla.audit.pages import Page, Round
+from ottla.audit.pages import Entry, Round
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
@@ -69,7 +69,7 @@ class BrokerTier:
         led = self._led()
         ends = list_offsets(self._cluster, {each.partition: LATEST for each in led}, READ_COMMITTED)
         records = 0
-        waiting: list[Page] = []
+        waiting: list[Entry] = []
         for each in led:
             counted = replace(each, end=ends[each.partition].offset)
             place = (each.topic_id, each.partition.partition)
@@ -82,7 +82,7 @@ class BrokerTier:
                     records += page.records
                     waiting.append(page)
                     if len(waiting) >= _PAGES_AT_ONCE:
-                        write_entries(self._cluster, waiting, settings.audit_topic)
+                        self._write(waiting)
                         waiting = []
             self._epochs[place] = each.leader_epoch
         counted_partitions: dict[str, list[int]] = {}
@@ -90,8 +90,14 @@ class BrokerTier:
             counted_partitions.setdefault(each.partition.topic, []).append(each.partition.partition)
         if counted_partitions:
             finished = Round(settings.tier.name, settings.tier.host, began_ms, counted_partitions)
-            write_entries(self._cluster, [*waiting, finished], settings.audit_topic)
+            self._write([*waiting, finished])
         return records
+
+    def _write(self, entries: list[Entry]) -> None:
+        """They are known from now on: an open transaction of a pipeline may keep them from being read for a while."""
+        write_entries(self._cluster, entries, self._settings.audit_topic)
+        for entry in entries:
+            self._books.books.add(entry)
 
     def forget(self) -> None:
         """After a failure: what was counted may not have been written, and leaders may have changed."""

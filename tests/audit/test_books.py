@@ -135,6 +135,11 @@ def test_the_later_leader_is_right_about_what_both_counted() -> None:
     assert books(*pages).position("orders", "broker", 0) == (0, 130)
 
 
+def test_records_that_an_operator_has_delivered_again_are_a_duplication() -> None:
+    assert total(led(0, 10), led(5, 12, counted_in=1)) == 17
+    assert total(led(0, 10), led(0, 12, counted_in=1)) == 12
+
+
 def test_a_topic_that_was_created_again_counts_from_its_beginning() -> None:
     assert total(led(0, 100, counted_in=3), led(0, 10, topic_id="other")) == 110
 
