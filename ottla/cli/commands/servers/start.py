@@ -92,6 +92,11 @@ def _beside_option(
     DEFAULT_METRICS_LISTEN,
     "Show metrics to Prometheus at /metrics; with --brokers on PORT, PORT+1, …",
 )
+@click.option(
+    "--otlp",
+    metavar="URL",
+    help="Push metrics to an OpenTelemetry collector, such as http://localhost:4318.",
+)
 @_beside_option("--console", DEFAULT_CONSOLE_LISTEN, "Show the cluster in the browser as well.")
 @click.option(
     "--all", "everything", is_flag=True, help="All of them but --connect, where they listen by default."
@@ -119,6 +124,7 @@ def start(
     rest: str | None,
     connect: str | None,
     metrics: str | None,
+    otlp: str | None,
     console: str | None,
     everything: bool,
     quiet: bool,
@@ -161,6 +167,8 @@ def start(
         }
     if metrics is not None:
         settings = {**_metrics_settings(metrics), **settings}
+    if otlp is not None:
+        settings = {"metrics.otlp.endpoint": otlp, **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
         beside = ServersBeside(registry, rest, console, secured, connect)

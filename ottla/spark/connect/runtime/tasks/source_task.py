@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.spark.connect.api import SourceColumns, SourceOffset, SourcePartition, SourceTask
@@ -21,6 +22,7 @@ from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
+from ottla.spark.connect.runtime.records.audit import audit_tier, passed_of
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
@@ -80,7 +82,8 @@ class _SourceTask:
         self._cluster = Cluster(options.settings)
         name = f"{spec.worker.group_id}-{spec.connector}-{spec.task}"
         self._transactions = SourceTransactions(self._cluster, name, options.transaction_timeout_ms)
-        self._writer = RecordWriter(self._cluster, options, self._transactions, self._prepare_topic)
+        passed = passed_of(audit_tier(spec), spec, topics)
+        self._writer = RecordWriter(self._cluster, options, self._transactions, self._prepare_topic, passed)
         self._offset_topics = topics
         self._task: SourceTask = load_class(config["connector.class"]).task_class()
         #: What the open transaction will have committed.
@@ -204,6 +207,9 @@ class _SourceTask:
 
     def _prepare_topic(self, topic: str) -> None:
         if topic == self._offset_topic:
+            return
+        if topic == AUDIT_TOPIC:
+            ensure_audit_topic(self._cluster)
             return
         self._creation.ensure(self._cluster, topic)
         self._control.report(topic=topic)
