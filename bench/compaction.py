@@ -33,10 +33,10 @@ from confluent_kafka.admin import (
 )
 from crc32c import crc32c
 
-from bench import wire
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from bench.brokers import Broker, OttlaBroker, ottla_command
-from bench.figures import percentiles_us
+from bench.measuring import wire
+from bench.measuring.figures import percentiles_us
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.brokers import Broker, OttlaBroker, ottla_command
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.records import Record, build_batch

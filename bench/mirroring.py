@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.peers.apache_kafka import Unavailable, application_classpath, java
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Place
 from ottla.client.errors import ClientError

@@ -21,6 +21,14 @@ class LogFlushing:
     Owner: the log; `flush` may run in a thread, and a lock keeps it apart from truncations on the event loop.
     """
 
+    __slots__ = (
+        "_entry_synced",
+        "_lock",
+        "_log",
+        "last_flush_ms",
+        "truncations",
+    )  # there is one per partition
+
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._lock = Lock()

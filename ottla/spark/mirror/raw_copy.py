@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ottla.audit.counting import Tier
+from ottla.audit.pages import Page
+from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.connection import Connection, Sent
 from ottla.client.errors import ClientError, error_code
@@ -77,6 +80,7 @@ class Copied(NamedTuple):
     next_offset: int
     runs: tuple[Run, ...]
     bytes: int
+    pages: tuple[Page, ...] = ()  # for the audit
 
 
 class Gap(ClientError):
@@ -92,8 +96,15 @@ class Diverged(ClientError):
 
 
 def copy_range(
-    source: Settings, target: Settings, transaction: Transaction, wanted: CopyRange, *, skip_gaps: bool
+    source: Settings,
+    target: Settings,
+    transaction: Transaction,
+    wanted: CopyRange,
+    *,
+    skip_gaps: bool,
+    audit: Tier | None = None,
 ) -> Copied:
+    passed = None if audit is None or wanted.compacted else Passed(audit, str(wanted.target))
     with shared_cluster(source) as origin, shared_cluster(target) as destination:
         TransactionClient(destination).add_partitions(transaction, [wanted.target])
         writer = _Writer(destination, wanted.target, transaction)
@@ -101,12 +112,15 @@ def copy_range(
         try:
             for fetched in reader.fetches():
                 for batch, header, offsets in _batches(fetched, reader):
+                    if passed is not None:
+                        passed.note_batch(wanted.partition.topic, batch, header)
                     writer.send(batch, header, offsets)
             writer.flush()
         finally:
             reader.close()
             writer.close()
-    return Copied(wanted.partition, wanted.end, tuple(writer.runs), writer.bytes)
+    pages = () if passed is None else tuple(passed.take())
+    return Copied(wanted.partition, wanted.end, tuple(writer.runs), writer.bytes, pages)
 
 
 class _Reader:
