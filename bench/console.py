@@ -24,9 +24,9 @@ import httpx
 from rich.console import Console as Terminal
 from rich.table import Table
 
-from bench.apache_kafka import TOOL_JVM, Unavailable, java, kafka_classpath
-from bench.brokers import OttlaBroker, ottla_command
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import TOOL_JVM, Unavailable, java, kafka_classpath
+from bench.peers.brokers import OttlaBroker, ottla_command
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
 from ottla.client.produce import produce

@@ -23,10 +23,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.brokers import OttlaBroker, ottla_command
-from bench.experiment import run_client, topic_on
-from bench.metadata import leader_port
-from bench.wire import free_port
+from bench.measuring.experiment import run_client, topic_on
+from bench.measuring.wire import free_port
+from bench.peers.brokers import OttlaBroker, ottla_command
+from bench.rows.metadata import leader_port
 
 _SCRAPE_SECONDS = 5.0
 #: On the hot path metrics may cost two percent.

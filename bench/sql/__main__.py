@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.apache_kafka import Unavailable
-from bench.brokers import OttlaBroker, ottla_command
-from bench.figures import readable
+from bench.measuring.figures import readable
+from bench.peers.apache_kafka import Unavailable
+from bench.peers.brokers import OttlaBroker, ottla_command
 from bench.sql.counts import counts
 from bench.sql.measuring import Bench, Row, Scale, pin_to_one_core
 from bench.sql.tables import join, pull

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+from ottla.audit.counting import Tier, count_topic
 from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.client.settings import Settings
@@ -386,7 +387,7 @@ def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: C
     cluster = Cluster(Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers}))
     ensure_audit_topic(cluster)
     for topic, tier in ((source, Tier("source", 60_000)), (copy, Tier("copy", 60_000, source))):
-        write_pages(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
+        write_entries(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
     cluster.close()
     data = visitor.json("books", grace="0")
     [finding] = data["findings"]
