@@ -1,6 +1,6 @@
 """What one broker carries, and what a machine does: the figures of docs/capacity.md.
 
-    python -m bench.capacity [--quick] [--full] [--only partitions,connections,groups,bytes,brokers,predictions]
+    python -m bench.rows.capacity [--quick] [--full] [--only partitions,connections,groups,bytes,brokers,predictions]
 
 Each part starts a broker of its own, loads it, and says what one more of a kind costs in memory, in processor time and
 in time to start. What a machine carries follows from that. Processor time is the broker's own, so that other work on
@@ -19,10 +19,10 @@ from contextlib import closing, contextmanager
 from rich.console import Console
 from rich.table import Table
 
-from bench.brokers import OttlaBroker, cpu_seconds, ottla_command, resident_mb
-from bench.clusters import ottla_cluster
-from bench.experiment import RunningClient, run_client, topic_on
-from bench.metadata import leader_port
+from bench.measuring.experiment import RunningClient, run_client, topic_on
+from bench.peers.brokers import OttlaBroker, cpu_seconds, ottla_command, resident_mb
+from bench.peers.clusters import ottla_cluster
+from bench.rows.metadata import leader_port
 from ottla.capacity.load import loads
 from ottla.capacity.measuring import facts_between, look
 from ottla.capacity.probe import probe

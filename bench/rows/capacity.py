@@ -1,6 +1,6 @@
 """What a broker costs before it does anything, and with many connections and many partitions: rows of the bench.
 
-`python -m bench.capacity` is something else: the figures of docs/capacity.md, by `bench.broker_limits`.
+`python -m bench.rows.capacity` is something else: the figures of docs/capacity.md, by `bench.broker_limits`.
 """
 
 from __future__ import annotations
