@@ -1,6 +1,6 @@
 """What one broker carries, and what a machine does: the figures of docs/capacity.md.
 
-    python -m bench.rows.capacity [--quick] [--full] [--only partitions,connections,groups,bytes,brokers,predictions]
+    python -m bench.capacity [--quick] [--full] [--only partitions,connections,groups,bytes,brokers,predictions]
 
 Each part starts a broker of its own, loads it, and says what one more of a kind costs in memory, in processor time and
 in time to start. What a machine carries follows from that. Processor time is the broker's own, so that other work on
@@ -289,3 +289,7 @@ def main() -> None:
             table.add_row(name, f"not measured: {error}", "")
         table.add_section()
     Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()
