@@ -1,90 +1,17 @@
-"""What was counted, and how two tiers compare. Pure."""
+"""What was counted by all tiers, and how two of them compare. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-_MASK = (1 << 64) - 1
+from ottla.audit.pages import NO_EPOCH, Counts, Entry, Page, Round
 
 LOSS, DUPLICATION, SUBSTITUTION = "loss", "duplication", "substitution"
 
-
-def fingerprint(key: bytes | None, value: bytes | None) -> int:
-    """64 bits of what a record says. Where it stands and when it was written is not in it: copies have that anew."""
-    digest = blake2b(digest_size=8)
-    for part in (key, value):
-        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return int.from_bytes(digest.digest(), "big")
-
-
-@dataclass(slots=True)
-class Counts:
-    """`checksum` is the sum of fingerprints, which does not depend on their order."""
-
-    count: int = 0
-    bytes: int = 0
-    checksum: int = 0
-
-    def add(self, count: int, size: int, checksum: int) -> None:
-        self.count += count
-        self.bytes += size
-        self.checksum = (self.checksum + checksum) & _MASK
-
-
-@dataclass(slots=True)
-class Page:
-    """What a tier has counted of some offsets of one partition. One record of the audit topic; never half of one."""
-
-    topic: str  # as the books call it
-    tier: str
-    partition: int
-    first: int  # offset
-    end: int  # the offset after the last
-    time_ms: int  # when it was counted
-    host: str
-    bucket_ms: int  # the length of a bucket
-    buckets: dict[int, Counts] = field(default_factory=dict)  # by the time at which they begin
-
-    def note(self, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
-        bucket = timestamp_ms // self.bucket_ms * self.bucket_ms
-        counts = self.buckets.get(bucket)
-        if counts is None:
-            counts = self.buckets[bucket] = Counts()
-        counts.add(1, len(key or b"") + len(value or b""), fingerprint(key, value))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "tier": self.tier,
-            "partition": self.partition,
-            "first": self.first,
-            "end": self.end,
-            "time": self.time_ms,
-            "host": self.host,
-            "bucket_ms": self.bucket_ms,
-            "buckets": {
-                str(at): [each.count, each.bytes, each.checksum] for at, each in self.buckets.items()
-            },
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Page:
-        """ValueError, KeyError or TypeError if it is something else."""
-        return cls(
-            data["topic"],
-            data["tier"],
-            int(data["partition"]),
-            int(data["first"]),
-            int(data["end"]),
-            int(data["time"]),
-            data["host"],
-            int(data["bucket_ms"]),
-            {int(at): Counts(*map(int, each)) for at, each in data["buckets"].items()},
-        )
+#: So many of the last pages of a partition can still be replaced by those of its next leader.
+_REPLACEABLE = 16
 
 
 class Finding(NamedTuple):
@@ -99,28 +26,110 @@ class Finding(NamedTuple):
     expected: int  # what the tier before has
 
 
+class Place(NamedTuple):
+    topic: str
+    tier: str
+    partition: int
+    topic_id: str
+
+
+class Position(NamedTuple):
+    """How far a partition was counted: the offset after the last record, and the epoch that this one is of."""
+
+    epoch: int
+    end: int
+
+
+class Accepted:
+    """Which pages of one place count: each record once, whoever counted it and however often it was written.
+
+    Pages come in the order in which they were written. A counter begins where the books end, so pages of one leader
+    follow each other, and what overlaps is of two leaders that did not know of each other's last pages. The later
+    leader is right: it goes on from what it counted itself.
+    """
+
+    def __init__(self) -> None:
+        self.position: Position | None = None
+        self._counted_in = NO_EPOCH
+        self._last: dict[int, list[Page]] = {}  # by epoch
+        self._settled: dict[int, int] = {}  # the end of what cannot be replaced any more
+
+    def take(self, page: Page) -> tuple[bool, list[Page]]:
+        """Whether a page counts, and the pages that it takes the place of."""
+        if page.counted_in < self._counted_in or page.first >= page.end:
+            return False, []
+        last = self._last.setdefault(page.epoch, [])
+        overlapped = [each for each in last if each.first < page.end and page.first < each.end]
+        same_counter = [each for each in overlapped if each.counted_in == page.counted_in]
+        if page.first < self._settled.get(page.epoch, 0) or any(
+            each.first < page.first or each.end >= page.end for each in same_counter
+        ):
+            return False, []
+        self._counted_in = page.counted_in
+        # Of a page that began earlier nobody can tell which part was counted again: both count, as a duplication.
+        replaced = [each for each in overlapped if each.first >= page.first]
+        for each in replaced:
+            last.remove(each)
+        last.append(page)
+        if len(last) > _REPLACEABLE:
+            settled = last.pop(0)
+            self._settled[page.epoch] = max(settled.end, self._settled.get(page.epoch, 0))
+        if self.position is None or page.epoch >= self.position.epoch:
+            self.position = Position(page.epoch, page.end)
+        return True, replaced
+
+
 class Books:
-    """All pages. A page that was written twice, because a counter crashed in between, counts once."""
+    """All pages, in the order in which they were written."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], dict[int, Counts]] = {}  # by topic and tier, then by bucket
-        self.positions: dict[tuple[str, str, int], int] = {}  # how far a tier has counted a partition
         self.began: dict[tuple[str, str], int] = {}  # when a tier counted first
-        self.times: dict[tuple[str, str], int] = {}  # and last
         self.bucket_ms: dict[str, int] = {}
+        self._accepted: dict[Place, Accepted] = {}
+        self._times: dict[tuple[str, str], dict[int, int]] = {}  # when a partition was counted last
+        self._without_checksums: set[tuple[str, str]] = set()
 
-    def add(self, page: Page) -> None:
-        place = (page.topic, page.tier, page.partition)
-        tier = (page.topic, page.tier)
-        self.times[tier] = max(self.times.get(tier, 0), page.time_ms)
-        self.began[tier] = min(self.began.get(tier, page.time_ms), page.time_ms)
-        if page.first < self.positions.get(place, 0):
+    def add(self, entry: Entry) -> None:
+        if isinstance(entry, Round):
+            for topic, partitions in entry.counted.items():
+                for partition in partitions:
+                    self._note_time((topic, entry.tier), partition, entry.time_ms)
             return
-        self.positions[place] = page.end
+        page = entry
+        tier = (page.topic, page.tier)
+        self._note_time(tier, page.partition, page.time_ms)
         self.bucket_ms.setdefault(page.topic, page.bucket_ms)
-        counts = self.counts.setdefault(tier, {})
+        if not page.has_checksums:
+            self._without_checksums.add(tier)
+        if page.has_offsets:
+            place = Place(page.topic, page.tier, page.partition, page.topic_id)
+            counts, replaced = self._accepted.setdefault(place, Accepted()).take(page)
+            if not counts:
+                return
+            for each in replaced:
+                self._apply(each, -1)
+        self._apply(page, 1)
+
+    def _note_time(self, tier: tuple[str, str], partition: int, time_ms: int) -> None:
+        times = self._times.setdefault(tier, {})
+        times[partition] = max(times.get(partition, 0), time_ms)
+        self.began[tier] = min(self.began.get(tier, time_ms), time_ms)
+
+    def _apply(self, page: Page, sign: int) -> None:
+        counts = self.counts.setdefault((page.topic, page.tier), {})
         for at, each in page.buckets.items():
-            counts.setdefault(at, Counts()).add(each.count, each.bytes, each.checksum)
+            counts.setdefault(at, Counts()).add(sign * each.count, sign * each.bytes, sign * each.checksum)
+
+    def position(self, topic: str, tier: str, partition: int, topic_id: str = "") -> Position | None:
+        """How far a tier has counted a partition; None if it never has."""
+        accepted = self._accepted.get(Place(topic, tier, partition, topic_id))
+        return None if accepted is None else accepted.position
+
+    @property
+    def times(self) -> dict[tuple[str, str], int]:
+        """Up to when a tier has counted all of a topic."""
+        return {tier: min(times.values()) for tier, times in self._times.items()}
 
     def tiers(self, topic: str) -> list[str]:
         """Those that counted a topic, the first one first."""
@@ -129,7 +138,7 @@ class Books:
 
     @property
     def topics(self) -> list[str]:
-        return sorted({topic for topic, _ in self.times})
+        return sorted({topic for topic, _ in self._times})
 
     def balance(
         self, topic: str, tiers: Sequence[str] = (), *, grace_ms: int = 600_000, counts_only: bool = False
@@ -137,14 +146,16 @@ class Books:
         """Each tier beside the one before it, in buckets that all of them have certainly counted."""
         order = list(tiers) or self.tiers(topic)
         length = self.bucket_ms.get(topic, 0)
-        until = min((self.times.get((topic, tier), 0) for tier in order), default=0) - grace_ms
+        times = self.times
+        until = min((times.get((topic, tier), 0) for tier in order), default=0) - grace_ms
         found = []
         for before, tier in pairwise(order):
             theirs, ours = self.counts.get((topic, before), {}), self.counts.get((topic, tier), {})
+            without = counts_only or not self._without_checksums.isdisjoint({(topic, before), (topic, tier)})
             for at in sorted(theirs.keys() | ours.keys()):
                 if at + length > until:
                     continue
-                finding = _compare(theirs.get(at, Counts()), ours.get(at, Counts()), counts_only)
+                finding = _compare(theirs.get(at, Counts()), ours.get(at, Counts()), without)
                 if finding is not None:
                     kind, missing = finding
                     count = theirs.get(at, Counts()).count
@@ -160,8 +171,3 @@ def _compare(before: Counts, now: Counts, counts_only: bool) -> tuple[str, int] 
         return DUPLICATION, missing
     # As many records, but not the same: one was changed, or a loss and a duplicate cancel each other.
     return None if counts_only or before.checksum == now.checksum else (SUBSTITUTION, 0)
-
-
-def in_order(pages: Iterable[Page]) -> list[Page]:
-    """Pages of several partitions of the audit topic: those of one tier and partition by their offsets."""
-    return sorted(pages, key=lambda page: (page.topic, page.tier, page.partition, page.first, page.time_ms))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ottla.audit.audit_topic import AUDIT_TOPIC, FollowedBooks
 from ottla.audit.books import Books
-from ottla.audit.counting import AUDIT_TOPIC, read_pages
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster
 from ottla.metrics.text import family, labels
 
 _GRACE_MS = 600_000
@@ -17,21 +17,12 @@ class AuditMetrics:
     """Keeps the books, and reads what is new each time. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = AUDIT_TOPIC, grace_ms: int = _GRACE_MS) -> None:
-        self._cluster = cluster
-        self._topic = topic
+        self._books = FollowedBooks(cluster, topic)
         self._grace_ms = grace_ms
-        self._books = Books()
-        self._positions: dict[TopicPartition, int] = {}
 
     def lines(self) -> list[str]:
         """Nothing where nobody counts. Raises ClientError."""
-        found = self._cluster.topics([self._topic]).get(self._topic)
-        for partition in found.partitions if found is not None else ():
-            for position, page in read_pages(self._cluster, partition, self._positions.get(partition)):
-                self._positions[partition] = position
-                if page is not None:
-                    self._books.add(page)
-        return list(audit_lines(self._books, self._grace_ms))
+        return list(audit_lines(self._books.catch_up(), self._grace_ms))
 
 
 def audit_lines(books: Books, grace_ms: int) -> Iterator[str]:

@@ -46,7 +46,9 @@ from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.broker.lifecycle.count_audit import CountAudit
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
+    from ottla.broker.metrics.otlp_export import OtlpExport
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +157,8 @@ class Broker:
         self.faults: Faults | None = None
         self.metrics: BrokerMetrics | None = None
         self.telemetry = ClientTelemetry.of(config, image)
+        self.count_audit: CountAudit | None = None
+        self.otlp_export: OtlpExport | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
 from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION
-from ottla.audit.counting import Compacted, Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.audit.counting import Compacted, Tier, count_topic
 from ottla.audit.metrics import AuditMetrics
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
@@ -36,7 +37,7 @@ def count(cluster: Cluster, topic: str, tier: str, known_as: str | None = None, 
     """Returns the records that were counted."""
     ensure_audit_topic(cluster, books)
     pages = list(count_topic(cluster, topic, Tier(tier, BUCKET, known_as), read_books(cluster, books)))
-    write_pages(cluster, pages, books)
+    write_entries(cluster, pages, books)
     return sum(each.count for page in pages for each in page.buckets.values())
 
 
@@ -93,7 +94,10 @@ def test_counting_goes_on_where_it_stopped_and_a_clean_copy_balances(
         assert count(cluster, "clean-copy", "mirror", "clean", books="more") == len(some)
     books = read_books(cluster, "more")
     assert books.balance("clean", grace_ms=0) == []
-    assert books.positions["clean", "source", 0] == 12
+    [topic_id] = [each.topic_id for each in cluster.topics(["clean"]).values()]
+    position = books.position("clean", "source", 0, topic_id.hex())
+    assert position is not None
+    assert position.end == 12
 
 
 def test_aborted_records_do_not_count(broker: Broker, cluster: Cluster) -> None:

@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+from ottla.audit.counting import Tier, count_topic
 from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
 from ottla.http import HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
+from ottla.metrics.text import labels
+from ottla.spark.pipelines.metrics import query_lines
+from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker
 from tests.console.browsing import Visitor, text_of, write
 from tests.spark.connect.worker.workers import (
@@ -38,6 +42,7 @@ class FakeSql:
         self.streams_open = 0
         router = Router()
         router.add("POST", "/ksql", self.ksql)
+        router.add("GET", "/metrics", self.metrics, produces=("text/plain",))
         router.add("POST", "/query-stream", self.stream, produces=("application/vnd.ksqlapi.delimited.v1",))
         self._server = HttpServer(router, "127.0.0.1", 0)
 
@@ -68,6 +73,12 @@ class FakeSql:
         return json_response(
             [answers.get(text, {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}})]
         )
+
+    async def metrics(self, request: Request) -> Response:
+        """As an `ottla sql server` says it."""
+        running = QueryProgress("CTAS_1", True, rows_in_per_second=12.0, lag=5, batch_seconds=0.25)
+        lines = query_lines([(labels(query="CTAS_1", sink="sql-totals"), running)])
+        return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
 
     async def stream(self, request: Request) -> Response:
         sql = (await request.json())["sql"]
@@ -308,7 +319,7 @@ def test_the_graph_shows_what_flows_where(broker: Broker, visitor: Visitor, name
         if (f"topic:{topic}", f"group:{group}", "lag 5") in edges:
             break
     assert (f"topic:{topic}", f"group:{group}", "lag 5") in edges
-    assert ("topic:sql-orders", "query:CTAS_1", "") in edges
+    assert ("topic:sql-orders", "query:CTAS_1", "12 rows/s · lag 5 · 0.2 s a batch") in edges
     assert ("query:CTAS_1", "topic:sql-totals", "") in edges
     assert '<svg class="graph"' in visitor.get("flow").text
 
@@ -376,7 +387,7 @@ def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: C
     cluster = Cluster(Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers}))
     ensure_audit_topic(cluster)
     for topic, tier in ((source, Tier("source", 60_000)), (copy, Tier("copy", 60_000, source))):
-        write_pages(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
+        write_entries(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
     cluster.close()
     data = visitor.json("books", grace="0")
     [finding] = data["findings"]

@@ -12,6 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
 from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
+from ottla.broker.lifecycle.count_audit import CountAudit
 from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
 from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
@@ -24,6 +25,7 @@ from ottla.broker.metrics.broker_metrics import (
     BrokerMetrics,
     metrics_of_start,
 )
+from ottla.broker.metrics.otlp_export import OtlpExport
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
@@ -147,8 +149,10 @@ class Server:
         await self._prepare_logins(feed.image)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
+        broker.count_audit = CountAudit.of(config, {each.name: each.port for each in self._listeners})
         limits.ip_rate = broker.quotas.ip_rate
-        if self._endpoint is not None:
+        broker.otlp_export = OtlpExport.of(config, self._metric_lines)
+        if self._endpoint is not None or broker.otlp_export is not None:
             broker.metrics = BrokerMetrics(broker, self._listeners)
             broker.metrics.start()
         await broker.start()
@@ -167,8 +171,12 @@ class Server:
         for listener in self._listeners:
             listener.tls = self._tls.of.get(listener.name)
             listener.open(broker.dispatcher)
+        if broker.count_audit is not None:
+            broker.count_audit.start()
         if broker.metrics is not None:
             broker.metrics.state = RUNNING
+        if broker.otlp_export is not None:
+            broker.otlp_export.start(broker.node_id, broker.cluster_id)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
 
@@ -349,6 +357,8 @@ class Server:
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
         KAFKA_SERVER.info("%s shutting down", self._name)
+        if self.broker.count_audit is not None:
+            await self.broker.count_audit.finish()
         member = self.broker.member
         hands_over = bool(member.others)
         metrics = self.broker.metrics
@@ -408,6 +418,8 @@ class Server:
         self._endpoint = endpoint
 
     async def _close_metrics(self) -> None:
+        if self._member is not None and self.broker.otlp_export is not None:
+            await self.broker.otlp_export.finish()
         if self._endpoint is not None:
             await self._endpoint.stop()
         if self._member is not None and self.broker.metrics is not None:

@@ -175,6 +175,9 @@ class BrokerMetrics:
         yield from coordinators.transaction_metrics(broker)
         if broker.telemetry is not None:
             yield from broker.telemetry.lines()
+        for beside in (broker.count_audit, broker.otlp_export):
+            if beside is not None:
+                yield from beside.lines()
         if broker.config.zookeeper_connect:
             yield from self._zookeeper_metrics()
         yield from process_metrics()

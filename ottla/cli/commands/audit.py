@@ -67,7 +67,8 @@ def count(
       ottla audit count orders --tier mirror -b kafka2:9092 --books kafka1:9092 --interval 60
       ottla audit count east.orders --as orders --tier mirror -b kafka2:9092 --books kafka1:9092
     """
-    from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+    from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+    from ottla.audit.counting import Tier, count_topic
     from ottla.client.errors import ClientError
 
     if known_as is not None and len(topics) > 1:
@@ -82,9 +83,9 @@ def count(
             for topic in topics:
                 records = 0
                 for page in count_topic(client.cluster, topic, counting, known):
-                    write_pages(keeper.cluster, [page], audit_topic)
+                    write_entries(keeper.cluster, [page], audit_topic)
                     known.add(page)
-                    records += sum(each.count for each in page.buckets.values())
+                    records += page.records
                 click.echo(f"{topic}: {records:,} records counted as {tier}")
             sys.stdout.flush()
             if interval is None:
@@ -131,7 +132,7 @@ def balance(
       ottla audit balance
       ottla audit balance orders --tiers source,mirror --grace 60
     """
-    from ottla.audit.counting import read_books
+    from ottla.audit.audit_topic import read_books
     from ottla.client.errors import ClientError
 
     try:

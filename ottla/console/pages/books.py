@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.audit.counting import AUDIT_TOPIC, read_books
+from ottla.audit.audit_topic import AUDIT_TOPIC, read_books
 from ottla.client.cluster import Cluster
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.visit import Page, Visit

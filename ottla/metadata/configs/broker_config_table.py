@@ -151,6 +151,17 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("metrics.host",               STRING,  "127.0.0.1", None,         "The address that metrics.port is on.", UNLISTED),
     ("metrics.port",               INT,     "-1",        Range(-1, 65535), "Where Prometheus gets the metrics of the broker, at /metrics; 0 takes a free port, -1: nowhere.", UNLISTED),
     ("metrics.partitions.enable",  BOOLEAN, "true",      None,         "Whether there are metrics of each partition.", UNLISTED),
+    ("metrics.otlp.endpoint",      STRING,  None,        None,         "The OpenTelemetry collector that the metrics of the broker are pushed to, such as http://localhost:4318.", UNLISTED),
+    ("metrics.otlp.interval.ms",   LONG,    "15000",     Range(100),   "How often they are pushed.", UNLISTED),
+    ("metrics.otlp.headers",       PASSWORD, None,       None,         "Headers for the collector, such as Authorization=Bearer …; several are separated by commas.", UNLISTED),
+    # Count audit
+    ("ottla.audit.enable",           BOOLEAN, "false",   None,         "Count what this broker leads, in a process of its own, and write it to the topic __ottla_audit.", UNLISTED),
+    ("ottla.audit.tier",             STRING,  "broker",  None,         "What the books call the brokers of this cluster.", UNLISTED),
+    ("ottla.audit.topics",           STRING,  ".*",      None,         "The topics that are counted, as a regular expression; never internal and compacted ones.", UNLISTED),
+    ("ottla.audit.bucket.ms",        LONG,    "600000",  Range(1),     "The time that is counted together; the same in all tiers.", UNLISTED),
+    ("ottla.audit.interval.ms",      LONG,    "60000",   Range(100),   "How often is counted what is new.", UNLISTED),
+    ("ottla.audit.checksums.enable", BOOLEAN, "true",    None,         "Read every record for its checksum. Without them counts come from the headers of batches.", UNLISTED),
+    ("ottla.audit.client.config",    STRING,  None,      None,         "A file with client properties for the process that counts. Default: as brokers reach each other.", UNLISTED),
     # Directories
     ("log.dir",                           LIST, "/tmp/kafka-logs", UNIQUE,   "Where logs are kept unless log.dirs says it."),
     ("log.dirs",                          LIST, None,              UNIQUE,   "The directories that logs are spread over."),

@@ -74,7 +74,8 @@ class Encoder:
         self.count = len(given[0]) if given else count or 0
         if any(len(column) != self.count for column in given):
             raise ValueError("the columns have different lengths")
-        self._timestamps = input_columns.timestamps(timestamps, self.count, int(time.time() * 1000))
+        #: Milliseconds, of each row.
+        self.timestamps = input_columns.timestamps(timestamps, self.count, int(time.time() * 1000))
         self._columns = encoding.prepare(keys, values, headers)
 
     def encode(self, rows: Any, max_batch_bytes: int, seal: Seal) -> list[bytearray]:
@@ -86,7 +87,7 @@ class Encoder:
         if len(rows) and rows.max() >= self.count:
             raise IndexError(f"there is no row {rows.max()} among {self.count}")
         batches: list[bytearray] = encoding.encode(
-            self._columns, self._timestamps, rows, max_batch_bytes, seal
+            self._columns, self.timestamps, rows, max_batch_bytes, seal
         )
         return batches
 

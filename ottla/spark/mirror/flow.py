@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, record_of
+from ottla.audit.counting import Tier
+from ottla.audit.pages import Page
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.mirror")
 
-_RESULT = "topic string, partition int, next bigint, runs string, bytes bigint"
+_RESULT = "topic string, partition int, next bigint, runs string, bytes bigint, pages string"
 _TRANSACTION_TIMEOUT_MS = 300_000
 _POSITION_PARTITIONS = 25
 
@@ -115,6 +118,8 @@ class CopyQuery:
         positions = flow.policy.positions_topic(flow.source.alias)
         internal_topics.ensure(target, positions, partitions=_POSITION_PARTITIONS, replication_factor=factor)
         internal_topics.ensure(target, flow.policy.runs_topic(flow.source.alias), replication_factor=factor)
+        if flow.audit is not None:
+            ensure_audit_topic(target)
         if flow.emit_offset_syncs:
             with closing(Cluster(_syncs_side(flow).settings)) as cluster:
                 syncs = flow.policy.offset_syncs_topic(_syncs_alias(flow))
@@ -170,7 +175,8 @@ class CopyQuery:
                 }
                 if not copied:
                     return
-                self._write_positions(target, client, transaction, copied)
+                pages = [Page.from_json(each) for row in rows for each in json.loads(row.pages)]
+                self._write_positions(target, client, transaction, copied, pages)
             except BaseException:
                 _abort(client, transaction)
                 raise
@@ -192,12 +198,12 @@ class CopyQuery:
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         source, target = self._flow.source.settings, self._flow.target.settings
         remotes = {name: (topic.remote, topic.compacted) for name, topic in self._topics.items()}
-        skip_gaps = self._flow.skip_gaps
+        skip_gaps, audit = self._flow.skip_gaps, self._flow.audit
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for row in batch.to_pylist():
-                    yield _copy_row(row, source, target, transaction, remotes, skip_gaps)
+                    yield _copy_row(row, source, target, transaction, remotes, skip_gaps, audit)
 
         return run
 
@@ -207,6 +213,7 @@ class CopyQuery:
         client: TransactionClient,
         transaction: Transaction,
         copied: Mapping[TopicPartition, tuple[int, list[Run]]],
+        pages: Sequence[Page],
     ) -> None:
         flow = self._flow
         writer = InternalWriter(target, transaction)
@@ -227,6 +234,9 @@ class CopyQuery:
         if flow.emit_offset_syncs and not flow.offset_syncs_on_source:
             syncs = flow.policy.offset_syncs_topic(_syncs_alias(flow))
             divided |= writer.partitions(syncs, _syncs(copied))
+        if pages:
+            records = [record_of(page) for page in pages]
+            divided[TopicPartition(AUDIT_TOPIC, 0)] = [(each.key or b"", each.value) for each in records]
         client.add_partitions(transaction, divided)
         now = int(time.time() * 1000)
         for partition, entries in divided.items():
@@ -249,6 +259,7 @@ def _copy_row(
     transaction: Transaction,
     remotes: Mapping[str, tuple[str, bool]],
     skip_gaps: bool,
+    audit: Tier | None,
 ) -> pa.RecordBatch:
     import pyarrow as pa
     from pyspark import TaskContext
@@ -266,13 +277,14 @@ def _copy_row(
         TopicPartition(remote, partition.partition),
         compacted,
     )
-    done = copy_range(source, target, transaction, wanted, skip_gaps=skip_gaps)
+    done = copy_range(source, target, transaction, wanted, skip_gaps=skip_gaps, audit=audit)
     columns = {
         "topic": pa.array([partition.topic], pa.string()),
         "partition": pa.array([partition.partition], pa.int32()),
         "next": pa.array([done.next_offset], pa.int64()),
         "runs": pa.array([json.dumps(done.runs)], pa.string()),
         "bytes": pa.array([done.bytes], pa.int64()),
+        "pages": pa.array([json.dumps([page.to_json() for page in done.pages])], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from ottla.audit.counting import Tier
+from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.spark.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
@@ -79,6 +81,8 @@ class FlowSettings:
     add_source_alias: bool
     #: A group of the source whose offsets show how far the flow is, for tools.
     commit_group: str | None = None
+    #: As what records are counted for the audit.
+    audit: Tier | None = None
 
     @property
     def name(self) -> str:
@@ -223,7 +227,15 @@ def _flow(properties: Mapping[str, str], source: Side, target: Side) -> FlowSett
         skip_gaps=_choice(own, "ottla.gaps", "fail", ("fail", "skip")) == "skip",
         max_offsets_per_trigger=own.number("ottla.max.offsets.per.trigger", 1_000_000),
         add_source_alias=own.flag("add.source.alias.to.remote.topic", True),
+        audit=_audit(own, f"{source}->{target}"),
     )
+
+
+def _audit(own: _Section, name: str) -> Tier | None:
+    try:
+        return parse_tier({each: text for each in AUDIT_OPTIONS if (text := own.text(each, ""))}, name)
+    except BadAuditOption as error:
+        raise BadMirrorSettings(str(error)) from None
 
 
 def legacy_flow(consumer: Mapping[str, str], producer: Mapping[str, str], topics: str) -> FlowSettings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ottla.audit.counting import Tier
+from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
 from ottla.spark.checkpoints import location
@@ -19,7 +21,7 @@ _KNOWN = KnownOptions(
     # checkpointLocation and queryName are Spark's own; includeHeaders is for a source, and ignored here.
     (
         "topic", "ottla.delivery", "partitionColumn", "failOnDataLoss", "includeHeaders", "checkpointLocation",
-        "queryName", KEYS, FIELDS, *REGISTRY_OPTIONS, *SCHEMA_OPTIONS, *WRITE_OPTIONS,
+        "queryName", KEYS, FIELDS, *AUDIT_OPTIONS, *REGISTRY_OPTIONS, *SCHEMA_OPTIONS, *WRITE_OPTIONS,
     ),
     kafka=(
         *SECURITY_OPTIONS,
@@ -80,6 +82,8 @@ class SinkOptions:
     #: How keys and values are written that are not text or bytes already.
     key_encoding: Encoding | None = None
     value_encoding: Encoding | None = None
+    #: As what the rows are counted for the audit.
+    audit: Tier | None = None
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -121,7 +125,16 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
         encryption=parse_encryption(given),
         key_encoding=parse_encoding(given, "key"),
         value_encoding=parse_encoding(given, "value"),
+        audit=_audit(given),
     )
+
+
+def _audit(given: Options) -> Tier | None:
+    values = {name: text for name in AUDIT_OPTIONS if (text := given.text(name)) is not None}
+    try:
+        return parse_tier(values, "spark")
+    except BadAuditOption as error:
+        raise OptionError(str(error)) from None
 
 
 def _level(given: Options, codec: Codec) -> int | None:

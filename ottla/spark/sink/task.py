@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
+from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
 from ottla.spark.formats.encrypted_columns import encrypted
@@ -17,9 +21,6 @@ from ottla.spark.sink.producer import Producer
 from ottla.spark.sink.row_chunks import Chunk, by_topic, chunk
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.workers import settle
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Spark hands over ten thousand rows at a time; more together make larger batches where partitions are many.
 _CHUNK_BYTES = 4 << 20
@@ -53,6 +54,8 @@ def _write(
 ) -> int:
     count = size = 0
     waiting: list[pa.RecordBatch] = []
+    if options.audit is not None:
+        ensure_audit_topic(cluster)
     with Producer(cluster, options, transaction) as producer:
         task = _Task(options, producer)
         for batch in batches:
@@ -66,6 +69,7 @@ def _write(
                 waiting, size = [], 0
         if waiting:
             task.write(chunk(waiting, options.partition_column))
+        task.write_pages()
         producer.flush()
     settle()
     return count
@@ -79,6 +83,7 @@ class _Task:
         self._value_encoding = options.value_encoding
         self._producer = producer
         self._partitioners: dict[str, Partitioner] = {}
+        self._passed = None if options.audit is None else Passed(options.audit, socket.gethostname())
 
     def write(self, rows: Chunk) -> None:
         rows = self._encoded(rows)
@@ -88,9 +93,19 @@ class _Task:
                 values, headers = encrypted(self._encryption, topic, part.values, part.headers)
                 part = part._replace(values=values, headers=headers)
             encoder = Encoder(part.keys, part.values, part.headers, part.timestamps)
+            if self._passed is not None:
+                self._passed.note(topic, part.keys, part.values, encoder.timestamps)
             for partition, wanted in rows_by_partition(partitions):
                 self._producer.send(TopicPartition(topic, partition), encoder, wanted)
         self._producer.push()
+
+    def write_pages(self) -> None:
+        """To the audit topic, with the rows: both are there, or neither."""
+        if self._passed is not None and (pages := self._passed.take_columns()).keys:
+            encoder = Encoder(
+                pa.array(pages.keys, pa.binary()), pa.array(pages.values, pa.binary()), None, None
+            )
+            self._producer.send(TopicPartition(AUDIT_TOPIC, 0), encoder, range(len(pages.keys)))
 
     def _encoded(self, rows: Chunk) -> Chunk:
         if self._value_encoding is not None:

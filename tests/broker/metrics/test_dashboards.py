@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.audit.books import Books, Page
+from ottla.audit.books import Books
 from ottla.audit.metrics import audit_lines
+from ottla.audit.pages import Page
 from ottla.canary.canary import Canary
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets

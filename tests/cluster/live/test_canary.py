@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
 from ottla.audit.books import Books
-from ottla.audit.counting import Tier, count_topic, ensure_audit_topic, read_books, write_pages
+from ottla.audit.counting import Tier, count_topic
 from ottla.canary.canary import Canary
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
@@ -70,9 +71,9 @@ def test_the_books_tell_what_an_unclean_election_took() -> None:
             assert time.monotonic() < until
             time.sleep(0.1)
         ensure_audit_topic(opened, "books")
-        write_pages(opened, before, "books")
+        write_entries(opened, before, "books")
         books = read_books(opened, "books")
-        write_pages(opened, count_topic(opened, "canary", Tier("after", tier.bucket_ms), books), "books")
+        write_entries(opened, count_topic(opened, "canary", Tier("after", tier.bucket_ms), books), "books")
         found = read_books(opened, "books").balance(
             "canary", ("before", "after"), grace_ms=-2 * tier.bucket_ms
         )

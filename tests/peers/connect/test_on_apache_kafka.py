@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.client.admin.groups import committed_offsets
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster

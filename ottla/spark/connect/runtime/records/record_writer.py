@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from ottla.audit.audit_topic import AUDIT_TOPIC
+from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
@@ -30,6 +32,7 @@ class RecordWriter:
         options: SinkOptions,
         transactions: SourceTransactions,
         prepare_topic: Callable[[str], None],
+        passed: Passed | None = None,
         on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -38,6 +41,7 @@ class RecordWriter:
         self._prepare_topic = prepare_topic
         self._partitioners: dict[str, tuple[float, Partitioner]] = {}
         self._prepared: set[str] = set()
+        self._passed = passed
 
     def write(self, records: Sequence[ConvertedRecord]) -> None:
         by_topic: dict[str, list[ConvertedRecord]] = {}
@@ -53,6 +57,17 @@ class RecordWriter:
         self._producer.push()
 
     def commit(self) -> None:
+        passed, self._passed = self._passed, None  # pages are not counted themselves
+        if passed is not None and (pages := passed.take_columns()).keys:
+            self._send(
+                AUDIT_TOPIC,
+                pa.array(pages.values, pa.binary()),
+                pa.array(pages.keys, pa.binary()),
+                None,
+                None,
+                pa.array([0] * len(pages.keys), pa.int32()),
+            )
+        self._passed = passed
         self._producer.flush()
         self._transactions.commit()
 
@@ -92,6 +107,8 @@ class RecordWriter:
     ) -> None:
         partitions = self._partitioner(topic).partitions(len(values), keys, named)
         encoder = Encoder(keys, values, headers, timestamps)
+        if self._passed is not None:
+            self._passed.note(topic, keys, values, encoder.timestamps)
         for partition, rows in rows_by_partition(partitions):
             self._producer.send(TopicPartition(topic, partition), encoder, rows)
 

@@ -20,6 +20,7 @@ from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.failures.dead_letter_queue import DeadLetterQueue
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.failures.stages import Failure, Stage
+from ottla.spark.connect.runtime.records.audit import Delivered, audit_tier
 from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
 from ottla.spark.connect.runtime.tasks.clients import (
     client_properties,
@@ -69,6 +70,8 @@ class _SinkTask:
         self._rewound: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._due = 0.0
+        tier = audit_tier(spec)
+        self._delivered = None if tier is None else Delivered(self._cluster, tier, spec)
 
     def __enter__(self) -> _SinkTask:
         return self
@@ -151,6 +154,8 @@ class _SinkTask:
             some, waiting = waiting[: self._most_records], waiting[self._most_records :]
             if (some or self._task.wants_empty_puts) and not self._deliver(some):
                 break
+            if self._delivered is not None:
+                self._delivered.note(some)
             for each in some:
                 stored[Partition(each.topic, each.partition)] = each.offset + 1
             if not waiting:
@@ -216,5 +221,7 @@ class _SinkTask:
             stored = {each: durable[TopicPartition(*each)] for each in stored if tuple(each) in durable}
             new = {each: offset for each, offset in stored.items() if committed.get(each) != offset}
         self._dead_letters.flush()
+        if self._delivered is not None:
+            self._delivered.write(stored)
         consumer.commit(new)
         return {**committed, **stored}

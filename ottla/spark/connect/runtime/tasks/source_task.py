@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.spark.connect.api import SourceColumns, SourceOffset, SourcePartition, SourceTask
@@ -22,6 +23,7 @@ from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
+from ottla.spark.connect.runtime.records.audit import audit_tier, passed_of
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
@@ -87,7 +89,8 @@ class _SourceTask:
             options,
             self._transactions,
             self._prepare_topic,
-            partial(waiting.failed, Doing.WRITING),
+            passed=passed_of(audit_tier(spec), spec, topics),
+            on_retry=partial(waiting.failed, Doing.WRITING),
         )
         self._offset_topics = topics
         self._task: SourceTask = load_class(config["connector.class"]).task_class()
@@ -214,6 +217,9 @@ class _SourceTask:
 
     def _prepare_topic(self, topic: str) -> None:
         if topic == self._offset_topic:
+            return
+        if topic == AUDIT_TOPIC:
+            ensure_audit_topic(self._cluster)
             return
         self._creation.ensure(self._cluster, topic)
         self._control.report(topic=topic)

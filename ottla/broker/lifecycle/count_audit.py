@@ -1,0 +1,119 @@
+"""The broker's tier of the count audit: a process that counts what this broker leads (`ottla.audit.broker_tier`).
+
+Nothing is counted while records are appended. A leader cannot know yet whether they will be committed, and what its
+followers lack when it dies is taken back: counted, it would look lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ottla.broker.security.own_client import own_client
+from ottla.helper_process import HelperProcess
+from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metrics.text import counter
+
+logger = logging.getLogger(__name__)
+
+_MODULE = "ottla.audit.broker_tier"
+_LAST_ROUND_SECONDS = 20.0
+_START_AGAIN_SECONDS = 1.0
+
+
+class CountAudit:
+    """Invariant: at most one process counts, and it is there until `finish`. Owner: the event loop."""
+
+    def __init__(self, config: BrokerConfig, ports: Mapping[str, int]) -> None:
+        """`ports` are those that listeners are bound to. Raises ConfigError."""
+        try:
+            re.compile(config.get_str("ottla.audit.topics"))
+        except re.error as error:
+            raise ConfigError(f"ottla.audit.topics is no regular expression: {error}.") from None
+        self._settings: dict[str, Any] = {
+            "broker": config.broker_id,
+            "tier": config.get_str("ottla.audit.tier"),
+            "topics": config.get_str("ottla.audit.topics"),
+            "bucket_ms": config.get_int("ottla.audit.bucket.ms"),
+            "interval_ms": config.get_int("ottla.audit.interval.ms"),
+            "checksums": config.get_bool("ottla.audit.checksums.enable"),
+            "properties": own_client(config, ports),
+        }
+        self._process = HelperProcess(_MODULE)
+        self._task: asyncio.Task[None] | None = None
+        self._is_started = asyncio.Event()
+        self._last_round = asyncio.Event()
+        self._is_failing = False
+        self.records = 0
+        self.rounds = 0
+        self.failed_rounds = 0
+
+    @classmethod
+    def of(cls, config: BrokerConfig, ports: Mapping[str, int]) -> CountAudit | None:
+        return cls(config, ports) if config.get_bool("ottla.audit.enable") else None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def finish(self) -> None:
+        """Count what is there now, while this broker still leads it, and end."""
+        if self._task is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_ROUND_SECONDS):
+                await self._is_started.wait()
+                await self._process.send({"op": "finish"})
+                await self._last_round.wait()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        await self._process.end()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._process.start()
+                await self._process.send(self._settings)
+                self._is_started.set()
+                while (event := await self._process.receive()) is not None:
+                    self._note(event)
+                if self._last_round.is_set():
+                    return
+                code = await self._process.end()
+                logger.warning(
+                    "The process that counts for the audit ended with %d: it is started again", code
+                )
+            except OSError as error:
+                logger.warning("The process that counts for the audit cannot be started: %s", error)
+            self._is_started.clear()
+            await asyncio.sleep(_START_AGAIN_SECONDS)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event["event"] == "counted":
+            self.rounds += 1
+            self.records += event["records"]
+            self._is_failing = False
+        else:
+            self.failed_rounds += 1
+            if not self._is_failing:
+                self._is_failing = True
+                logger.warning("The count audit goes on later: %s", event["message"])
+        if event["is_last"]:
+            self._last_round.set()
+
+    def lines(self) -> Iterator[str]:
+        """As metrics."""
+        name = "ottla_audit_broker"
+        yield counter(
+            f"{name}_records_total", "Records that this broker has counted as leader.", self.records
+        )
+        yield counter(f"{name}_rounds_total", "How often it has counted.", self.rounds)
+        yield counter(f"{name}_failed_rounds_total", "How often it could not.", self.failed_rounds)
