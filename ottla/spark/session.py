@@ -54,7 +54,7 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or default_master()
     settings = dict(_SETTINGS)
-    settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+    settings["spark.driver.extraJavaOptions"] = driver_java_options()
     if find_spec("pandas") is None:  # without pandas Spark warns at every Python function
         settings["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     if master.startswith("local"):
@@ -68,6 +68,11 @@ def session(
     register(spark)
     ignore_closed_connections(spark.sparkContext._accumulatorServer)
     return spark
+
+
+def driver_java_options(*more: str) -> str:
+    """What `session` starts the driver's JVM with, and more."""
+    return " ".join([f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", *more])
 
 
 def ignore_closed_connections(server: BaseServer) -> None:

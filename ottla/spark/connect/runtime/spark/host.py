@@ -11,11 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.spark.arrow_map import map_in_arrow
 from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -41,34 +39,31 @@ class SparkHost:
     def run(self, specs: Sequence[TaskSpec]) -> None:
         context = self._spark.sparkContext
         context.setJobGroup(specs[0].run, f"connector {specs[0].connector}", interruptOnCancel=True)
-        numbers = self._spark.range(0, len(specs), 1, len(specs))
-        map_in_arrow(numbers, _running(tuple(specs)), "task int").collect()
+        self._each_in_a_task(len(specs), _running(tuple(specs)))
 
     def cancel(self, run: str) -> None:
         self._spark.sparkContext.cancelJobGroup(run)
 
     def warm_up(self) -> None:
-        """Start what the first task would have to wait for: the process that forks Python, Spark's planner."""
-        map_in_arrow(self._spark.range(0, 1, 1, 1), _idle, "task int").collect()
+        """Start what the first task would have to wait for: the process that forks Python, Spark's scheduler."""
+        self._each_in_a_task(1, _idle)
+
+    def _each_in_a_task(self, count: int, function: Callable[[Iterator[int]], Iterator[int]]) -> None:
+        """Not as a query: to plan one takes longer than to start the tasks of a connector."""
+        self._spark.sparkContext.parallelize(range(count), count).mapPartitions(function).collect()
 
 
-def _idle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        yield from ()
+def _idle(numbers: Iterator[int]) -> Iterator[int]:
+    return numbers
 
 
-def _running(
-    specs: tuple[TaskSpec, ...],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+def _running(specs: tuple[TaskSpec, ...]) -> Callable[[Iterator[int]], Iterator[int]]:
+    def run(numbers: Iterator[int]) -> Iterator[int]:
         from ottla.spark.connect.runtime.tasks.task import run_task
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                run_task(specs[number], ends_process=True)
-                yield pa.record_batch([pa.array([number], pa.int32())], names=["task"])
+        for number in numbers:
+            run_task(specs[number], ends_process=True)
+            yield number
 
     return run
 

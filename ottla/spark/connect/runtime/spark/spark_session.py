@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _LOCAL_SLOTS = 512
 _LOCAL = re.compile(r"local(\[(\*|\d+)\])?")
 
+#: The JVM of a worker only starts tasks, which run in Python: it is ready sooner if it does not optimize itself.
+_LOCAL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 _SETTINGS = {
     # A second attempt at a task that merely runs on would fence the first.
     "spark.speculation": "false",
@@ -24,10 +27,13 @@ _SETTINGS = {
 
 
 def connect_session(worker: WorkerConfig) -> SparkSession:
-    from ottla.spark.session import session
+    from ottla.spark.session import driver_java_options, session
 
-    settings = {**_SETTINGS, **worker.spark_settings}
-    return session(f"connect {worker.group_id}", spark_master(worker.spark_master), settings)
+    master = spark_master(worker.spark_master)
+    settings = dict(_SETTINGS)
+    if master.startswith("local"):
+        settings["spark.driver.extraJavaOptions"] = driver_java_options(*_LOCAL_JVM)
+    return session(f"connect {worker.group_id}", master, {**settings, **worker.spark_settings})
 
 
 def spark_master(master: str) -> str:
