@@ -1,6 +1,6 @@
 """Spark's daemon that forks its Python workers, with everything loaded that a task needs: so tasks start at once.
 
-Nothing is computed and no thread is started here: both would not survive the fork.
+No thread is started here and no connection opened: neither would survive the fork.
 """
 
 from __future__ import annotations
@@ -24,9 +24,27 @@ def main() -> None:
         # Whatever is missing, a task that needs it says so.
         with contextlib.suppress(ImportError):
             import_module(name)
+    with contextlib.suppress(Exception):
+        load_kernels()
     from pyspark import daemon
 
     daemon.manager()
+
+
+def load_kernels() -> None:
+    """Compiled loops are loaded by their first use, which would take each task a quarter of a second of CPU."""
+    import pyarrow as pa
+
+    from ottla.spark.kernels import Encoder, Seal, decode, rows_by_partition
+    from ottla.spark.sink.partitioner import Partitioner
+
+    values, everything = pa.array([b"value"], pa.binary()), 1 << 62
+    for keys in (None, values):
+        partitions = Partitioner("", 1).partitions(1, keys, None)
+        for _, rows in rows_by_partition(partitions):
+            seal = Seal(0, None, 1, 0, 0, True)
+            for batch in Encoder(keys, values, None, None).encode(rows, 1 << 14, seal):
+                decode(batch, start=0, end=everything, with_headers=True, aborted=[])
 
 
 if __name__ == "__main__":
