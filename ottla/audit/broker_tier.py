@@ -37,13 +37,15 @@ class TierSettings:
     tier: Tier
     interval: float  # seconds
     topics: re.Pattern[str]
+    replication_factor: int  # of the audit topic
     audit_topic: str = AUDIT_TOPIC
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TierSettings:
         host = f"{socket.gethostname()}/{data['broker']}"
         tier = Tier(data["tier"], data["bucket_ms"], host=host, has_checksums=data["checksums"])
-        return cls(data["broker"], tier, data["interval_ms"] / 1000, re.compile(data["topics"]))
+        topics = re.compile(data["topics"])
+        return cls(data["broker"], tier, data["interval_ms"] / 1000, topics, data["replication_factor"])
 
 
 class BrokerTier:
@@ -61,7 +63,7 @@ class BrokerTier:
         """What is new, written to the books. Returns the records. Raises ClientError."""
         settings = self._settings
         began_ms = time.time_ns() // 1_000_000
-        ensure_audit_topic(self._cluster, settings.audit_topic)
+        ensure_audit_topic(self._cluster, settings.audit_topic, settings.replication_factor)
         books = self._books.catch_up()  # also what others have counted of what is ours by now
         self._rounds += 1
         if self._rounds % _ROUNDS_WITH_CONFIGS == 0:
