@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench.brokers import apache_kafka, ottla
-from bench.driver import drive, parser
-from bench.plan import every_experiment
+from bench.measuring.driver import drive, parser
+from bench.measuring.plan import every_experiment
+from bench.peers.brokers import apache_kafka, ottla
 
 NOTES = (
     "Every figure is the best of its repetitions. MB are 10^6 bytes of record values. "

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from bench import wire
-from bench.brokers import allow_many_files, resident_mb
-from bench.failover import acknowledgements, next_change
-from bench.figures import percentiles_us
-from bench.topics import create_topic, delete_topic, served
+from bench.measuring import wire
+from bench.measuring.figures import percentiles_us
+from bench.peers.brokers import allow_many_files, resident_mb
+from bench.rows.failover import acknowledgements, next_change
+from bench.rows.topics import create_topic, delete_topic, served
 
 DRAIN_RECORDS = 900  # records of 1 KB in each batch of the topic that `drain` reads: just under 1 MiB
 WINDOW_FRAMES, WINDOW = 200, 2_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench.cluster_rows import every_experiment
-from bench.clusters import apache_kafka, ottla
-from bench.driver import drive, parser
+from bench.measuring.driver import drive, parser
+from bench.peers.clusters import apache_kafka, ottla
+from bench.rows.cluster_rows import every_experiment
 
 NOTES = (
     "Three brokers, factor 3, min.insync.replicas=2, acks=all; one side's cluster runs at a time, warmed up. Figures "

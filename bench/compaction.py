@@ -33,10 +33,10 @@ from confluent_kafka.admin import (
 )
 from crc32c import crc32c
 
-from bench import wire
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from bench.brokers import Broker, OttlaBroker, ottla_command
-from bench.figures import percentiles_us
+from bench.measuring import wire
+from bench.measuring.figures import percentiles_us
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.brokers import Broker, OttlaBroker, ottla_command
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.records import Record, build_batch
@@ -104,7 +104,7 @@ def write_source(directory: Path, gigabytes: float, segment_bytes: int) -> Sourc
             start = at * size
             view[start : start + 8] = (log.log_end_offset + at * BATCH_RECORDS).to_bytes(8, "big")
             view[start + 17 : start + 21] = crc32c(view[start + 21 : start + size]).to_bytes(4, "big")
-        log.append_as_follower(data)
+        log.replicated.append(data)
         left -= count
     log.roll()
     end, total = log.log_end_offset, log.size

@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.apache_kafka import Unavailable, application_classpath
-from bench.brokers import OttlaBroker, ottla_command
-from bench.kafka_connect import ConnectWorker, KafkaConnect, OttlaConnect
+from bench.peers.apache_kafka import Unavailable, application_classpath
+from bench.peers.brokers import OttlaBroker, ottla_command
+from bench.peers.kafka_connect import ConnectWorker, KafkaConnect, OttlaConnect
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets

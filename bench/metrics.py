@@ -5,11 +5,15 @@ Wall time is noisy on a machine that does something else as well. So each row ha
 per request beside it, which is what the budget of two percent is about.
 
     python -m bench.metrics [--quick] [--repeat N]
+
+It takes about two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -19,12 +23,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.brokers import OttlaBroker, ottla_command
-from bench.experiment import run_client, topic_on
-from bench.metadata import leader_port
-from bench.wire import free_port
+from bench.measuring.experiment import run_client, topic_on
+from bench.measuring.wire import free_port
+from bench.peers.brokers import OttlaBroker, ottla_command
+from bench.rows.metadata import leader_port
 
 _SCRAPE_SECONDS = 5.0
+#: On the hot path metrics may cost two percent.
+BUDGET = 1.02
 
 
 def cpu_seconds(pid: int) -> float:
@@ -92,20 +98,31 @@ def main() -> None:
     arguments = parser.parse_args()
     count = 4_000 if arguments.quick else 400_000
     repeat = arguments.repeat or (1 if arguments.quick else 5)
-    table = Table("", "off", "on", "on ÷ off")
+    table = Table("", "off", "on", "on ÷ off", "median of pairs", "goal", "")
     rows = (
         ("one-record Produce requests, pipelined", "requests", count, "requests_per_s", "requests/s"),
         ("round trip", "round_trip", count // 20, "p50_us", "µs"),
     )
     for title, client, number, figure, unit in rows:
-        found = measure(client, number, repeat, figure)
-        best = max if unit == "requests/s" else min
-        off, on = best(found["off"][0]), best(found["on"][0])
-        table.add_row(f"{title}, {unit}", f"{off:,.1f}", f"{on:,.1f}", f"{on / off:.3f}")
-        off, on = min(found["off"][1]), min(found["on"][1])
-        ratio = f"{on / off:.3f}" if off else "-"
-        table.add_row(f"{title}, µs of CPU per request", f"{off:.2f}", f"{on:.2f}", ratio)
-    Console(width=110).print(table)
+        try:
+            found = measure(client, number, repeat, figure)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            table.add_row(title, "", "", "", "", "", f"not measured: {error}")
+            continue
+        for place, shown in ((0, unit), (1, "µs of CPU per request")):
+            more_is_better = shown == "requests/s"
+            best = max if more_is_better else min
+            off, on = best(found["off"][place]), best(found["on"][place])
+            if not off:
+                continue
+            pairs = [b / a for a, b in zip(found["off"][place], found["on"][place], strict=True) if a]
+            ratio, middle = on / off, statistics.median(pairs)
+            goal = f"≥ {1 / BUDGET:.2f}" if more_is_better else f"≤ {BUDGET:.2f}"
+            # Noise makes one of the two worse now and then; what metrics cost makes both worse.
+            is_met = max(ratio, middle) >= 1 / BUDGET if more_is_better else min(ratio, middle) <= BUDGET
+            figures = (f"{off:,.2f}", f"{on:,.2f}", f"{ratio:.3f}", f"{middle:.3f}")
+            table.add_row(f"{title}, {shown}", *figures, goal, "met" if is_met else "missed")
+    Console(width=130).print(table)
 
 
 if __name__ == "__main__":

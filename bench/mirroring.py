@@ -1,4 +1,9 @@
-"""A topic is copied between two brokers, by ours and by MirrorMaker: its first record on the target to its last.
+"""A topic is copied between two brokers of ours, by our mirror and by MirrorMaker 4.3, one after the other.
+
+Both have the same file of settings, the same topic (four partitions, batches of up to 200 KB) and two tasks, and both
+write batches of that size with the codec of the source. The clock runs from the first record that the target has to
+the moment when all of them can be read by consumers who read committed: neither start-up counts, and the commit of our
+transaction does.
 
 .venv/bin/python -m bench.mirroring --quick
 """
@@ -12,20 +17,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.peers.apache_kafka import Unavailable, application_classpath, java
+from ottla.client.cluster import Cluster
+from ottla.client.cluster import TopicPartition as Place
+from ottla.client.errors import ClientError
+from ottla.client.offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
+from ottla.client.settings import Settings
 from ottla.testing.ports import free_ports
 
 PARTITIONS = 4
 _RECORD = 1024
+_BATCH = 200_000
 _SECONDS = 600.0
 
 
@@ -77,11 +88,11 @@ def write(servers: str, topic: str, count: int, codec: str) -> None:
             "bootstrap.servers": servers,
             "compression.type": codec,
             "linger.ms": 20,
-            "batch.size": 200_000,
+            "batch.size": _BATCH,
             "queue.buffering.max.messages": 1_000_000,
         }
     )
-    # Half of it can be compressed.
+    # lz4 makes about a fifth of it.
     noise = [random.Random(number).randbytes(_RECORD // 2) + b"x" * (_RECORD // 2) for number in range(100)]
     for number in range(count):
         producer.produce(topic, noise[number % 100], partition=number % PARTITIONS)
@@ -90,42 +101,48 @@ def write(servers: str, topic: str, count: int, codec: str) -> None:
     producer.flush()
 
 
-def records_on(servers: str, topic: str) -> int:
-    """How many records there are, markers included."""
-    # What a transaction has written counts while it is open, or all would appear at once.
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "bench", "isolation.level": "read_uncommitted"}
-    )
-    try:
-        if topic not in consumer.list_topics(timeout=30).topics:
+class Ends:
+    """How many records a topic of the target has, markers included."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._cluster = Cluster(Settings.from_properties({"bootstrap.servers": servers}))
+        self._topic = topic
+        self._places = dict.fromkeys((Place(topic, each) for each in range(PARTITIONS)), LATEST)
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def count(self, isolation_level: int) -> int:
+        try:
+            if self._topic not in self._cluster.topics([self._topic]):
+                return 0
+            found = list_offsets(self._cluster, self._places, isolation_level)
+        except ClientError:  # the topic is being made
             return 0
-        places = [TopicPartition(topic, each) for each in range(PARTITIONS)]
-        return sum(consumer.get_watermark_offsets(each, timeout=30)[1] for each in places)
-    except KafkaException:  # the topic is being made
-        return 0
-    finally:
-        consumer.close()
+        return sum(each.offset for each in found.values())
 
 
 def seconds(servers: str, topic: str, count: int) -> float:
-    """From the first record that is there to the last."""
+    """From the first record that is there to the moment when all are committed."""
     deadline = time.monotonic() + _SECONDS
-    began = before = None
-    while True:
-        found, now = records_on(servers, topic), time.monotonic()
-        if found and began is None:
-            began, before = now, found
-        if found >= count:
-            assert began is not None
-            assert before is not None
-            # What was there at the first look is taken as copied at the same speed.
-            return (now - began) * count / max(1, count - before) if before < count else now - began + 0.001
-        if now > deadline:
-            raise RuntimeError(f"{topic} has {found} of {count} records after {_SECONDS:.0f} s")
-        time.sleep(0.05)
+    with closing(Ends(servers, topic)) as ends:
+        while not (before := ends.count(READ_UNCOMMITTED)):
+            _wait(deadline, f"{topic} has no records")
+        began = time.monotonic()
+        while (found := ends.count(READ_COMMITTED)) < count:
+            _wait(deadline, f"{topic} has {found} of {count} records")
+        taken = max(time.monotonic() - began, 0.001)
+    # What was there at the first look is taken as copied at the same speed.
+    return taken * count / (count - before) if before < count else taken
 
 
-def properties(source: str, target: str, topic: str) -> dict[str, str]:
+def _wait(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise RuntimeError(f"{what} after {_SECONDS:.0f} s")
+    time.sleep(0.02)
+
+
+def properties(source: str, target: str, topic: str, codec: str) -> dict[str, str]:
     ones = (
         "checkpoints.topic",
         "heartbeats.topic",
@@ -141,6 +158,10 @@ def properties(source: str, target: str, topic: str) -> dict[str, str]:
         "A->B.enabled": "true",
         "A->B.topics": topic,
         "tasks.max": "2",
+        # MirrorMaker decodes what it reads and makes batches of its own: without these, of 16 KB and not compressed.
+        "B.producer.compression.type": codec,
+        "B.producer.batch.size": str(_BATCH),
+        "B.producer.linger.ms": "20",
         "replication.factor": "1",
         "emit.heartbeats.enabled": "false",
         **{f"{name}.replication.factor": "1" for name in ones},
@@ -182,15 +203,16 @@ def copy(command: Callable[[str], list[str]], count: int, codec: str) -> float:
         write(source, "events", count, codec)
         file = Path(directory) / "mm2.properties"
         file.write_text(
-            "".join(f"{name} = {value}\n" for name, value in properties(source, target, "events").items())
+            "".join(
+                f"{name} = {value}\n" for name, value in properties(source, target, "events", codec).items()
+            )
         )
         with running(command(str(file))):
             return count * _RECORD / 1e6 / seconds(target, "A.events", count)
 
 
-def measure(*, quick: bool) -> Iterator[Row]:
+def measure(count: int) -> Iterator[Row]:
     for codec in ("none", "lz4"):
-        count = 20_000 if quick else 1_000_000
         try:
             theirs: float | None = copy(_apaches, count, codec)
         except Unavailable:
@@ -203,9 +225,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="little work: shows that it works, no more")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of 1 KB each [default: 1000000]")
     arguments = parser.parse_args()
     table = Table("", "unit", "Ottla", "Apache Kafka", "ratio", "target")
-    for row in measure(quick=arguments.quick):
+    for row in measure(20_000 if arguments.quick else arguments.records):
         theirs = "-" if row.apache is None else f"{row.apache:,.0f}"
         ratio = "-" if row.apache is None else f"{row.ottla / row.apache:.2f}"
         table.add_row(row.name, row.unit, f"{row.ottla:,.0f}", theirs, ratio, f"≥ {row.target:g}")

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from bench.apache_kafka import ApacheKafka, Unavailable
+from bench.peers.apache_kafka import ApacheKafka, Unavailable
 
 
 def main() -> int:

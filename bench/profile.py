@@ -16,9 +16,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.brokers import started_by
-from bench.experiment import Scale
-from bench.plan import chosen_experiments
+from bench.measuring.experiment import Scale
+from bench.measuring.plan import chosen_experiments
+from bench.peers.brokers import started_by
 
 # Runs the command `ottla ARGUMENTS…` and writes the profile when it ends, however it ends.
 UNDER_PROFILE = """

@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.apache_kafka import Unavailable, spark_connector_jars, spark_format_jars
-from bench.brokers import OttlaBroker, ottla_command
-from bench.experiment import matches
-from bench.figures import advantage, best, readable
+from bench.measuring.experiment import matches
+from bench.measuring.figures import advantage, best, readable
+from bench.peers.apache_kafka import Unavailable, spark_connector_jars, spark_format_jars
+from bench.peers.brokers import OttlaBroker, ottla_command
+from bench.rows.spark_rows import OURS, THEIRS, Bench, Experiment, Figure, Scale, every_experiment
 from bench.spark_formats import format_experiments
-from bench.spark_rows import OURS, THEIRS, Bench, Experiment, Figure, Scale, every_experiment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

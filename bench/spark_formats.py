@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from bench import spark_data
-from bench.spark_rows import OURS, Bench, Experiment, Figure, timed
+from bench.rows import spark_data
+from bench.rows.spark_rows import OURS, Bench, Experiment, Figure, timed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,7 +110,7 @@ def _from_protobuf(frame: DataFrame) -> DataFrame:
 def _comparisons() -> list[Any]:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-    from bench.older_spark import Comparison, encoded
+    from bench.peers.older_spark import Comparison, encoded
 
     avro, protobuf = format_experiments()
     files = FileDescriptorSet(file=[_descriptor()]).SerializeToString()
@@ -121,6 +121,6 @@ def _comparisons() -> list[Any]:
 
 
 if __name__ == "__main__":
-    from bench.older_spark import main
+    from bench.peers.older_spark import main
 
     raise SystemExit(main(_comparisons()))

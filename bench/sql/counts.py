@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.apache_kafka import application_classpath, java
+from bench.peers.apache_kafka import application_classpath, java
 from bench.sql.measuring import PARTITIONS, Bench, Row, named, rows_per_second
 
 APP = Path(__file__).parent / "java" / "StreamsCount.java"

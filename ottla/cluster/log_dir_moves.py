@@ -188,8 +188,8 @@ class LogDirMoves:
     async def _step(self, move: _Move) -> bool:
         """Copy some; whether the copy is the log now."""
         log, future = move.partition.log, move.future
-        if move.truncations != log.truncations or future.log_end_offset < log.log_start_offset:
-            move.truncations = log.truncations
+        if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
+            move.truncations = log.flushing.truncations
             align(future, log)
         if self._is_near(move):
             return await self._try_to_finish(move)
@@ -242,7 +242,7 @@ class LogDirMoves:
             await asyncio.sleep(_PAUSE_SECONDS)
             return False
         # From here on nothing else happens: no append, no truncation.
-        if move.partition.log is not log or move.truncations != log.truncations:
+        if move.partition.log is not log or move.truncations != log.flushing.truncations:
             return False
         copied = 0
         while future.log_end_offset < log.log_end_offset and copied <= 2 * _LAST_BYTES:

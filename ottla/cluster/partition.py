@@ -245,7 +245,7 @@ class Partition:
                     self.truncate_fully_and_start_at(first.base_offset)
                     before = first.base_offset
             try:
-                info = log.append_mirrored(records)
+                info = log.replicated.append_mirrored(records)
             except StorageError as error:
                 self.storage_failed(error)
                 raise
@@ -343,7 +343,7 @@ class Partition:
                 if first.base_offset < before <= first.last_offset:
                     # The leader's log starts in the middle of a batch, because the records before it were deleted.
                     log.truncate_fully_and_start_at(first.base_offset)
-            log.append_as_follower(records)
+            log.replicated.append(records)
         except StorageError as error:
             self.storage_failed(error)
             raise

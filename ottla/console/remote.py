@@ -35,8 +35,18 @@ class Remote:
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """The parsed answer; None if it is empty."""
+        data = self._answer(method, path, body, "application/json")
+        try:
+            return json.loads(data) if data else None
+        except ValueError:
+            raise ClientError(f"{self._name} at {self.where} does not answer with JSON.") from None
+
+    def text(self, path: str) -> str:
+        return self._answer("GET", path, None, "text/plain").decode("utf-8", "replace")
+
+    def _answer(self, method: str, path: str, body: Any, accept: str) -> bytes:
         with closing(self._connect()) as connection:
-            response = self._send(connection, method, path, body, "application/json")
+            response = self._send(connection, method, path, body, accept)
             try:
                 data = response.read(_MOST_BYTES + 1)
             except (OSError, HTTPException) as error:
@@ -46,10 +56,7 @@ class Remote:
         if response.status >= 400:
             kind = NotThere if response.status == 404 else ClientError
             raise kind(self._refusal(response.status, data))
-        try:
-            return json.loads(data) if data else None
-        except ValueError:
-            raise ClientError(f"{self._name} at {self.where} does not answer with JSON.") from None
+        return data
 
     def lines(self, path: str, body: Any, accept: str, connection: HTTPConnection) -> Iterator[str]:
         """Of an answer that goes on; closing the connection ends it."""

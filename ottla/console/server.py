@@ -9,12 +9,10 @@ from ottla.console.access.login import Logins
 from ottla.console.access.sessions import Sessions, Signer
 from ottla.console.cluster.site import Site
 from ottla.console.pages import all_routes
-from ottla.console.settings import ConsoleSettings
+from ottla.console.settings import LOOPBACK, ConsoleSettings
 from ottla.console.web.app import App
 from ottla.http import HttpServer, read_password_file
 from ottla.http.tls import server_tls
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Console:
@@ -35,7 +33,9 @@ class Console:
         }
         signer = Signer(settings.secret or secrets.token_bytes(32))
         sessions = Sessions(signer, seconds=settings.session_seconds, secure=settings.tls is not None)
-        users = read_password_file(settings.users_file) if settings.users_file is not None else None
+        users = dict(settings.users) or None
+        if settings.users_file is not None:
+            users = {**read_password_file(settings.users_file), **settings.users}
         logins = Logins(
             sessions,
             settings.roles,
@@ -44,8 +44,8 @@ class Console:
             read_only=settings.read_only,
         )
         hosts = None
-        if not settings.asks_for_login and settings.host in _LOOPBACK:
-            hosts = frozenset(_LOOPBACK)
+        if not settings.asks_for_login and settings.host in LOOPBACK:
+            hosts = frozenset(LOOPBACK)
         self.app = App(
             self.sites,
             sessions,

@@ -23,11 +23,12 @@ from urllib.parse import urlsplit
 
 from ottla.client.settings import Settings
 from ottla.console.access.roles import BUILT_IN, Level, Role
+from ottla.http.authentication import User
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_CLUSTER = "local"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class BadSettings(ValueError):
@@ -82,6 +83,10 @@ class ConsoleSettings:
     read_only: bool = False
     users_file: Path | None = None
     oidc: OidcSettings | None = None
+    #: Beside those of the file.
+    users: Mapping[str, User] = field(default_factory=dict, repr=False)
+    #: Who opens the link with this text, once and soon, is logged in as the first of these users.
+    login_token: str | None = field(default=None, repr=False)
     #: Everybody is an admin, wherever they come from. Without it only this machine may be listened on.
     no_login: bool = False
     roles: Mapping[str, Role] = field(default_factory=lambda: dict(BUILT_IN))
@@ -99,7 +104,7 @@ class ConsoleSettings:
 
     @property
     def asks_for_login(self) -> bool:
-        return self.users_file is not None or self.oidc is not None
+        return self.users_file is not None or self.oidc is not None or bool(self.users)
 
     def check(self) -> None:
         """Raises BadSettings."""
@@ -111,7 +116,7 @@ class ConsoleSettings:
                 raise BadSettings(
                     f"'{name}' cannot be the name of a cluster: use letters, digits, . _ - once."
                 )
-        open_wide = self.host not in _LOOPBACK and not self.asks_for_login and not self.no_login
+        open_wide = self.host not in LOOPBACK and not self.asks_for_login and not self.no_login
         if open_wide and not self.read_only:
             raise BadSettings(
                 f"On {self.host} everybody who reaches the console could change the cluster: add users with "
@@ -158,18 +163,18 @@ def parse(document: Mapping[str, Any], folder: Path) -> ConsoleSettings:
         tuple(_cluster(each) for each in _tables(document, "clusters")),
         host,
         port,
-        _flag(document, "read_only"),
-        None if users is None else folder / str(users),
-        _oidc(_table(login, "oidc"), folder) if "oidc" in login else None,
-        _flag(document, "no_login"),
-        {**BUILT_IN, **{name: _role(name, each) for name, each in _table(document, "roles").items()}},
-        tuple(_mask(each) for each in _tables(document, "masks")),
-        folder / _text(document, "audit_log") if "audit_log" in document else None,
-        _secret(folder / _text(document, "secret_file")) if "secret_file" in document else None,
-        int(float(document.get("session_hours", 8)) * 3600),
-        {str(name): str(value) for name, value in tls.items()} if tls else None,
-        float(document.get("lag_seconds", 15)),
-        float(document.get("refresh_seconds", 5)),
+        read_only=_flag(document, "read_only"),
+        users_file=None if users is None else folder / str(users),
+        oidc=_oidc(_table(login, "oidc"), folder) if "oidc" in login else None,
+        no_login=_flag(document, "no_login"),
+        roles={**BUILT_IN, **{name: _role(name, each) for name, each in _table(document, "roles").items()}},
+        masks=tuple(_mask(each) for each in _tables(document, "masks")),
+        audit_file=folder / _text(document, "audit_log") if "audit_log" in document else None,
+        secret=_secret(folder / _text(document, "secret_file")) if "secret_file" in document else None,
+        session_seconds=int(float(document.get("session_hours", 8)) * 3600),
+        tls={str(name): str(value) for name, value in tls.items()} if tls else None,
+        lag_seconds=float(document.get("lag_seconds", 15)),
+        refresh_seconds=float(document.get("refresh_seconds", 5)),
     )
 
 

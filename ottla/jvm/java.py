@@ -95,10 +95,10 @@ def patched_home(runtime: Path, cache: Path) -> Path:
     binaries.mkdir(parents=True, exist_ok=True)
     for entry in runtime.iterdir():
         if entry.name != "bin":
-            _link(home / entry.name, entry)
+            link(home / entry.name, entry)
     for entry in (runtime / "bin").iterdir():
         if entry.name != "java":
-            _link(binaries / entry.name, entry)
+            link(binaries / entry.name, entry)
     launcher = binaries / "java"
     script = _LAUNCHER.format(module=_MISSING_MODULE, java=runtime / "bin" / "java")
     if not launcher.is_file() or launcher.read_text() != script:
@@ -109,9 +109,11 @@ def patched_home(runtime: Path, cache: Path) -> Path:
     return home
 
 
-def _link(link: Path, target: Path) -> None:
-    if link.is_symlink() and link.readlink() == target:
+def link(place: Path, target: Path) -> None:
+    """Several processes may do this at once."""
+    if place.is_symlink() and place.readlink() == target:
         return
-    draft = link.with_name(f"{link.name}.{os.getpid()}")
+    draft = place.with_name(f"{place.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
     draft.symlink_to(target)
-    draft.replace(link)
+    draft.replace(place)

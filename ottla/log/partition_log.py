@@ -6,17 +6,14 @@ import logging
 import os
 import random
 import shutil
-import time
-from functools import partial
 from pathlib import Path
-from threading import Lock
+from typing import NoReturn
 
 from crc32c import crc32c
 
 from ottla.log import time_lookup
 from ottla.log.append_check import (
     check_records,
-    check_replicated,
     check_unusual,
     needs_records,
     read_only,
@@ -35,19 +32,18 @@ from ottla.log.batch import (
     header_at,
 )
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import CorruptSegmentError, StorageError, is_passing, storage_error
-from ottla.log.files.checkpoint import sync_path
+from ottla.log.errors import CorruptSegmentError, StorageError, storage_error
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
-from ottla.log.files.flush_times import flush_times
 from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
+from ottla.log.flushing import LogFlushing
 from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
-from ottla.log.recovery import LoadedLog, load_log, rebuild_producers
-from ottla.log.retention import deletable_segments
+from ottla.log.recovery import LoadedLog, load_log
+from ottla.log.replicated_appends import ReplicatedAppends
 from ottla.log.segments.partition_segments import LogSegments
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.swap import decide_swap, finish_swap
 from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
 from ottla.log.time_lookup import TimestampOffset
+from ottla.log.trimming import LogTrimming
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     BATCH_OVERHEAD,
@@ -59,7 +55,6 @@ from ottla.protocol.batch_header import (
     MAGIC,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
 )
 from ottla.protocol.compression import Buffer
 from ottla.protocol.end_txn_marker import build_marker
@@ -99,18 +94,17 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.first_dirty_offset = 0  # what lies below it has been compacted
-        self.truncations = 0
         self.offline_reason: str | None = None
         self._closed = False
         # Base offset -> position of the last batches of the active segment: what tail reads ask for.
         self._recent: dict[int, int] = {}
-        self._flush_lock = Lock()
-        self._entry_synced = False
-        self.last_flush_ms = int(time.time() * 1000)
         # Why the last append failed, until one succeeds. The producer's next batch gets the same error. "Out of order"
         # would be true as well, but librdkafka then begins a new epoch and sends again what was already written.
-        self._refusal: KafkaError | None = None
+        self.refusal: KafkaError | None = None
         self.config = config
+        self.replicated = ReplicatedAppends(self)
+        self.flushing = LogFlushing(self)
+        self._trimming = LogTrimming(self)
 
     @classmethod
     def open(
@@ -148,7 +142,7 @@ class PartitionLog:
             # The checkpoint is newer than the data: what lay below it had been deleted on purpose.
             log.truncate_fully_and_start_at(log.log_start_offset)
         elif log.segments.count_below(log.log_start_offset):
-            log._delete_first(log.segments.count_below(log.log_start_offset), int(time.time() * 1000))
+            log._trimming.delete_below(log.log_start_offset)
         return log
 
     @property
@@ -168,8 +162,8 @@ class PartitionLog:
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._reads_records = needs_records(config)
         self._flush_messages = config.flush_messages
-        self._jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
-        self.active.configure(config, self._jitter_ms)
+        self.jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
+        self.active.configure(config, self.jitter_ms)
 
     @property
     def durable_start_offset(self) -> int:
@@ -228,8 +222,8 @@ class PartitionLog:
                 except KafkaError as error:
                     if self.producers.forget_below(producer_id, self._mirrored_end):
                         pass  # it was another producer, of the mirror's source
-                    elif error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._refusal is not None:
-                        raise KafkaError(self._refusal.code, self._refusal.message) from error
+                    elif error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.refusal is not None:
+                        raise KafkaError(self.refusal.code, self.refusal.message) from error
                     else:
                         raise
             else:
@@ -265,7 +259,7 @@ class PartitionLog:
             or last_offset > segment.max_offset
             or segment.index_full
         ):
-            segment = self._roll_for_append(first_offset)
+            segment = self.roll_for_append(first_offset)
         if leader_epoch != self.epochs.latest:
             self.start_epoch(leader_epoch)
         BASE_OFFSET.pack_into(view, 0, first_offset)
@@ -273,10 +267,10 @@ class PartitionLog:
         try:
             position = segment.append(view, size, last_offset, max_timestamp)
         except KafkaError as error:
-            self._after_failed_write(error)
+            self.write_failed(error)
             raise
         self.log_end_offset = last_offset + 1
-        self._refusal = None
+        self.refusal = None
         recent = self._recent
         recent[first_offset] = position
         if len(recent) > _RECENT_BATCHES:
@@ -311,91 +305,18 @@ class PartitionLog:
         info = self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, from_client=False)
         completed = self.producers.end_transaction(header_at(batch), coordinator_epoch, not commit)
         if completed is not None and completed.aborted:
-            self._index_aborted(self.active, completed)
+            self.index_aborted(self.active, completed)
         return info
 
-    def _index_aborted(self, segment: LogSegment, completed: CompletedTransaction) -> None:
+    def index_aborted(self, segment: LogSegment, completed: CompletedTransaction) -> None:
         try:
             segment.transaction_index.append(self.producers.aborted(completed))
         except OSError as error:
             # Without the entry a consumer would take the aborted records for committed ones.
-            self._go_offline("marked with an aborted transaction", error)
+            self.go_offline("marked with an aborted transaction", error)
 
-    def append_as_follower(self, records: Buffer) -> AppendInfo:
-        """Append what a leader sent: any number of batches, offsets and epochs kept, a cut one left out."""
-        if self.offline_reason is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
-        view = memoryview(records)
-        batches = check_replicated(view, self.log_end_offset)
-        first_offset = batches[0][1].base_offset if batches else self.log_end_offset
-        max_timestamp = max((header.max_timestamp for _, header in batches), default=-1)
-        while batches:
-            segment = self.active
-            header = batches[0][1]
-            if _must_roll(segment, header, segment.size):
-                base = self.log_end_offset
-                if header.last_offset > base + segment.max_offset - segment.base_offset:
-                    base = header.base_offset  # compaction left a gap that no segment can span
-                segment = self._roll_for_append(base)
-            count, end = 1, segment.size + header.size
-            while count < len(batches) and not _must_roll(segment, batches[count][1], end):
-                end += batches[count][1].size
-                count += 1
-            self._append_run(segment, view, batches[:count])
-            batches = batches[count:]
-        if self.log_end_offset - self.recovery_point >= self._flush_messages:
-            self.flush()
-        return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, max_timestamp)
-
-    def append_mirrored(self, records: Buffer) -> AppendInfo:
-        """Append what a mirror link copied from another cluster's log: as it is there, gaps included.
-
-        Invariant: the epochs of this log are those of the source's batches, and rise as they do there. A leader's own
-        epoch, which is above all of them, is noted only where it has written: after promotion. So whatever was written
-        here since then is never followed by something mirrored.
-        """
-        view = memoryview(records)
-        end = self.log_end_offset
-        if len(view) >= BATCH_OVERHEAD:
-            header = header_at(view)
-            if header.base_offset < end:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"the log of {self.topic}-{self.partition} ends at {end}, so {header.base_offset} cannot follow",
-                )
-            self.epochs.truncate_from_end(end)
-            if 0 <= header.partition_leader_epoch < self.epochs.latest:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"{self.topic}-{self.partition} has records of leader epoch {self.epochs.latest}: what was written "
-                    f"in epoch {header.partition_leader_epoch} of the source cannot follow",
-                )
-        return self.append_as_follower(view)
-
-    def _append_run(
-        self, segment: LogSegment, view: memoryview, batches: list[tuple[int, BatchHeader]]
-    ) -> None:
-        """One write for batches that go to the same segment."""
-        start, last = batches[0][0], batches[-1]
-        end = last[0] + last[1].size
-        for _, header in batches:
-            if header.partition_leader_epoch != self.epochs.latest:
-                self.start_epoch(header.partition_leader_epoch, header.base_offset)
-        try:
-            base_position = segment.write(view[start:end], end - start)
-        except KafkaError as error:
-            self._after_failed_write(error)
-            raise
-        for at, header in batches:
-            segment.note(header, base_position + at - start)
-            completed = self.producers.replay(header, partial(bytes, view[at : at + header.size]))
-            if completed is not None and completed.aborted:
-                self._index_aborted(segment, completed)
-        self.log_end_offset = last[1].last_offset + 1
-        self._refusal = None
-
-    def _after_failed_write(self, error: KafkaError) -> None:
-        self._refusal = error
+    def write_failed(self, error: KafkaError) -> None:
+        self.refusal = error
         if not self.active.takes_appends:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
@@ -409,24 +330,27 @@ class PartitionLog:
         old.write_indexes()
         self.epochs.write()
         self.producers.take_snapshot(base)
-        segment = LogSegment(old.directory, base, self._config, jitter_ms=self._jitter_ms)
+        segment = LogSegment(old.directory, base, self._config, jitter_ms=self.jitter_ms)
         segment.create_files()
         old.seal()
         self.segments.append(segment)
-        self.active = segment
-        self._recent.clear()
+        self.make_active(segment)
         return segment
 
-    def _roll_for_append(self, base_offset: int) -> LogSegment:
+    def make_active(self, segment: LogSegment) -> None:
+        self.active = segment
+        self._recent.clear()
+
+    def roll_for_append(self, base_offset: int) -> LogSegment:
         try:
             return self.roll(base_offset)
         except OSError as error:
-            self._refusal = storage_error(f"cannot start a new segment in {self.path}", error)
-            raise self._refusal from error
+            self.refusal = storage_error(f"cannot start a new segment in {self.path}", error)
+            raise self.refusal from error
 
     def skip_to(self, offset: int) -> None:
         """Go on at a later offset: compaction has left nothing of what lies between."""
-        self._roll_for_append(offset)
+        self.roll_for_append(offset)
         self.log_end_offset = offset
 
     # Reading
@@ -493,7 +417,7 @@ class PartitionLog:
         """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
         latest = self.epochs.latest
         if 0 <= latest < leader_epoch and (self._config.is_mirror or self._mirrored_end >= 0):
-            # Epochs of leaders that have only mirrored are not noted: see `append_mirrored`.
+            # Epochs of leaders that have only mirrored are not noted: see `ReplicatedAppends`.
             return latest, self.log_end_offset
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
@@ -513,90 +437,19 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> None:
         """Remove everything at or above `offset`. A batch that contains it goes as a whole."""
-        if offset >= self.log_end_offset:
-            # An epoch in which nothing was written may have begun at the end; another leader knows nothing of it.
-            self.epochs.truncate_from_end(offset)
-            return
-        if offset <= self.segments.base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        with self._flush_lock:
-            self.truncations += 1
-        try:
-            # Snapshots go first: one above the end of the log would be believed after a crash.
-            self.producers.remove_snapshots_after(offset)
-            self.segments.discard_above(offset)
-            active = self.active = self.segments[-1]
-            self._recent.clear()
-            end = active.truncate_to(offset)
-            active.activate()
-            active.configure(self._config, self._jitter_ms)
-            self.log_end_offset = end
-            self.log_start_offset = min(self.log_start_offset, end)
-            self.recovery_point = min(self.recovery_point, end)
-            self.first_dirty_offset = min(self.first_dirty_offset, end)
-            self.epochs.truncate_from_end(end)
-            self.producers.remove_snapshots_after(end)
-            rebuild_producers(self.producers, list(self.segments), end)
-        except OSError as error:
-            self._go_offline("truncated", error)
+        self._trimming.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record gets `offset`."""
-        with self._flush_lock:
-            self.truncations += 1
-        try:
-            self.producers.clear()
-            active = LogSegment(os.fspath(self.path), offset, self._config, jitter_ms=self._jitter_ms)
-            self.segments.replace_all([active])
-            active.create_files()
-            self.active = active
-            self._recent.clear()
-            self.epochs.clear()
-        except OSError as error:
-            self._go_offline("truncated", error)
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
-        self.first_dirty_offset = min(self.first_dirty_offset, offset)
+        self._trimming.truncate_fully_and_start_at(offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete the records below `offset`; segments that are wholly below go with them."""
-        if offset > self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind the end, {self.log_end_offset}"
-            )
-        if offset > self.log_start_offset:
-            self._start_at(offset)
-            self._delete_first(self.segments.count_below(offset), int(time.time() * 1000))
+        self._trimming.advance_log_start_offset(offset)
 
     def delete_old_segments(self, now_ms: int, upto: int) -> int:
         """Delete below `upto` (the high watermark) what retention.deletable_segments names; how many segments went."""
-        try:
-            count = deletable_segments(self.segments, self._config, self.log_start_offset, now_ms, upto)
-            if count == len(self.segments):
-                self.roll()
-            self._delete_first(count, now_ms)
-        except OSError as error:
-            raise storage_error(f"cannot delete old segments of {self.path}", error) from error
-        if self.segments.base_offset > self.log_start_offset:
-            self._start_at(self.segments.base_offset)
-        return count
-
-    def _start_at(self, offset: int) -> None:
-        self.log_start_offset = offset
-        self.epochs.truncate_from_start(offset)
-
-    def _delete_first(self, count: int, now_ms: int) -> None:
-        if count:
-            self.segments.delete_first(count, now_ms + self._config.file_delete_delay_ms)
-            logger.info(
-                "[UnifiedLog partition=%s-%d] Deleted %d segments: the oldest one begins at offset %d",
-                self.topic,
-                self.partition,
-                count,
-                self.segments.base_offset,
-            )
-            self.producers.remove_snapshots_before(self.segments.base_offset)
-            self.recovery_point = max(self.recovery_point, self.segments.base_offset)
+        return self._trimming.delete_old_segments(now_ms, upto)
 
     def unlink_deleted(self, now_ms: int) -> None:
         """Remove the files of segments that were deleted long enough ago."""
@@ -604,22 +457,11 @@ class PartitionLog:
 
     def replace_segments(self, old: list[LogSegment], new: LogSegment, now_ms: int) -> None:
         """Let a segment whose files are `.cleaned` take the place of the sealed neighbours it was made of."""
-        directory = os.fspath(self.path)
-        try:
-            decide_swap(directory, new.base_offset)
-        except OSError as error:
-            raise storage_error(f"cannot swap a compacted segment into {directory}", error) from error
-        try:
-            self.segments.replace(old, new, now_ms + self._config.file_delete_delay_ms)
-            finish_swap(directory, new.base_offset)
-            for segment in old[1:]:
-                self.producers.remove_snapshot(segment.base_offset)
-        except OSError as error:
-            self._go_offline("compacted", error)
+        self._trimming.replace_segments(old, new, now_ms)
 
     # Durability and the end
 
-    def _go_offline(self, what: str, error: OSError) -> None:
+    def go_offline(self, what: str, error: OSError) -> NoReturn:
         """What is on disk is no longer known, so nothing more can be promised about it."""
         self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
         logger.error("%s", self.offline_reason)
@@ -630,39 +472,11 @@ class PartitionLog:
 
         May run in a thread. A truncation meanwhile makes its result void.
         """
-        truncations = self.truncations
-        end = self.log_end_offset if upto is None else min(upto, self.log_end_offset)
-        if end <= self.recovery_point:
-            return
-        try:
-            self.epochs.write(sync=True)
-        except OSError as error:
-            if not is_passing(error):
-                self._go_offline("flushed", error)
-            # No data is lost by it: a full disk may have room again with the next flush.
-            raise storage_error(f"cannot write the leader epochs of {self.path}", error) from error
-        began = time.monotonic()
-        try:
-            self.segments.sync(self.recovery_point, end)
-            sync_path(os.fspath(self.path))
-            if not self._entry_synced:
-                sync_path(os.path.dirname(self.path))  # a new log has to be found, too
-                self._entry_synced = True
-        except OSError as error:
-            self._go_offline("flushed", error)
-        with self._flush_lock:
-            if truncations == self.truncations:
-                self.recovery_point = max(self.recovery_point, end)
-                self.last_flush_ms = int(time.time() * 1000)
-        flush_times.add(int((time.monotonic() - began) * 1e6))
+        self.flushing.flush(upto)
 
     def flush_due(self, now_ms: int) -> bool:
         """Whether flush.ms has passed, or a sealed segment waits for its fsync."""
-        waits = self.recovery_point < self.log_end_offset
-        return waits and (
-            self.recovery_point < self.active.base_offset
-            or now_ms - self.last_flush_ms >= self._config.flush_ms
-        )
+        return self.flushing.is_due(now_ms)
 
     def close(self) -> None:
         """Leave the files so that the next start needs no recovery."""
@@ -695,7 +509,7 @@ class PartitionLog:
         self.segments.moved_to(path)
         self.epochs.moved_to(path)
         self.producers.moved_to(path)
-        self._entry_synced = False
+        self.flushing.moved()
 
     def retire(self, reason: str) -> None:
         """Take no more appends; what is being read is read to its end."""
@@ -705,12 +519,3 @@ class PartitionLog:
         """Close without keeping anything, and remove the directory."""
         self.abandon()
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _must_roll(segment: LogSegment, header: BatchHeader, size: int) -> bool:
-    return (
-        (size > 0 and size + header.size > segment.max_size)
-        or header.max_timestamp > segment.roll_after_timestamp
-        or header.last_offset > segment.max_offset
-        or segment.index_full
-    )

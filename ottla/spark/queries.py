@@ -19,6 +19,8 @@ SCHEMA_REGISTRY = "spark.ottla.schema.registry."
 #: The second is that of the command line.
 _ENVIRONMENT = ("OTTLA_BOOTSTRAP_SERVERS", "OTTLA_BOOTSTRAP_SERVER")
 _REGISTRY_ENVIRONMENT = "OTTLA_SCHEMA_REGISTRY_URL"
+#: By the id of a query of this process.
+_outputs: dict[str, str] = {}
 _AVAILABLE_NOW = ("available-now", "availablenow", "available now")
 
 
@@ -61,6 +63,28 @@ def start_batches(
     """Start a query that hands every micro-batch to `function`, with its number."""
     writer = df.writeStream.outputMode(output_mode).foreachBatch(function)
     return start(writer, df.sparkSession, name, checkpoint, trigger)
+
+
+def note_output(query: StreamingQuery, topic: str) -> StreamingQuery:
+    """So that whoever shows the query can say where its rows go."""
+    _outputs[str(query.id)] = topic
+    return query
+
+
+def output_topics(query: StreamingQuery) -> tuple[str, ...]:
+    """As far as it is known: `to_topic` says it, and others by the option `topic` of their sink.
+
+    The options are not a part of Spark's public interface; without them nothing is known. They may be asked for only
+    after the first batch, because the thread of the query has to be the one that makes its plan.
+    """
+    noted = _outputs.get(str(query.id))
+    if noted is not None or query.lastProgress is None:
+        return () if noted is None else (noted,)
+    try:
+        topic = query._jsq.streamingQuery().logicalPlan().writeOptions().get("topic")
+        return (str(topic.get()),) if topic.isDefined() else ()
+    except Exception:
+        return ()
 
 
 def checkpoint_of(spark: SparkSession, name: str, given: str | None) -> str:

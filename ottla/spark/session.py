@@ -11,6 +11,7 @@ from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from ottla.jvm.java import java_home
+from ottla.spark.spark_home import quick_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,8 @@ def session(
     builder = SparkSession.builder.appName(app_name or "ottla").master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
+    with quick_home(master):
+        spark: SparkSession = builder.getOrCreate()
     register(spark)
     ignore_closed_connections(spark.sparkContext._accumulatorServer)
     return spark

@@ -25,7 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ottla.jvm.java import java_home
+from ottla.jvm.java import cache_directory, java_home
+from ottla.spark.spark_home import linked_home
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -95,7 +96,7 @@ class StandaloneCluster:
     def _launch(self, name: str, main_class: str, options: Sequence[str]) -> None:
         import pyspark
 
-        home = Path(pyspark.__file__).parent
+        home = linked_home(cache_directory()) or Path(pyspark.__file__).parent
         environment = {
             "PYSPARK_PYTHON": sys.executable,
             **os.environ,

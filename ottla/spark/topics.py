@@ -126,9 +126,12 @@ def to_topic(
         def write(batch: DataFrame, number: int) -> None:
             write_batch(batch, given, batch_id=number, checkpoint=place)
 
-        return queries.start_batches(rows, write, name or topic, place, trigger, output_mode)
+        started = queries.start_batches(rows, write, name or topic, place, trigger, output_mode)
+        return queries.note_output(started, topic)
     writer = rows.writeStream.format("ottla").outputMode(output_mode).options(**given)
-    return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
+    return queries.note_output(
+        queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger), topic
+    )
 
 
 def _encoded(

@@ -1,7 +1,7 @@
 import pytest
 
-from bench import apache_kafka
-from bench.apache_kafka import (
+from bench.peers import apache_kafka
+from bench.peers.apache_kafka import (
     TOPICS,
     ApacheKafka,
     Unavailable,

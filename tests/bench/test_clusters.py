@@ -14,12 +14,13 @@ from kio.schema.metadata.v9.response import (
 )
 from kio.serial import entity_writer
 
-from bench.brokers import cpu_seconds, mean_resident_mb, ottla_command
-from bench.cluster_rows import every_experiment, gap_without_leader
-from bench.clusters import ottla_cluster
-from bench.experiment import Row, Scale, topic_on
-from bench.figures import summary
-from bench.metadata import (
+from bench.measuring.experiment import Row, Scale, topic_on
+from bench.measuring.figures import summary
+from bench.measuring.table import Measured
+from bench.peers.brokers import cpu_seconds, mean_resident_mb, ottla_command
+from bench.peers.clusters import ottla_cluster
+from bench.rows.cluster_rows import every_experiment, gap_without_leader
+from bench.rows.metadata import (
     TOPIC_ALREADY_EXISTS,
     addresses,
     create_on,
@@ -28,7 +29,6 @@ from bench.metadata import (
     read_metadata,
     wait_until_served,
 )
-from bench.table import Measured
 
 
 def test_rows_have_names_of_their_own():

@@ -1,6 +1,6 @@
 import pytest
 
-from bench.figures import advantage, best, percentile, percentiles_us, readable
+from bench.measuring.figures import advantage, best, percentile, percentiles_us, readable
 
 
 def test_percentiles_are_values_that_were_measured():

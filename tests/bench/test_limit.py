@@ -1,7 +1,7 @@
-from bench import wire
-from bench.brokers import process_tree, resident_mb
-from bench.experiment import run_client
-from bench.limit import TOPIC, BareServer
+from bench.measuring import wire
+from bench.measuring.experiment import run_client
+from bench.measuring.limit import TOPIC, BareServer
+from bench.peers.brokers import process_tree, resident_mb
 
 
 def test_the_bare_server_writes_reads_and_answers():

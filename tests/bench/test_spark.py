@@ -7,9 +7,9 @@ pytest.importorskip("pyspark")
 
 from rich.console import Console
 
-from bench import spark_data
+from bench.rows import spark_data
+from bench.rows.spark_rows import Experiment, Figure, every_experiment
 from bench.spark import Measured, last_line, render, run
-from bench.spark_rows import Experiment, Figure, every_experiment
 
 FAST = Figure("fast", target=2)
 LATE = Figure("late", "ms", "lower", 1)

@@ -3,12 +3,12 @@ import json
 
 from rich.console import Console
 
-from bench.brokers import Contestant
-from bench.driver import failures, in_alternation, in_whole_turns, run
-from bench.experiment import Experiment, Row, Scale, last_line, matches
-from bench.plan import chosen_experiments, every_experiment
-from bench.table import Measured, render
-from bench.throughput import fetched_per_second, produced_per_second
+from bench.measuring.driver import failures, in_alternation, in_whole_turns, run
+from bench.measuring.experiment import Experiment, Row, Scale, last_line, matches
+from bench.measuring.plan import chosen_experiments, every_experiment
+from bench.measuring.table import Measured, render
+from bench.peers.brokers import Contestant
+from bench.rows.throughput import fetched_per_second, produced_per_second
 
 FAST = Row("fast", "MB/s")
 LATE = Row("late", "µs", "lower")

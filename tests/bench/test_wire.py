@@ -18,7 +18,7 @@ from kio.schema.produce.v9.request import ProduceRequest
 from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from kio.serial import entity_reader, entity_writer
 
-from bench import limit, wire
+from bench.measuring import limit, wire
 
 HEADER = 4 + 11  # the size, then key, version, correlation id, null client id, no tagged fields
 

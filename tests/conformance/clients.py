@@ -151,9 +151,9 @@ class JavaClient(AgentClient):
     @classmethod
     def unavailable(cls) -> str | None:
         try:
-            from bench.apache_kafka import Unavailable, kafka_classpath
+            from bench.peers.apache_kafka import Unavailable, kafka_classpath
         except ImportError:
-            return "the Java client is found through bench.apache_kafka: run `python -m pytest` at the root"
+            return "the Java client is found through bench.peers.apache_kafka: run `python -m pytest` at the root"
         try:
             kafka_classpath()
         except Unavailable as reason:
@@ -164,12 +164,12 @@ class JavaClient(AgentClient):
     def version(cls) -> str:
         if cls.unavailable() is not None:
             return ""
-        from bench.apache_kafka import VERSION
+        from bench.peers.apache_kafka import VERSION
 
         return VERSION
 
     def command(self, mode: str) -> list[str]:
-        from bench.apache_kafka import java, kafka_classpath
+        from bench.peers.apache_kafka import java, kafka_classpath
 
         if self._classes is None:
             self._classes = self.directory / "classes"

@@ -22,6 +22,7 @@ class SimulatedCluster:
         self.asked: Counter[str] = Counter()
         self.partitions_asked = 0
         self.groups_asked = 0
+        self.topics_asked = 0
         nodes = {
             number: Node(number, f"kafka{number}", 9092, f"rack-{number % 3}") for number in range(brokers)
         }
@@ -54,6 +55,11 @@ class SimulatedCluster:
     def volumes(self, brokers: Collection[int]) -> dict[int, list[LogDir]]:
         self.asked["volumes"] += 1
         return {each: [LogDir("/data", None, [], 1 << 40, 1 << 39)] for each in brokers}
+
+    def min_isr(self, topics: Sequence[str]) -> dict[str, int]:
+        self.asked["min_isr"] += 1
+        self.topics_asked += len(topics)
+        return dict.fromkeys(topics, 2)
 
     def offsets(self, partitions: Collection[Partition]) -> tuple[dict[Partition, int], dict[Partition, int]]:
         self.asked["offsets"] += 1

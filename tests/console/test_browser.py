@@ -30,6 +30,7 @@ pytestmark = [
 PAGES = (
     "overview", "topics", "topics?internal=1", "new-topic", "topics/orders/messages", "topics/orders/partitions",
     "topics/orders/settings", "topics/orders/groups", "topics/orders/produce", "topics/orders/dead-letters",
+    "topics/orders/messages?mode=sql&q=amount+%3E+80", "topics/orders/messages?mode=sql&q=SELECT",
     "topics/orders/messages?q=Ann", "topics/orders/messages?live=1", "topics/letters/dead-letters",
     "groups", "groups/readers/lag", "groups/readers/reset",
     "transactions?hanging=1", "heatmap", "reassignments?topic=orders", "acls", "users", "quotas", "tokens", "changes",
@@ -263,6 +264,33 @@ def test_a_message_is_produced_found_and_sent_again(broker: Broker, page: Any) -
     page.get_by_role("button", name="Send again").click()
     page.get_by_text("Sent to partition 0").wait_for()
     assert last(broker, "letters", 0)[0] == b"from-the-browser"
+
+
+def test_messages_are_found_by_an_sql_condition_by_keyboard_alone(page: Any) -> None:
+    page.goto("topics/orders/messages?partition=0")
+    page.get_by_label("Search").focus()
+    page.keyboard.type("value->amount >= 88 AND customer IN ('Bo', 'Carol')")
+    page.keyboard.press("Tab")
+    page.keyboard.type("SQL")  # chooses what begins so
+    page.keyboard.press("Enter")
+    page.get_by_text("2 found.").wait_for()
+    rows = page.locator("tbody#rows tr")
+    assert rows.count() == 2
+    assert {"0-88", "0-89"} == {rows.nth(number).get_attribute("data-offset") for number in range(2)}
+    page.get_by_label("Search").fill("value->amount >>")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("alert").get_by_text("That is no SQL condition").wait_for()
+
+
+def test_the_graph_says_how_fast_it_flows(page: Any) -> None:
+    page.goto("flow")
+    label = page.locator("svg.graph text.edge-label", has_text="12 rows/s")
+    label.first.wait_for()
+    assert label.first.locator("tspan").count() == 3
+    page.get_by_text("The same as a table").focus()
+    page.keyboard.press("Enter")
+    row = page.get_by_role("row").filter(has_text="query:CTAS_1").first
+    assert row.get_by_role("cell").all_inner_texts()[2:] == ["12", "5", "0.25"]
 
 
 def last(broker: Broker, topic: str, partition: int) -> tuple[bytes | None, bytes | None]:

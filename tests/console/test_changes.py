@@ -12,9 +12,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from ottla.console.server import Console
+from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
+from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
+from tests.broker.transactions.wire_producer import WireProducer
 from tests.console.browsing import Form, Visitor, text_of, write
+from tests.wire_client import WireClient
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +255,38 @@ def test_an_open_transaction_is_shown_and_ended(
     while state not in ("CompleteAbort", "Empty") and time.monotonic() < deadline:
         state = visitor.json("transactions", q=transaction)["transactions"][0]["state"]
     assert state in ("CompleteAbort", "Empty")
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted() -> None:
+    """The coordinator was not told of the partition, as it happened with older brokers and producers."""
+    with Broker(config={"transaction.partition.verification.enable": "false"}) as trusting:
+        trusting.create_topic("hangs")
+        with WireClient(trusting.bootstrap_servers) as client:
+            stray = WireProducer(client, "stray")
+            assert stray.init() is ErrorCode.NONE
+            assert stray.produce("hangs", b"value") is ErrorCode.NONE
+        cluster = ClusterSettings("local", {"bootstrap.servers": trusting.bootstrap_servers})
+        settings = ConsoleSettings((cluster,), port=0)
+        with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
+            assert visitor.json("transactions", hanging="1")["hanging"] == []  # it is not old yet
+            [row] = visitor.json("transactions", hanging="1", minutes="0")["hanging"]
+            assert (row["topic"], row["partition"], row["start_offset"]) == ("hangs", 0, 0)
+            page = visitor.get("transactions", hanging="1", minutes="0")
+            plan = plan_of(visitor, visitor.send(visitor.form(page, "/abort")), "/abort")
+            assert "was aborted" in visitor.send(plan).text
+            assert visitor.json("transactions", hanging="1", minutes="0")["hanging"] == []
+        trusting.produce("hangs", b"after it")
+        reader = {
+            "group.id": "committed",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+        consumer = Consumer({"bootstrap.servers": trusting.bootstrap_servers, **reader})
+        consumer.subscribe(["hangs"])
+        message = consumer.poll(20)
+        consumer.close()
+        assert message is not None
+        assert message.value() == b"after it"
 
 
 # -- placement --

@@ -105,6 +105,26 @@ def test_a_broker_that_is_down_is_a_reason(cluster: Cluster, visitor: Visitor) -
     wait(lambda: visitor.json("overview")["health"] == "ok")
 
 
+def test_partitions_below_min_isr_are_named_with_the_reason(cluster: Cluster, visitor: Visitor) -> None:
+    cluster.create_topic("strict", 1, config={"min.insync.replicas": "3"})
+    cluster.create_topic("lenient", 1, config={"min.insync.replicas": "1"})
+    lost = next(each for each in (1, 2) if each != cluster.leader("strict", 0))
+    cluster.kill(lost)
+    sentence = (
+        "Below min.insync.replicas, hence not written with acks=all: 1 partition: "
+        f"strict-0 (2 in sync, 3 needed; broker {lost} is down)."
+    )
+    wait(lambda: sentence in [each["text"] for each in visitor.json("overview")["reasons"]])
+    data = visitor.json("overview")
+    assert data["below_min_isr_partitions"] == [["strict", 0]]
+    [partition] = visitor.json("topics/strict/partitions")["partitions"]
+    assert partition["is_below_min_isr"]
+    [partition] = visitor.json("topics/lenient/partitions")["partitions"]
+    assert not partition["is_below_min_isr"]
+    cluster.restart(lost)
+    wait(lambda: visitor.json("overview")["health"] == "ok")
+
+
 def test_several_clusters_are_one_console(cluster: Cluster, broker: Broker, visitor: Visitor) -> None:
     page = visitor.get("/")
     assert "single" in page.text

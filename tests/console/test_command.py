@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from ottla.cli.commands.servers.console import start_beside
+from ottla.cli.jobs.secured_data import SecuredData
 from ottla.cli.main import cli, run
 from ottla.console.server import Console
 from ottla.console.settings import BadSettings, ClusterSettings, ConsoleSettings, read_file
@@ -73,11 +76,79 @@ def test_a_line_for_the_file_of_users_is_made(tmp_path: Path) -> None:
     assert not ann.has("secret")
 
 
-def test_a_secured_broker_has_no_console_without_a_login_beside_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_console_beside_a_secured_broker_asks_for_a_login_and_shows_a_link_that_works_once(
+    tmp_path: Path,
 ) -> None:
-    assert run(["start", "--secure", "--console", "--data", str(tmp_path / "data")]) == 1
-    assert "would show everything to everybody on this machine" in capsys.readouterr().err
+    data = tmp_path / "data"
+    command = [
+        sys.executable,
+        "-m",
+        "ottla",
+        "start",
+        "--secure",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        str(data),
+    ]
+    process = subprocess.Popen(
+        [*command, "--console", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        url = re.search(r"^Console +(http://\S+)$", said, re.MULTILINE)
+        link = re.search(r"^Log in +(http://\S+) ", said, re.MULTILINE)
+        password = re.search(r"admin, password (\w+) ", said)
+        assert url, said
+        assert link, said
+        assert password, said
+        assert link.group(1).startswith(url.group(1))
+        with Visitor(url.group(1)) as stranger:
+            assert "Log in" in stranger.get("overview").text
+            assert stranger.http.get("/clusters/local/topics.json").status_code == 401
+            assert stranger.http.get("/login/link?token=guessed").status_code == 403
+        with Visitor(url.group(1)) as visitor:
+            assert "All is well." in visitor.http.get(link.group(1)).text
+            assert visitor.get("acls").status_code == 200
+            done = visitor.submit("new-topic", "/new-topic", name="by-link", partitions="1")
+            assert visitor.send(visitor.form(done, "/new-topic")).status_code == 200
+            assert "by-link" in visitor.get("topics").text
+        with Visitor(url.group(1)) as late:
+            again = late.http.get(link.group(1))
+            assert again.status_code == 403
+            assert "was used already" in again.text
+            page = late.submit("/login", "/login", user="admin", password=password.group(1))
+            assert "All is well." in page.text
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    logged = (data / "console-audit.jsonl").read_text()
+    assert '"user": "admin"' in logged
+    assert '"target": "by-link"' in logged
+
+
+def test_beyond_this_machine_the_console_of_a_secured_broker_speaks_tls(tmp_path: Path) -> None:
+    data = SecuredData(tmp_path)
+    data.prepare(["localhost", "127.0.0.1"])
+    data.write_clients("localhost:1", "s3cret")
+    running, link = start_beside("0.0.0.0:0", ["localhost:1"], None, None, data)
+    try:
+        assert link is not None
+        assert running.url.startswith("https://localhost:")
+        trusted = ssl.create_default_context(cafile=str(data.authority))
+        with Visitor(running.url, verify=trusted) as visitor:
+            assert "Log in" in visitor.get("topics").text
+            answer = visitor.submit("/login", "/login", user="admin", password="s3cret")
+            assert answer.status_code == 502  # logged in, but the broker is not there
+            assert "Secure" in answer.history[0].headers["Set-Cookie"]
+    finally:
+        running.stop()
 
 
 def test_a_cluster_that_does_not_answer_is_a_sentence_on_the_page() -> None:

@@ -211,6 +211,8 @@ def test_a_search_finds_texts_expressions_and_headers(broker: Broker, topic: str
     assert found("customer 4711", ignore_case=False) == []
     assert found(r"Customer 47\d\d", mode="regex") == [f"1-{n}" for n in range(4700, 4800)]
     assert found("value.amount > 2499 and value.id % 2 == 1", mode="expression") == ["1-4999"]
+    assert found("value->amount > 2499 AND id % 2 = 1", mode="sql") == ["1-4999"]
+    assert found("name LIKE 'Customer 499_' AND id IN (4990, 17)", mode="sql") == ["1-4990"]
     assert found("abc-1") == ["0-0"]
     assert found("abc-1", places=("value",)) == []
     assert found("needle", places=("key",)) == ["0-0"]
@@ -231,6 +233,9 @@ def test_what_cannot_be_searched_for_is_said(visitor: Visitor, topic: str) -> No
     page = visitor.get(f"topics/{topic}/messages", q="(", mode="regex")
     assert page.status_code == 400
     assert "That is no regular expression" in page.text
+    page = visitor.get(f"topics/{topic}/messages", q="SELECT 1", mode="sql")
+    assert page.status_code == 400
+    assert "Only a condition goes here" in page.text
     page = visitor.get(f"topics/{topic}/messages", q="__import__('os')", mode="expression")
     assert "There are only these functions" in page.text
 
@@ -381,6 +386,7 @@ def test_masked_fields_are_hidden_on_pages_in_searches_and_in_exports(
             assert "s3cret" not in each.text
         assert search(visitor, topic, q="example.org")[0] == []
         assert search(visitor, topic, q="value.card.number == '4711'", mode="expression")[0] == []
+        assert search(visitor, topic, q="value->card->number = '4711'", mode="sql")[0] == []
         assert search(visitor, topic, q="Ann")[0] == ["0-0"]
         refused = visitor.http.post(
             f"/clusters/local/topics/{topic}/resend",

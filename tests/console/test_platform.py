@@ -19,6 +19,9 @@ from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
 from ottla.http import HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
+from ottla.metrics.text import labels
+from ottla.spark.pipelines.metrics import query_lines
+from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker
 from tests.console.browsing import Visitor, text_of, write
 from tests.spark.connect.worker.workers import (
@@ -39,6 +42,7 @@ class FakeSql:
         self.streams_open = 0
         router = Router()
         router.add("POST", "/ksql", self.ksql)
+        router.add("GET", "/metrics", self.metrics, produces=("text/plain",))
         router.add("POST", "/query-stream", self.stream, produces=("application/vnd.ksqlapi.delimited.v1",))
         self._server = HttpServer(router, "127.0.0.1", 0)
 
@@ -69,6 +73,12 @@ class FakeSql:
         return json_response(
             [answers.get(text, {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}})]
         )
+
+    async def metrics(self, request: Request) -> Response:
+        """As an `ottla sql server` says it."""
+        running = QueryProgress("CTAS_1", True, rows_in_per_second=12.0, lag=5, batch_seconds=0.25)
+        lines = query_lines([(labels(query="CTAS_1", sink="sql-totals"), running)])
+        return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
 
     async def stream(self, request: Request) -> Response:
         sql = (await request.json())["sql"]
@@ -309,7 +319,7 @@ def test_the_graph_shows_what_flows_where(broker: Broker, visitor: Visitor, name
         if (f"topic:{topic}", f"group:{group}", "lag 5") in edges:
             break
     assert (f"topic:{topic}", f"group:{group}", "lag 5") in edges
-    assert ("topic:sql-orders", "query:CTAS_1", "") in edges
+    assert ("topic:sql-orders", "query:CTAS_1", "12 rows/s · lag 5 · 0.2 s a batch") in edges
     assert ("query:CTAS_1", "topic:sql-totals", "") in edges
     assert '<svg class="graph"' in visitor.get("flow").text
 

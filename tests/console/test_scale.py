@@ -1,4 +1,4 @@
-"""A large cluster costs what is visible: counted in requests, on a simulated cluster."""
+"""A large cluster costs what is visible: counted in requests, on a simulated cluster and on a real one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.console import make_topics, requests_of
 from ottla.console.cluster.lag_history import AT_ONCE as GROUPS_AT_ONCE
 from ottla.console.cluster.rates import AT_ONCE, Rates
 from ottla.console.server import Console
 from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
+from ottla.testing import Broker
 from tests.console.browsing import Visitor
 from tests.console.simulated import SimulatedCluster, simulated_site
 
@@ -100,6 +102,31 @@ def test_what_is_measured_in_the_background_is_bounded(cluster: SimulatedCluster
     partitions, groups = asyncio.run(measure())
     assert partitions == AT_ONCE
     assert groups == GROUPS_AT_ONCE
+
+
+@pytest.mark.slow
+def test_a_look_at_two_thousand_real_topics_is_a_handful_of_requests() -> None:
+    """Counted by the broker. The page has fifty topics, and nothing is asked about the others."""
+    with Broker(config={"metrics.port": "0"}) as broker:
+        make_topics(broker.bootstrap_servers, 2000)
+        port = int(broker.metrics_url.rpartition(":")[2].partition("/")[0])
+        cluster = ClusterSettings("local", {"bootstrap.servers": broker.bootstrap_servers})
+        settings = ConsoleSettings((cluster,), port=0, refresh_seconds=3600, lag_seconds=3600)
+        with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
+            assert visitor.json("topics")["total"] == 2000
+            for page, query in (
+                ("topics", {}),
+                ("topics", {"q": "real-01"}),
+                ("overview", {}),
+                ("groups", {}),
+            ):
+                before = requests_of(port)
+                visitor.get(page, **query)
+                asked = {name: count - before.get(name, 0) for name, count in requests_of(port).items()}
+                assert sum(asked.values()) <= 5, (page, asked)
+                assert asked.get("ListOffsets", 0) <= 2  # one for the beginnings, one for the ends
+            shown = visitor.json("topics", q="real-01")
+            assert (shown["total"], len(shown["topics"])) == (100, 50)
 
 
 def test_all_partitions_are_measured_in_turn() -> None:

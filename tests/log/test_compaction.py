@@ -45,7 +45,7 @@ def batches(log):
 def marker(log, producer_id, *, commit, timestamp=NOW):
     key, value = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0)
     offset = log.log_end_offset
-    log.append_as_follower(
+    log.replicated.append(
         build_batch(
             [Record(0, timestamp, key, value)],
             base_offset=offset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.apache_kafka import PRODUCER_PERFORMANCE, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import PRODUCER_PERFORMANCE, Unavailable, kafka_jars, run_tool
 from ottla.testing import Broker
 from tests.broker.telemetry.collector import Collector
 

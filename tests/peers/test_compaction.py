@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.apache_kafka import DUMP_LOG, ApacheKafka, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import DUMP_LOG, ApacheKafka, Unavailable, kafka_jars, run_tool
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, java, resolve
+from bench.peers.apache_kafka import Unavailable, java, resolve
 from ottla.testing import Broker
 from ottla.testing.ports import free_ports
 

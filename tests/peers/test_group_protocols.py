@@ -12,7 +12,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from bench.apache_kafka import DUMP_LOG, GROUPS, Unavailable, client_classpath, java, kafka_jars, run_tool
+from bench.peers.apache_kafka import (
+    DUMP_LOG,
+    GROUPS,
+    Unavailable,
+    client_classpath,
+    java,
+    kafka_jars,
+    run_tool,
+)
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from bench.apache_kafka import Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import Unavailable, kafka_jars, run_tool
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from bench.apache_kafka import DUMP_LOG, ApacheKafka, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import DUMP_LOG, ApacheKafka, Unavailable, kafka_jars, run_tool
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

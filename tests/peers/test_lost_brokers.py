@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, random_cluster_id, run_tool
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, random_cluster_id, run_tool
 from ottla.testing import Broker, Cluster
 from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM, ours
 from tests.shell import wait_until

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.canary.canary import Canary
 from ottla.capacity.load import loads
 from ottla.capacity.measuring import measure

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, java, kafka_classpath
+from bench.peers.apache_kafka import Unavailable, java, kafka_classpath
 from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.protocol.errors import KafkaError
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars, run_tool
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars, run_tool
 from tests.installed import kafka_tool
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(400)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, list_offsets

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from bench.apache_kafka import ApacheKafka, Unavailable
-from bench.wire import record_batch
+from bench.measuring.wire import record_batch
+from bench.peers.apache_kafka import ApacheKafka, Unavailable
 from ottla.client.connection import Connection
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.apache_kafka import Unavailable, application_classpath, java
+from bench.peers.apache_kafka import Unavailable, application_classpath, java
 from ottla.testing import Broker, Cluster
 from tests.broker_process import BrokerProcess
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.protocol.messages.cluster import MetadataRequest
 from ottla.protocol.messages.streams_groups import Endpoint, KeyValue, TaskIds
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.apache_kafka import (
+from bench.peers.apache_kafka import (
     DUMP_LOG,
     ApacheKafka,
     Unavailable,

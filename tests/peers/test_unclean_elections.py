@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars, random_cluster_id
-from bench.brokers import ottla_command
-from bench.clusters import Cluster, ottla_cluster
-from bench.metadata import quorum_leader
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars, random_cluster_id
+from bench.peers.brokers import ottla_command
+from bench.peers.clusters import Cluster, ottla_cluster
+from bench.rows.metadata import quorum_leader
 from tests.installed import kafka_tool
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(400)]

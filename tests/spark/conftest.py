@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def jvm_connector() -> str:
     """The jars of Spark's own connector, from Maven Central. The session has them if any test asks for this."""
-    from bench.apache_kafka import Unavailable, spark_connector_jars
+    from bench.peers.apache_kafka import Unavailable, spark_connector_jars
 
     try:
         return spark_connector_jars()
@@ -40,7 +40,7 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if running:
         yield running
         return
-    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+    from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 
     try:
         kafka_jars()
@@ -71,7 +71,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def _connector_or_nothing() -> str:
-    from bench.apache_kafka import Unavailable, spark_connector_jars
+    from bench.peers.apache_kafka import Unavailable, spark_connector_jars
 
     try:
         return spark_connector_jars()

@@ -46,7 +46,7 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+    from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 
     try:
         kafka_jars()

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.spark.session import ignore_closed_connections
+from ottla.spark.spark_home import linked_home, quick_home
 from ottla.testing import Broker
 
 if TYPE_CHECKING:
@@ -44,6 +47,47 @@ def run(script: str) -> str:
 def test_sessions_are_set_up_for_small_batches(spark: SparkSession) -> None:
     assert spark.conf.get("spark.python.unix.domain.socket.enabled") == "true"
     assert "RocksDB" in (spark.conf.get("spark.sql.streaming.stateStore.providerClass") or "")
+
+
+def test_python_processes_of_spark_start_from_compiled_files(spark: SparkSession) -> None:
+    """From the archive each of them would compile PySpark anew."""
+
+    def where(_rows: Iterator[int]) -> Iterator[tuple[str, bool]]:
+        import py4j
+        import pyspark
+
+        for module in (pyspark, py4j):
+            assert module.__spec__ is not None
+            yield str(module.__spec__.origin), Path(module.__spec__.cached or "").is_file()
+
+    found = spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect()
+    assert all(is_compiled for _origin, is_compiled in found), found
+
+
+def test_a_home_of_links_is_that_of_the_installed_spark(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    home = linked_home(tmp_path)
+    assert home is not None
+    assert (home / "bin" / "spark-submit").is_file()
+    assert list((home / "jars").glob("spark-core_*.jar"))
+    assert (home / "python" / "lib" / "pyspark.zip" / "pyspark" / "daemon.py").is_file()
+    assert linked_home(tmp_path) == home  # made once, found again
+    (home / "jars").unlink()
+    (home / "jars").symlink_to(tmp_path / "of a Spark that is gone")
+    linked_home(tmp_path)
+    assert list((home / "jars").glob("spark-core_*.jar"))
+
+
+def test_what_the_user_has_set_as_home_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    with quick_home("local[*]"):
+        assert os.environ["SPARK_HOME"] == "/opt/spark"
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for master, is_quick in (("local[2]", True), ("spark://host:7077", True), ("yarn", False)):
+        with quick_home(master):
+            assert ("SPARK_HOME" in os.environ) == is_quick
+        assert "SPARK_HOME" not in os.environ
 
 
 def test_a_connection_that_java_closes_prints_no_traceback(

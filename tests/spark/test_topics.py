@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as standard_json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("pyspark")
 from ottla.client.errors import ClientError
 from ottla.spark import foreach, json, raw, read_topic, text, to_topic
 from ottla.spark.alerts import RowFailed
+from ottla.spark.queries import output_topics
 from ottla.testing import Broker
 
 if TYPE_CHECKING:
@@ -72,6 +74,34 @@ def test_a_stream_goes_from_topic_to_topic(
     [sent] = read_topic(session, ottla_topic, value=text, stream=False).where("offset = 0").collect()
     assert (found.key, standard_json.loads(found.value)) == ("k", {"user": "ada", "likes": 30})
     assert found.timestamp == sent.timestamp
+
+
+def test_it_is_known_which_topic_a_query_writes_to(
+    session: SparkSession, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
+) -> None:
+    """By `to_topic`, and by the option of a sink that was started in another way."""
+    outs = [f"{ottla_topic}-{number}" for number in range(3)]
+    for out in outs:
+        ottla_broker.create_topic(out, partitions=1)
+    produce(ottla_broker, ottla_topic, {"user": "ada", "likes": 30})
+    tweets = read_topic(session, ottla_topic, value=text)
+    by_hand = (
+        tweets.select("value")
+        .writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", ottla_broker.bootstrap_servers)
+        .option("topic", outs[2])
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    nowhere = tweets.writeStream.foreachBatch(lambda batch, number: None).trigger(availableNow=True).start()
+    queries = [to_topic(tweets, outs[0]), to_topic(tweets, outs[1], output_mode="update"), by_hand, nowhere]
+    found = []
+    for query in queries:
+        assert query is not None
+        query.awaitTermination()
+        found.append(output_topics(query))
+    assert found == [(outs[0],), (outs[1],), (outs[2],), ()]
 
 
 def test_columns_are_written_as_json_under_their_key(

@@ -73,7 +73,9 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
 
 
 def show_status(properties: Properties, *, reverse: bool) -> None:
+    from ottla.spark.mirror.link.history import check_history
     from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
+    from ottla.spark.mirror.raw_copy import Diverged
 
     with _linked(properties, reverse) as (link, source, target):
         mirrors = LinkTopics(link, source, target).mirrors()
@@ -97,6 +99,13 @@ def show_status(properties: Properties, *, reverse: bool) -> None:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        if origin is not None:
+            try:
+                check_history(
+                    origin, target, [each for topic in mirrors.values() for each in topic.partitions]
+                )
+            except Diverged as error:
+                click.echo(error.message)
 
 
 def _chosen(mirrors: Mapping[str, Topic], names: Collection[str], link: LinkSettings) -> list[Topic]:

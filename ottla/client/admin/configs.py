@@ -91,15 +91,25 @@ def describe_configs(
 
 
 def describe_many(
-    cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = True, documentation: bool = False
+    cluster: Cluster,
+    resources: Sequence[Resource],
+    *,
+    names: Sequence[str] | None = None,
+    synonyms: bool = True,
+    documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry]]:
-    """In the order asked for; brokers are asked about themselves, the rest in one request."""
+    """In the order asked for; brokers are asked about themselves, the rest in one request.
+
+    `names` are those settings that are wanted; without it, all.
+    """
     found: dict[Resource, list[ConfigEntry]] = {}
     for node, asked in _by_broker(cluster, resources):
         request = messages.DescribeConfigsRequest(
             resources=[
                 messages.DescribeConfigsResource(
-                    resource_type=_TYPES[resource.kind], resource_name=resource.name, configuration_keys=None
+                    resource_type=_TYPES[resource.kind],
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else list(names),
                 )
                 for resource in asked
             ],

@@ -1,10 +1,15 @@
-"""Who changed what, from where, and what came of it: one line of JSON each, in a file, and the last ones in memory."""
+"""Who changed what, from where, and what came of it: one line of JSON each, in a file, and the last ones in memory.
+
+What cannot be logged is not done. So beside the file there is another one that does nothing but hold some room: a
+change is let through only if it is there, and if the disk fills up meanwhile, it makes way for the line.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -14,13 +19,20 @@ from typing import Any
 logger = logging.getLogger("ottla.console.audit")
 
 _KEPT = 500
+#: For the lines of as many changes as can be under way at once.
+_ROOM = 64 << 10
+
+
+class CannotLog(Exception):
+    """Why, in one sentence."""
 
 
 class AuditLog:
-    """Owner: the event loop. A change is logged after it was tried; a file that cannot be written is a warning."""
+    """Owner: the event loop. A change is logged after it was tried."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
+        self._reserve = None if file is None else file.with_name(f"{file.name}.reserve")
         self._last: deque[dict[str, Any]] = deque(maxlen=_KEPT)
         self._writing = asyncio.Lock()
 
@@ -49,18 +61,66 @@ class AuditLog:
         logger.info("%s: %s %s on %s by %s from %s", outcome, action, target, cluster, user, address)
         if self._file is None:
             return
-        line = json.dumps(entry, ensure_ascii=False) + "\n"
+        line = (json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         async with self._writing:
             try:
-                await asyncio.to_thread(_append, self._file, line)
+                await asyncio.to_thread(self._append, self._file, line)
             except OSError as error:
-                logger.warning("The audit log %s cannot be written: %s", self._file, error.strerror)
+                logger.error("The audit log %s cannot be written: %s", self._file, error.strerror)
+
+    async def ensure_room(self) -> None:
+        """Before something is changed. Raises CannotLog."""
+        if self._file is None:
+            return
+        async with self._writing:
+            try:
+                await asyncio.to_thread(self._hold_room, self._file)
+            except OSError as error:
+                raise CannotLog(
+                    f"The audit log {self._file} cannot be written ({error.strerror}), and what cannot be logged is "
+                    "not done: nothing was changed."
+                ) from None
 
     def last(self) -> list[dict[str, Any]]:
         """The newest first."""
         return list(reversed(self._last))
 
+    # In threads, one at a time
 
-def _append(file: Path, line: str) -> None:
-    with file.open("a", encoding="utf-8") as out:
-        out.write(line)
+    def _hold_room(self, file: Path) -> None:
+        os.close(_open(file))
+        assert self._reserve is not None
+        if not self._reserve.exists() or self._reserve.stat().st_size < _ROOM:
+            try:
+                self._reserve.write_bytes(bytes(_ROOM))
+            except OSError:
+                self._reserve.unlink(missing_ok=True)
+                raise
+
+    def _append(self, file: Path, line: bytes) -> None:
+        try:
+            _append_whole(file, line)
+        except OSError:
+            assert self._reserve is not None
+            self._reserve.unlink()
+            _append_whole(file, line)
+
+
+def _open(file: Path) -> int:
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+
+
+def _append_whole(file: Path, line: bytes) -> None:
+    """All of it or nothing: half a line would spoil the next one."""
+    descriptor = _open(file)
+    try:
+        size = os.fstat(descriptor).st_size
+        try:
+            written = os.write(descriptor, line)
+            while written < len(line):
+                written += os.write(descriptor, line[written:])
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)

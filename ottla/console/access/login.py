@@ -1,4 +1,4 @@
-"""Logging in: with a name and a password of a file, or through a provider (`oidc`).
+"""Logging in: with a name and a password, by a link that works once, or through a provider (`oidc`).
 
 Without either everybody is an admin.
 """
@@ -6,6 +6,7 @@ Without either everybody is an admin.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import secrets
 import time
 from collections import deque
@@ -21,6 +22,8 @@ from ottla.http.authentication import User as FileUser
 _FAILURES = 10
 _FAILURE_SECONDS = 60.0
 _MOST_ADDRESSES = 10_000
+LINK_SECONDS = 3600.0
+LINK = "/login/link"
 
 
 class Logins:
@@ -100,3 +103,21 @@ class Logins:
         failures.clear()
         if len(self._failures) > _MOST_ADDRESSES:
             self._failures.clear()
+
+
+class OneTimeLink:
+    """Logs in whoever opens it first, as long as it is young: it may stand in a terminal or a log for long."""
+
+    def __init__(self, token: str | None, user: str) -> None:
+        self._token = token
+        self._expires = time.monotonic() + LINK_SECONDS
+        self.user = user
+
+    def take(self, token: str) -> bool:
+        """True once."""
+        if self._token is None or time.monotonic() > self._expires:
+            return False
+        if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode()):
+            return False
+        self._token = None
+        return True

@@ -17,6 +17,7 @@ from ottla.client.admin.log_dirs import LogDir
 from ottla.console.cluster.source import Source, TopicState, Topology
 
 _STALE_SECONDS = 60.0
+_MOST_LACKING = 200
 #: So long a page waits for a new picture before it is content with the last one.
 _PATIENCE = 0.5
 
@@ -27,6 +28,8 @@ class Snapshot:
     topology: Topology
     groups: dict[str, GroupListing]
     volumes: dict[int, list[LogDir]] = field(default_factory=dict)
+    #: `min.insync.replicas` of topics with replicas that are not in sync.
+    min_isr: dict[str, int] = field(default_factory=dict)
 
     @property
     def topics(self) -> dict[str, TopicState]:
@@ -64,6 +67,16 @@ class Snapshot:
         ]
 
     @cached_property
+    def below_min_isr(self) -> list[tuple[str, int]]:
+        """Those that have a leader, but cannot be written with acks=all."""
+        return [
+            (name, each.number)
+            for name, wanted in self.min_isr.items()
+            for each in self.topics[name].partitions
+            if each.leader is not None and len(each.isr) < wanted
+        ]
+
+    @cached_property
     def offline(self) -> list[tuple[str, int]]:
         return [
             (topic.name, each.number)
@@ -76,7 +89,10 @@ class Snapshot:
 def take(source: Source) -> Snapshot:
     topology = source.topology()
     groups = {each.group: each for each in source.groups()}
-    return Snapshot(time.time(), topology, groups, source.volumes(topology.brokers))
+    volumes = source.volumes(topology.brokers)
+    # Settings are asked for only where it matters, and of so many topics at most.
+    lacking = [name for name, topic in topology.topics.items() if topic.under_replicated][:_MOST_LACKING]
+    return Snapshot(time.time(), topology, groups, volumes, source.min_isr(lacking) if lacking else {})
 
 
 class Snapshots:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ottla.client.admin.configs import Resource, describe_many
 from ottla.client.admin.groups import GroupListing, list_groups
 from ottla.client.admin.log_dirs import LogDir, describe_volumes, sizes_on_leaders
 from ottla.client.admin.many_groups import committed_by_group
@@ -17,6 +18,8 @@ from ottla.client.admin.share_groups import share_positions
 from ottla.client.cluster import Cluster, Node
 from ottla.client.errors import ClientError
 from ottla.protocol.internal_topics import is_internal
+
+MIN_ISR = "min.insync.replicas"
 
 
 class PartitionState(NamedTuple):
@@ -77,6 +80,8 @@ class Source(Protocol):
 
     def volumes(self, brokers: Collection[int]) -> dict[int, list[LogDir]]: ...
 
+    def min_isr(self, topics: Sequence[str]) -> dict[str, int]: ...
+
     def offsets(
         self, partitions: Collection[Partition]
     ) -> tuple[dict[Partition, int], dict[Partition, int]]: ...
@@ -127,6 +132,21 @@ class KafkaSource:
                 found[broker] = describe_volumes(self._cluster, broker)
             except ClientError:
                 continue  # the broker is down, or we may not ask
+        return found
+
+    def min_isr(self, topics: Sequence[str]) -> dict[str, int]:
+        """One DescribeConfigs request; of topics that are gone or not for us, nothing is known."""
+        found = {}
+        try:
+            described = describe_many(
+                self._cluster, [Resource("topic", each) for each in topics], names=[MIN_ISR], synonyms=False
+            )
+        except ClientError:
+            return {}
+        for resource, entries in described.items():
+            for entry in entries:
+                if entry.name == MIN_ISR and entry.value is not None and entry.value.isdecimal():
+                    found[resource.name] = int(entry.value)
         return found
 
     def offsets(self, partitions: Collection[Partition]) -> tuple[dict[Partition, int], dict[Partition, int]]:

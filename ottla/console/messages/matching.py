@@ -1,17 +1,19 @@
-"""Whether a message is one that is searched for: by a text, a regular expression, or a Python expression."""
+"""Whether a message is one that is searched for: by a text, a regular expression, or an expression of Python or SQL."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.console.messages.decoding import ShownMessage
 from ottla.console.messages.expression import BadExpression, compile_expression
-from ottla.console.messages.reading import Message
+from ottla.console.messages.sql_expression import compile_sql
+from ottla.protocol.record_format import Record
 
-MODES = ("text", "regex", "expression")
+MODES = ("text", "regex", "expression", "sql")
+_COMPILERS = {"expression": compile_expression, "sql": compile_sql}
 PLACES = ("key", "value", "headers")
 
 
@@ -27,18 +29,15 @@ class Query:
     ignore_case: bool = True
 
     @property
-    def raw(self) -> bytes | None:
-        """The bytes that a batch must contain, if the search is for a text that JSON writes as it is."""
-        if self.mode != "text" or not self.text or '"' in self.text or "\\" in self.text:
-            return None
-        data = self.text.encode()
-        return None if self.ignore_case and not self.text.isascii() else data
+    def is_expression(self) -> bool:
+        return self.mode in _COMPILERS and bool(self.text)
 
 
 def matcher(query: Query) -> Callable[[ShownMessage], bool]:
     """Raises BadQuery."""
-    if query.text and query.mode == "expression":
-        return _expression(query.text)
+    if query.is_expression:
+        is_true = expression_of(query)
+        return lambda message: is_true(_values(message))
     in_texts = text_matcher(query)
     return lambda message: in_texts(texts(message, query.places))
 
@@ -50,10 +49,7 @@ def text_matcher(query: Query) -> Callable[[Iterable[str]], bool]:
     if not query.text:
         return lambda _: True
     if query.mode == "regex":
-        try:
-            pattern = re.compile(query.text, re.IGNORECASE if query.ignore_case else 0)
-        except re.error as error:
-            raise BadQuery(f"That is no regular expression: {error}.") from None
+        pattern = pattern_of(query)
         return lambda found: any(pattern.search(text) for text in found)
     if query.ignore_case:
         wanted = query.text.lower()
@@ -73,38 +69,45 @@ def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
     return found
 
 
-def written_texts(message: Message, places: Sequence[str]) -> list[str] | None:
+def written_texts(record: Record, places: Sequence[str]) -> list[str] | None:
     """Everything as it was written, without decoding it further; None if some of it is no text."""
     found = []
     try:
-        for place, data in (("key", message.key), ("value", message.value)):
+        for place, data in (("key", record.key), ("value", record.value)):
             if data and place in places:
                 if data[0] < 32 and data[0] not in b"\t\r\n":
                     return None
                 found.append(data.decode())
         if "headers" in places:
-            found += [f"{name}: {(value or b'').decode()}" for name, value in message.headers]
+            found += [f"{name}: {(value or b'').decode()}" for name, value in record.headers]
     except UnicodeDecodeError:
         return None
     return found
 
 
-def _expression(text: str) -> Callable[[ShownMessage], bool]:
+def pattern_of(query: Query) -> re.Pattern[str]:
+    """Raises BadQuery."""
     try:
-        is_true = compile_expression(text)
+        return re.compile(query.text, re.IGNORECASE if query.ignore_case else 0)
+    except re.error as error:
+        raise BadQuery(f"That is no regular expression: {error}.") from None
+
+
+def expression_of(query: Query) -> Callable[[Mapping[str, Any]], bool]:
+    """Raises BadQuery."""
+    try:
+        return _COMPILERS[query.mode](query.text)
     except BadExpression as error:
         raise BadQuery(str(error)) from None
 
-    def matches(message: ShownMessage) -> bool:
-        values: dict[str, Any] = {
-            "key": message.key.value,
-            "value": message.value.value,
-            "headers": {name: each.value for name, each in message.headers},
-            "offset": message.offset,
-            "partition": message.partition,
-            "timestamp": message.timestamp,
-            "topic": message.topic,
-        }
-        return is_true(values)
 
-    return matches
+def _values(message: ShownMessage) -> dict[str, Any]:
+    return {
+        "key": message.key.value,
+        "value": message.value.value,
+        "headers": {name: each.value for name, each in message.headers},
+        "offset": message.offset,
+        "partition": message.partition,
+        "timestamp": message.timestamp,
+        "topic": message.topic,
+    }

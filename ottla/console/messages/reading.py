@@ -15,7 +15,7 @@ from ottla.client.fetch import Fetched, FetchOptions, PartitionFetcher
 from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.protocol.batch_header import LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader, read_header
 from ottla.protocol.end_txn_marker import read_marker
-from ottla.protocol.record_format import Header
+from ottla.protocol.record_format import Header, Record
 from ottla.protocol.records import read_batch
 
 _INT32 = Struct(">i")
@@ -65,19 +65,23 @@ def batches(fetched: Fetched, committed_only: bool) -> Iterator[Batch]:
 
 def messages_of(topic: str, partition: int, batch: Batch, start: int) -> Iterator[Message]:
     """Those from `start` on: a fetch begins with the whole batch that an offset is in."""
-    kind = "LogAppendTime" if batch.header.timestamp_type == LOG_APPEND_TIME else "CreateTime"
     for record in read_batch(batch.buffer, batch.position):
         if record.offset >= start:
-            yield Message(
-                topic,
-                partition,
-                record.offset,
-                record.timestamp,
-                kind,
-                record.key,
-                record.value,
-                record.headers,
-            )
+            yield message_of(topic, partition, batch, record)
+
+
+def message_of(topic: str, partition: int, batch: Batch, record: Record) -> Message:
+    kind = "LogAppendTime" if batch.header.timestamp_type == LOG_APPEND_TIME else "CreateTime"
+    return Message(
+        topic,
+        partition,
+        record.offset,
+        record.timestamp,
+        kind,
+        record.key,
+        record.value,
+        record.headers,
+    )
 
 
 def next_offset(fetched: Fetched, offset: int) -> int:

@@ -23,11 +23,12 @@ from ottla.client.schema_registry import RegistrySettings, SchemaRegistry
 from ottla.client.settings import Settings
 from ottla.console.messages.decoding import Decoder, ShownMessage
 from ottla.console.messages.masking import Masker
-from ottla.console.messages.matching import BadQuery, Query, matcher, text_matcher, written_texts
-from ottla.console.messages.reading import Batch, batches, messages_of, next_offset
+from ottla.console.messages.matching import BadQuery, Query, matcher
+from ottla.console.messages.reading import Batch, batches, message_of, next_offset
+from ottla.console.messages.scanning import Scanner
 from ottla.console.settings import Mask
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.records import batch_body
+from ottla.protocol.records import read_batch
 
 _MEMORY = 2 << 30
 _CPU_SECONDS = 900
@@ -46,21 +47,13 @@ class Search:
         self._matches = matcher(query)
         masks = [Mask(tuple(each["topics"]), tuple(each["fields"]), each["replace"]) for each in job["masks"]]
         self._mask = Masker(masks) if masks else None
-        # Where something is hidden, or where a schema writes other bytes than are shown, each message is decoded.
-        self._raw = None if masks else query.raw
-        self._ignore_case = query.ignore_case
-        # Without masks most messages need not be decoded to see that they do not match.
-        is_quick = not masks and query.mode != "expression" and bool(query.text)
-        self._matches_written = text_matcher(query) if is_quick else None
-        self._places = query.places
-        # As it is written, JSON may have other spaces between its parts than the text that is searched for.
-        self._written_decides = query.mode == "regex" or '"' not in query.text
         registry = job.get("registry")
         codecs = None
         if registry:
             settings = RegistrySettings.from_properties({"schema.registry.url": registry})
             codecs = SchemaCodecs(SchemaRegistry(settings))
         self._decoder = Decoder(codecs)
+        self._scanner = Scanner(self._topic, query, self._decoder, masked=bool(masks))
         self._cluster = Cluster(Settings.from_properties(job["properties"], client_id="ottla-console-search"))
         self.seen = self.bytes = self.found = 0
         self.total = sum(max(end - start, 0) for start, end in self._ranges.values())
@@ -89,6 +82,7 @@ class Search:
         options = FetchOptions(max_bytes=_FETCH_BYTES, max_wait_ms=100, isolation_level=isolation)
         fetcher = PartitionFetcher(self._cluster, TopicPartition(self._topic, number), options)
         first = start
+        self._scanner.partition = number
         try:
             while start < end:
                 position = start
@@ -96,15 +90,17 @@ class Search:
                     lambda at=position: fetcher.fetch(at),  # type: ignore[misc]
                     [self._topic],
                 )
+                start = next_offset(fetched, position)
+                if position < start < end:
+                    fetcher.fetch_ahead(start)  # the broker reads on while we search
                 self.bytes += len(fetched.records)
                 for batch in batches(fetched, self._committed_only):
                     if batch.header.base_offset >= end:
                         break
                     within = min(batch.header.next_offset, end) - max(batch.header.base_offset, position)
                     self.seen += min(max(batch.header.record_count, 1), within)
-                    if self._may_match(batch):
+                    if self._scanner.may_have(batch):
                         yield from self._of_batch(number, batch, position, end)
-                start = next_offset(fetched, position)
                 self._done = before + min(start, end) - first
                 self._progress()
                 if start == position:
@@ -113,33 +109,20 @@ class Search:
             fetcher.close()
         self._done = before + end - first
 
-    def _may_match(self, batch: Batch) -> bool:
-        """A look at the bytes of the whole batch spares decoding most of them."""
-        if self._raw is None or batch.header.magic < 2:
-            return True
-        body = batch_body(batch.buffer, batch.position, batch.header)
-        if not body:
-            return False
-        if not first_is_text(body):
-            return True
-        return self._raw.lower() in body.lower() if self._ignore_case else self._raw in body
-
     def _of_batch(self, number: int, batch: Batch, start: int, end: int) -> Iterator[ShownMessage]:
-        for message in messages_of(self._topic, number, batch, start):
-            if message.offset >= end:
+        judge = self._scanner.judge
+        for record in read_batch(batch.buffer, batch.position):
+            if record.offset < start:
+                continue
+            if record.offset >= end:
                 return
-            if self._matches_written is not None:
-                written = written_texts(message, self._places)
-                if written is not None:
-                    if self._matches_written(written):
-                        yield self._decoder.message(message)
-                        continue
-                    if self._written_decides:
-                        continue
-            shown = self._decoder.message(message)
+            verdict = judge(record)
+            if verdict is False:
+                continue
+            shown = self._decoder.message(message_of(self._topic, number, batch, record))
             if self._mask is not None:
                 shown = self._mask(shown)
-            if self._matches(shown):
+            if verdict or self._matches(shown):
                 yield shown
 
     def _progress(self, *, always: bool = False) -> None:
@@ -151,35 +134,6 @@ class Search:
     @property
     def counts(self) -> dict[str, int]:
         return {"seen": self.seen, "bytes": self.bytes, "found": self.found}
-
-
-def first_is_text(body: bytes) -> bool:
-    """Whether key and value of the first record begin as texts do, and not as what a schema or MessagePack writes.
-
-    A batch is of one producer, which writes all of its records in the same way.
-    """
-    _, position = _varint(body, 0)
-    position += 1  # attributes
-    for _ in range(2):  # deltas of timestamp and offset
-        _, position = _varint(body, position)
-    for _ in range(2):
-        size, position = _varint(body, position)
-        if size > 0:
-            if (body[position] < 32 and body[position] not in b"\t\r\n") or body[position] >= 0x80:
-                return False
-            position += size
-    return True
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), position
 
 
 def main() -> None:

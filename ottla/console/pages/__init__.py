@@ -33,7 +33,7 @@ from ottla.console.web.app import Route
 
 def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     messages = Messages(settings.masks)
-    yield from LoginPages(settings.oidc, signer).routes()
+    yield from LoginPages(settings, signer).routes()
     yield from overview.routes()
     yield from topics.routes()
     yield from topic_changes.routes()

@@ -25,4 +25,4 @@ async def changes(visit: Visit) -> Page | Response:
         columns={"time": lambda each: newest_first[id(each)], "user": lambda each: each["user"]},
         default="time",
     )
-    return Page("changes.html", {"changes": listed.rows, **listed.plain()}, more={"listed": listed})
+    return Page("security/changes.html", {"changes": listed.rows, **listed.plain()}, more={"listed": listed})

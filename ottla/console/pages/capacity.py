@@ -23,7 +23,7 @@ def routes() -> Iterator[Route]:
 async def capacity(visit: Visit) -> Page | Response:
     """All partitions are asked twice, so it is done only when somebody wants it."""
     if visit.query.get("measure") != "1":
-        return Page("capacity.html", {"measured": None})
+        return Page("cluster/capacity.html", {"measured": None})
     seconds = visit.query.get("seconds", "")
     given = float(seconds) if seconds.isdecimal() and 0 < int(seconds) <= 60 else _SECONDS
     facts, failures = await visit.site.calls.read(measure, given)
@@ -59,4 +59,4 @@ async def capacity(visit: Visit) -> Page | Response:
         "advice": advice(facts, now, lost, limits),
         "failures": failures,
     }
-    return Page("capacity.html", {"measured": measured})
+    return Page("cluster/capacity.html", {"measured": measured})

@@ -50,7 +50,9 @@ def remote_of(visit: Visit) -> Remote:
 
 async def connectors(visit: Visit) -> Page | Response:
     remote = remote_of(visit)
-    return Page("connectors.html", {"connectors": await visit.site.calls.run(all_connectors, remote)})
+    return Page(
+        "connectors/connectors.html", {"connectors": await visit.site.calls.run(all_connectors, remote)}
+    )
 
 
 def all_connectors(remote: Remote) -> list[dict[str, Any]]:
@@ -104,7 +106,9 @@ async def state(visit: Visit) -> Page | Response:
             "config": without_secrets(config),
         }
 
-    return Page("connector.html", await visit.site.calls.run(read), more={"actions": list(ACTIONS)})
+    return Page(
+        "connectors/connector.html", await visit.site.calls.run(read), more={"actions": list(ACTIONS)}
+    )
 
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
@@ -182,7 +186,7 @@ def _form(
         "problem": problem,
         "hidden": HIDDEN,
     }  # fmt: skip
-    return Page("connector_form.html", {}, status, more)
+    return Page("connectors/form.html", {}, status, more)
 
 
 def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:

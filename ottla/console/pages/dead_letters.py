@@ -52,8 +52,12 @@ class DeadLetters:
             "total": len(shown),
             "waiting": sum(not row["replayed"] and bool(row["from_topic"]) for row in shown),
         }
-        return Page("dead_letters.html", data, more={"tab": "dead-letters", "reason": visit.query.get("reason", ""),
-                                                     "is_cut": len(found) >= _MOST})  # fmt: skip
+        more = {
+            "tab": "dead-letters",
+            "reason": visit.query.get("reason", ""),
+            "is_cut": len(found) >= _MOST,
+        }
+        return Page("messages/dead_letters.html", data, more=more)
 
     async def replay(self, visit: Visit) -> Page | Response:
         """Those that were not sent back before; to where each came from, or all to one topic."""

@@ -39,7 +39,7 @@ async def form(visit: Visit) -> Page | Response:
     positions = await visit.site.ask(lambda source: source.positions([found]))
     topics = sorted({topic for topic, _ in positions.get(found.group, {}) if visit.user.sees(topic)})
     return Page(
-        "reset.html", {"group": found.group, "topics": topics}, more={"kinds": KINDS, "problem": None}
+        "groups/reset.html", {"group": found.group, "topics": topics}, more={"kinds": KINDS, "problem": None}
     )
 
 
@@ -56,7 +56,7 @@ async def preview(visit: Visit) -> Page | Response:
         return Page(page.template, page.data, 400, {**page.more, "problem": error.message})
     for each in changes:
         visit.require(Level.OPERATOR, each.topic)
-    return Page("reset_preview.html", {"group": found.group, "changes": changes})
+    return Page("groups/reset_preview.html", {"group": found.group, "changes": changes})
 
 
 def _target(visit: Visit) -> Target:

@@ -61,7 +61,9 @@ async def groups(visit: Visit) -> Page | Response:
                 "lag": sum(lags) if lags else None,
             }
         )
-    return Page("groups.html", {"groups": rows, **listed.plain()}, more={"listed": listed, "type": kind})
+    return Page(
+        "groups/groups.html", {"groups": rows, **listed.plain()}, more={"listed": listed, "type": kind}
+    )
 
 
 def _last_lag(visit: Visit, group: str) -> int | None:
@@ -107,7 +109,7 @@ async def lag(visit: Visit) -> Page | Response:
         if visit.user.sees(key[0])
     }
     return Page(
-        "group.html",
+        "groups/group.html",
         data,
         more={"history": visit.site.lags.total(found.group), "lines": _lines(by_partition)},
     )

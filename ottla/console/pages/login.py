@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from ottla.console.access.login import LINK, OneTimeLink
 from ottla.console.access.oidc import Attempt, LoginFailed, Provider
 from ottla.console.access.sessions import COOKIE, LOGIN_COOKIE, Signer, cookies_of
-from ottla.console.settings import OidcSettings
+from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
@@ -17,14 +18,16 @@ _ATTEMPT_SECONDS = 600
 
 
 class LoginPages:
-    def __init__(self, oidc: OidcSettings | None, signer: Signer) -> None:
-        self._oidc = oidc
+    def __init__(self, settings: ConsoleSettings, signer: Signer) -> None:
+        self._oidc = settings.oidc
         self._signer = signer
-        self._provider = Provider(oidc) if oidc is not None else None
+        self._provider = Provider(settings.oidc) if settings.oidc is not None else None
+        self._link = OneTimeLink(settings.login_token, next(iter(settings.users), ""))
 
     def routes(self) -> Iterator[Route]:
         yield Route("GET", "/login", self.form, json=False, public=True)
         yield Route("POST", "/login", self.log_in, public=True, changes=False)
+        yield Route("GET", LINK, self.by_link, json=False, public=True)
         yield Route("POST", "/logout", self.log_out, public=True, changes=False)
         yield Route("GET", "/login/provider", self.to_provider, json=False, public=True)
         yield Route("GET", "/login/callback", self.from_provider, json=False, public=True)
@@ -41,7 +44,7 @@ class LoginPages:
             "has_provider": logins.has_provider,
             "given": visit.form.get("user", ""),
         }
-        return Page("login.html", {}, status, more)
+        return Page("security/login.html", {}, status, more)
 
     async def log_in(self, visit: Visit) -> Page | Response:
         target = _target(visit.form.get("next"))
@@ -57,6 +60,17 @@ class LoginPages:
         session = visit.app.sessions.begin(name, "file")
         headers = {"Location": target, "Set-Cookie": visit.app.sessions.cookie(session)}
         return Response(303, b"", None, headers)
+
+    async def by_link(self, visit: Visit) -> Page | Response:
+        """Of the link that the command has shown when it was started."""
+        if not self._link.take(visit.query.get("token", "")):
+            await visit.log("log in", "", "failed: by a link that is not valid")
+            problem = "This link was used already, or is too old: log in with a password, or start again."
+            return self._page(visit, "/", problem, 403)
+        name = self._link.user
+        await visit.log("log in", name, "done: by the link of the start")
+        cookie = visit.app.sessions.cookie(visit.app.sessions.begin(name, "file"))
+        return Response(303, b"", None, {"Location": "/", "Set-Cookie": cookie})
 
     async def log_out(self, visit: Visit) -> Page | Response:
         headers = {"Location": "/login", "Set-Cookie": visit.app.sessions.drop_cookie(COOKIE)}

@@ -82,7 +82,7 @@ class Messages:
             "messages": [each.document() for each in shown],
             "next": selection.cursor_text(following),
         }
-        return Page("topic_messages.html", data, 400 if problem else 200, more)
+        return Page("messages/messages.html", data, 400 if problem else 200, more)
 
     def _form(self, visit: Visit, state: TopicState, wanted: Selection) -> dict[str, Any]:
         return {
@@ -144,7 +144,7 @@ class Messages:
         async def events() -> AsyncIterator[bytes]:
             async for line in found:
                 if "hit" in line:
-                    rows = visit.app.fragment(visit, "message_rows.html", {"shown": [line["hit"]]})
+                    rows = visit.app.fragment(visit, "messages/rows.html", {"shown": [line["hit"]]})
                     yield event("rows", rows)
                 elif "progress" in line:
                     yield event(
@@ -166,8 +166,12 @@ class Messages:
             (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
         ]
         decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
-        # A regular expression can run for ever, and here nobody could stop it.
-        matches = matcher(Query(wanted.query.text, "text", wanted.query.places, wanted.query.ignore_case))
+        # A regular expression can run for ever, and here nobody could stop it. SQL has none.
+        mode = "sql" if wanted.query.mode == "sql" else "text"
+        try:
+            matches = matcher(Query(wanted.query.text, mode, wanted.query.places, wanted.query.ignore_case))
+        except BadQuery as error:
+            raise HttpError(400, 400, str(error)) from None
         calls = visit.site.calls
 
         def follow(emit: Callable[[list[ShownMessage]], None]) -> None:
@@ -204,7 +208,7 @@ class Messages:
                         continue
                     count += len(new)
                     if new:
-                        yield event("rows", visit.app.fragment(visit, "message_rows.html", {"shown": new}))
+                        yield event("rows", visit.app.fragment(visit, "messages/rows.html", {"shown": new}))
                     text = f"{count:,} messages since the page was opened" if new else "Waiting for messages…"
                     yield event("progress", json.dumps({"done": 0, "total": 0, "text": text}))
             except ClientError as error:

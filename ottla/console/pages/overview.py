@@ -30,7 +30,7 @@ async def home(visit: Visit) -> Page | Response:
     sites = list(visit.app.sites.values())
     if len(sites) == 1:
         return visit.redirect(f"/clusters/{sites[0].name}/overview")
-    return Page("clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
+    return Page("cluster/clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
                                                for each in sites]})  # fmt: skip
 
 
@@ -41,7 +41,7 @@ async def to_overview(visit: Visit) -> Page | Response:
 async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
-    found = reasons(snapshot)
+    found = reasons(snapshot, visit.user.sees)
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,
@@ -55,12 +55,14 @@ async def overview(visit: Visit) -> Page | Response:
         "groups": len(groups),
         "under_replicated": len(snapshot.under_replicated),
         "offline": len(snapshot.offline),
+        "below_min_isr": len(snapshot.below_min_isr),
         "under_replicated_partitions": _visible(visit, snapshot.under_replicated),
+        "below_min_isr_partitions": _visible(visit, snapshot.below_min_isr),
         "offline_partitions": _visible(visit, snapshot.offline),
         "messages_per_second": site.rates.total if site.rates.is_known else None,
         "age_seconds": round(max(time.time() - snapshot.taken_at, 0), 1),
     }
-    return Page("overview.html", data, more={"history": list(site.rates.history)[1:]})
+    return Page("cluster/overview.html", data, more={"history": list(site.rates.history)[1:]})
 
 
 def _visible(visit: Visit, partitions: list[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -104,7 +106,7 @@ async def broker_settings(visit: Visit) -> Page | Response:
     entries = await visit.site.calls.read(describe_configs, Resource("broker", number), documentation=True)
     [broker] = [each for each in brokers(snapshot) if each["id"] == int(number)]
     return Page(
-        "broker.html",
+        "cluster/broker.html",
         {"broker": broker, "settings": setting_rows(entries)},
         more={"may_edit": visit.can("admin"), "level": Level.ADMIN},
     )

@@ -69,7 +69,7 @@ async def heatmap(visit: Visit) -> Page | Response:
     ]  # fmt: skip
     totals = snapshot.leaders_by_broker if what == "leaders" else snapshot.replicas_by_broker
     return Page(
-        "heatmap.html",
+        "cluster/heatmap.html",
         {"brokers": brokers, "what": what, "rows": rows, "totals": totals, **listed.plain()},
         more={"listed": listed, "down": set(brokers) - set(snapshot.topology.brokers)},
     )
@@ -109,7 +109,7 @@ async def reassignments(visit: Visit) -> Page | Response:
         for each in topic.partitions
     )
     return Page(
-        "reassignments.html",
+        "cluster/reassignments.html",
         {
             "reassignments": rows,
             "topic": name,

@@ -52,7 +52,7 @@ class Producing:
     async def _page(self, visit: Visit, given: dict[str, Any], problem: str | None) -> Page:
         state = await topic_state(visit)
         return Page(
-            "produce.html",
+            "messages/produce.html",
             {"topic": state.name, "internal": state.internal},
             400 if problem else 200,
             {

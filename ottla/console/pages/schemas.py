@@ -67,7 +67,7 @@ async def subjects(visit: Visit) -> Page | Response:
         return rows
 
     rows = await visit.site.calls.run(latest)
-    return Page("schemas.html", {"subjects": rows, **listed.plain()}, more={"listed": listed})
+    return Page("schemas/schemas.html", {"subjects": rows, **listed.plain()}, more={"listed": listed})
 
 
 async def versions(visit: Visit) -> Page | Response:
@@ -94,7 +94,7 @@ async def versions(visit: Visit) -> Page | Response:
         "against": against,
         "diff": diff(other, schema) if against != chosen else [],
     }
-    return Page("schema.html", data, more={"pretty_schema": pretty(schema), "levels": LEVELS})
+    return Page("schemas/schema.html", data, more={"pretty_schema": pretty(schema), "levels": LEVELS})
 
 
 def _version(visit: Visit, name: str, known: list[int], default: int) -> int:
@@ -135,7 +135,7 @@ async def form(visit: Visit) -> Page | Response:
             given |= {"type": latest.type, "schema": pretty(latest)}
         except ClientError:
             pass  # a subject that is new
-    return Page("new_schema.html", {}, more={"given": given, "types": TYPES, "problem": None})
+    return Page("schemas/new_schema.html", {}, more={"given": given, "types": TYPES, "problem": None})
 
 
 async def register(visit: Visit) -> Page | Response:
@@ -155,7 +155,7 @@ async def register(visit: Visit) -> Page | Response:
             await visit.log("register schema", subject, f"failed: {error.message}")
         given = {"subject": subject, "type": kind, "schema": text}
         more = {"given": given, "types": TYPES, "problem": error.message}
-        return Page("new_schema.html", {}, 400, more)
+        return Page("schemas/new_schema.html", {}, 400, more)
     verdict = "it is the first one" if not versions_ else "yes" if fits else "no: the registry will refuse it"
     changes = [
         Change("versions", str(len(versions_)), str(len(versions_) + 1)),

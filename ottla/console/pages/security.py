@@ -90,7 +90,7 @@ async def acls(visit: Visit) -> Page | Response:
         "permissions": [Permission.ALLOW.name, Permission.DENY.name],
     }
     return Page(
-        "acls.html",
+        "security/acls.html",
         {"acls": listed.rows, **listed.plain()},
         more={"listed": listed, "problem": problem, **choices},
     )
@@ -158,7 +158,7 @@ async def users(visit: Visit) -> Page | Response:
         default="user",
     )
     return Page(
-        "users.html",
+        "security/users.html",
         {"users": listed.rows, **listed.plain()},
         more={"listed": listed, "problem": problem, "mechanisms": list(MECHANISMS)},
     )
@@ -193,7 +193,7 @@ async def quotas(visit: Visit) -> Page | Response:
         return [{"entity": each.entity, "values": each.values} for each in found]
 
     problem, rows = await _or_problem(visit, every, default=[])
-    return Page("quotas.html", {"quotas": rows}, more={"problem": problem, "keys": _QUOTAS})
+    return Page("security/quotas.html", {"quotas": rows}, more={"problem": problem, "keys": _QUOTAS})
 
 
 async def set_quota(visit: Visit) -> Page | Response:
@@ -238,7 +238,7 @@ async def tokens(visit: Visit) -> Page | Response:
         }
         for each in found
     ]
-    return Page("tokens.html", {"tokens": rows}, more={"problem": problem, "made": None})
+    return Page("security/tokens.html", {"tokens": rows}, more={"problem": problem, "made": None})
 
 
 async def new_token(visit: Visit) -> Page | Response:

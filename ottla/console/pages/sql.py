@@ -80,14 +80,14 @@ class Sql:
                     if isinstance(found, dict) and "columnNames" in found:
                         heads = [f"{name} {kind}" for name, kind in
                                  zip(found["columnNames"], found.get("columnTypes", []), strict=False)]  # fmt: skip
-                        yield event("head", visit.app.fragment(visit, "sql_head.html", {"heads": heads}))
+                        yield event("head", visit.app.fragment(visit, "queries/head.html", {"heads": heads}))
                     elif isinstance(found, dict):
                         message = found.get("message") or found.get("finalMessage") or line
                         yield event("failed" if "message" in found else "end", str(message))
                         return
                     else:
                         count += 1
-                        yield event("rows", visit.app.fragment(visit, "sql_row.html", {"row": found}))
+                        yield event("rows", visit.app.fragment(visit, "queries/row.html", {"row": found}))
                         yield event(
                             "progress", json.dumps({"done": 0, "total": 0, "text": f"{count:,} rows"})
                         )
@@ -110,7 +110,7 @@ def _page(
     text: str, stream: str | None, tables: list[dict[str, Any]] | None, problem: str | None, status: int = 200
 ) -> Page:
     return Page(
-        "sql.html", {}, status, {"text": text, "stream": stream, "tables": tables, "problem": problem}
+        "queries/sql.html", {}, status, {"text": text, "stream": stream, "tables": tables, "problem": problem}
     )
 
 

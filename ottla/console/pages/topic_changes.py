@@ -31,7 +31,7 @@ def routes() -> Iterator[Route]:
 
 
 async def new_topic(visit: Visit) -> Page | Response:
-    return Page("new_topic.html", {}, more={"given": _BLANK, "problem": None})
+    return Page("topics/new_topic.html", {}, more={"given": _BLANK, "problem": None})
 
 
 async def create(visit: Visit) -> Page | Response:
@@ -55,7 +55,7 @@ async def create(visit: Visit) -> Page | Response:
     except (ClientError, HttpError) as error:
         if isinstance(error, HttpError) and error.status == 403:
             raise
-        return Page("new_topic.html", {}, 400, {"given": form, "problem": error.message})
+        return Page("topics/new_topic.html", {}, 400, {"given": form, "problem": error.message})
     changes = [
         Change("topic", "does not exist", name),
         Change("partitions", "", str(partitions or "as the broker's default says")),

@@ -60,7 +60,7 @@ async def topics(visit: Visit) -> Page | Response:
     sizes = await site.ask(lambda source: source.sizes([topic.name for topic in small], leaders))
     rows = [_row(visit, topic, starts, ends, sizes) for topic in listed.rows]
     return Page(
-        "topics.html",
+        "topics/topics.html",
         {"topics": rows, **listed.plain()},
         more={"listed": listed, "internal": internal},
     )
@@ -118,6 +118,7 @@ async def partitions(visit: Visit) -> Page | Response:
     name = visit.params["topic"]
     await topic_state(visit)
     [topic] = await visit.site.calls.read(describe_topics, [name], with_offsets=True, with_sizes=True)
+    needed = (await visit.site.ask(lambda source: source.min_isr([name]))).get(name)
     rows: list[dict[str, Any]] = [
         {
             "partition": each.partition,
@@ -131,6 +132,7 @@ async def partitions(visit: Visit) -> Page | Response:
             "size": each.size,
             "is_preferred": bool(each.replicas) and each.leader == each.replicas[0],
             "is_under_replicated": len(each.isr) < len(each.replicas),
+            "is_below_min_isr": needed is not None and len(each.isr) < needed,
         }
         for each in topic.partitions
     ]
@@ -141,12 +143,13 @@ async def partitions(visit: Visit) -> Page | Response:
         "topic_id": _readable(topic.topic_id),
         "internal": topic.internal,
         "replication_factor": topic.replication_factor,
+        "min_insync_replicas": needed,
         "partitions": rows,
         "messages": sum(known) if known else None,
         "size": sum(sizes) if sizes else None,
         "messages_per_second": visit.site.rates.of_topic(name, len(rows)),
     }
-    return Page("topic_partitions.html", data, more={"tab": "partitions"})
+    return Page("topics/partitions.html", data, more={"tab": "partitions"})
 
 
 def _readable(topic_id: str) -> str:
@@ -161,7 +164,7 @@ async def settings(visit: Visit) -> Page | Response:
     state = await topic_state(visit)
     entries = await visit.site.calls.read(describe_configs, Resource("topic", name), documentation=True)
     return Page(
-        "topic_settings.html",
+        "topics/settings.html",
         {"topic": name, "internal": state.internal, "settings": setting_rows(entries)},
         more={"tab": "settings", "partition_count": len(state.partitions)},
     )
@@ -184,7 +187,7 @@ async def groups_of_topic(visit: Visit) -> Page | Response:
                          "partitions": len(here), "lag": sum(lags) if lags else None})  # fmt: skip
     rows.sort(key=lambda row: str(row["group"]))
     return Page(
-        "topic_groups.html",
+        "topics/groups.html",
         {"topic": name, "internal": state.internal, "groups": rows},
         more={"tab": "groups", "is_cut": len(snapshot.groups) > len(chosen)},
     )

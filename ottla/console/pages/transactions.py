@@ -50,7 +50,7 @@ async def transactions(visit: Visit) -> Page | Response:
         longer = int(minutes) * 60_000 if minutes.isdecimal() and len(minutes) < 6 else _HANGING_MS
         hanging = await _hanging(visit, longer)
     return Page(
-        "transactions.html",
+        "groups/transactions.html",
         {"transactions": rows, "hanging": hanging, **listed.plain()},
         more={"listed": listed, "looked": visit.query.get("hanging") == "1", "minutes": minutes or "15"},
     )

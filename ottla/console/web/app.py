@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ottla.client.errors import ClientError, Unreachable
-from ottla.console.access.audit_log import AuditLog
+from ottla.console.access.audit_log import AuditLog, CannotLog
 from ottla.console.access.login import Logins
 from ottla.console.access.roles import NOBODY, Level
 from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
@@ -120,6 +120,7 @@ class App:
             if route.method == "POST":
                 await visit.read_form()
                 self._check_origin(visit)
+                await self._check_audit(visit, route)
             try:
                 result = await route.handler(visit)
             except ClientError as error:
@@ -162,6 +163,14 @@ class App:
         foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
         if foreign or not self.sessions.is_csrf_token(visit.session, token):
             raise HttpError(403, 403, "The form is too old, or came from another site: load the page again.")
+
+    async def _check_audit(self, visit: Visit, route: Route) -> None:
+        if not route.changes or not visit.in_cluster:
+            return
+        try:
+            await self.audit.ensure_room()
+        except CannotLog as error:
+            raise HttpError(503, 503, str(error)) from None
 
     def _to_login(self, request: Request, json: bool) -> Response:
         wants_page = request.method == "GET" and not json and "text/html" in request.headers.get("accept", "")

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-_BOX, _HIGH, _GAP_X, _GAP_Y, _MARGIN = 200, 46, 90, 22, 20
+_BOX, _HIGH, _GAP_X, _GAP_Y, _MARGIN = 200, 46, 110, 22, 20
+_LINE = 12
 
 
 @dataclass(frozen=True)
 class Node:
     id: str
     label: str
-    kind: str  # topic, query, pipeline, connector, group
+    kind: str  # topic, query, pipeline, connector, mirror, cluster, group
     note: str = ""
     href: str = ""
     is_bad: bool = False
@@ -24,7 +25,10 @@ class Node:
 class Edge:
     source: str
     target: str
-    label: str = ""
+    label: str = ""  # parts with · between them, each on a line of its own
+    rate: float | None = None
+    lag: int | None = None
+    batch_seconds: float | None = None
 
 
 def columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
@@ -80,8 +84,13 @@ def _edge(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
     )
     if not edge.label:
         return line
-    text = Markup('<text class="edge-label" x="{}" y="{}" text-anchor="middle">{}</text>')
-    return line + text.format(middle, (y1 + y2) // 2 - 4, edge.label)
+    parts = edge.label.split(" · ")
+    top = (y1 + y2) // 2 - 4 - _LINE * (len(parts) - 1)
+    spans = Markup("").join(
+        Markup('<tspan x="{}" y="{}">{}</tspan>').format(middle, top + _LINE * number, each)
+        for number, each in enumerate(parts)
+    )
+    return line + Markup('<text class="edge-label" text-anchor="middle">{}</text>').format(spans)
 
 
 def _node(node: Node, x: int, y: int) -> Markup:

@@ -32,7 +32,7 @@ class CleanTask:
         self._log = log
         self._config = log.config
         self._status = status
-        self._truncations = log.truncations
+        self._truncations = log.flushing.truncations
         self._waiting = {segment.base_offset: segment for segment in found.segments}
         self._sizes = {segment.base_offset: segment.size for segment in found.segments}
         self._bytes_after = 0
@@ -80,7 +80,7 @@ class CleanTask:
     def _is_same(self) -> bool:
         """Whether nothing was cut off or deleted since: what is known of later records must still be true."""
         log = self._log
-        return log.truncations == self._truncations and log.offline_reason is None
+        return log.flushing.truncations == self._truncations and log.offline_reason is None
 
     def _swap(self, event: dict[str, Any]) -> bool:
         """Put a cleaned segment in its place; False if the segments it was made of are not there any more."""

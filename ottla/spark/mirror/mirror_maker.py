@@ -18,7 +18,7 @@ from ottla.spark.mirror.formats import Heartbeat
 from ottla.spark.mirror.group_sync import GroupSync
 from ottla.spark.mirror.internal_topics import InternalWriter
 from ottla.spark.mirror.policy import HEARTBEATS
-from ottla.spark.mirror.raw_copy import Gap
+from ottla.spark.mirror.raw_copy import Diverged, Gap
 from ottla.spark.mirror.settings import FlowSettings
 from ottla.spark.mirror.topic_sync import CopiedTopic, TopicSync
 from ottla.spark.mirror.translation import Translation
@@ -34,13 +34,13 @@ _RETRY_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 _OLD_RUNS_SECONDS = 600.0
 #: What somebody has to decide: it does not go away by itself.
-_LASTING: tuple[type[ClientError], ...] = (Gap, Recreated)
+_LASTING: tuple[type[ClientError], ...] = (Gap, Recreated, Diverged)
 
 
 @dataclass
 class FlowStatus:
     name: str
-    state: str = "STARTING"  # RUNNING, FAILED or STOPPED after that
+    state: str = "STARTING"  # RUNNING, WAITING, FAILED or STOPPED after that
     reason: str = ""
     topics: tuple[str, ...] = ()
     bytes_copied: int = 0
@@ -112,7 +112,7 @@ class _Flow:
                 ):
                     self._copy(TopicSync(self.settings, source, target))
             except ClientError as error:
-                self._failed(error.message, lasting=isinstance(error, (Gap, Recreated)))
+                self._failed(error.message, lasting=isinstance(error, _LASTING))
             except Exception as error:  # whatever Spark raises: the flow must not end unseen
                 log.exception("Flow %s failed.", self.settings.name)
                 self._failed(str(error).split("\n")[0], lasting=False)

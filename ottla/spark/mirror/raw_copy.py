@@ -2,15 +2,15 @@
 
 A batch that can be taken as it is gets the producer and the sequence number of the transaction in its header, in the
 memory into which it was received, and is sent on: its records are never looked at. Others are decoded and encoded
-again: small ones, which would cost a request each; those with gaps, markers or aborted records among them; and those
-of formats or timestamp types that brokers do not take from producers.
+again: small ones that come in numbers, which would cost a request each; those with gaps, markers or aborted records
+among them; and those of formats or timestamp types that brokers do not take from producers.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     CODEC_MASK,
+    LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC,
     TRANSACTIONAL_FLAG,
@@ -51,13 +52,18 @@ from ottla.spark.mirror.formats import Run
 _PRODUCE_VERSION = 11
 #: Kafka keeps the order of an idempotent producer with up to five requests in flight.
 _IN_FLIGHT = 5
-#: Smaller batches are joined to larger ones: a request each would cost more than to decode them.
+#: Smaller batches are joined to larger ones, if there are so many: a request each would cost more than to decode them.
 _SMALL = 16 << 10
+_MANY = 8
 _BATCH_BYTES = 900_000
 _INT16 = Struct(">h")
+_INT32 = Struct(">i")
 _INT64 = Struct(">q")
 #: A batch with none of these in its attributes but a codec and the mark of a transaction is taken as it is.
 _PLAIN = CODEC_MASK | TRANSACTIONAL_FLAG
+
+#: A batch and where it is in what was fetched.
+Placed = tuple[int, BatchHeader]
 
 
 class CopyRange(NamedTuple):
@@ -79,6 +85,14 @@ class Copied(NamedTuple):
 
 class Gap(ClientError):
     """Records that were to be copied are gone from the source."""
+
+
+class Diverged(ClientError):
+    """Records that were copied are gone from the source, or others are in their place."""
+
+    def __init__(self, message: str, partition: TopicPartition | None = None) -> None:
+        super().__init__(message)
+        self.partition = partition
 
 
 def copy_range(
@@ -121,6 +135,8 @@ class _Reader:
         )
         #: Everything before it has been copied.
         self.offset = wanted.start
+        #: Of the last fetch.
+        self.batches: list[Placed] = []
         self._progress_at = time.monotonic()
 
     @property
@@ -131,10 +147,14 @@ class _Reader:
         self._fetcher.close()
 
     def fetches(self) -> Iterator[Fetched]:
+        """The next one is on its way while the last one is being used."""
         while self.offset < self.end:
             before = self.offset
             try:
                 fetched = self._fetcher.fetch(self.offset)
+                self.batches = _whole_batches(memoryview(fetched.records))
+                if self.batches and before < (ahead := self.batches[-1][1].next_offset) < self.end:
+                    self._fetcher.fetch_ahead(ahead)
             except ClientError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
@@ -169,32 +189,63 @@ class _Reader:
             )
 
 
+def _whole_batches(data: memoryview) -> list[Placed]:
+    """Where each batch is, without a last one that is cut off: it comes again with the next fetch."""
+    found = []
+    position = 0
+    while position + LOG_OVERHEAD <= len(data):
+        [length] = _INT32.unpack_from(data, position + LENGTH_AT)
+        if position + LOG_OVERHEAD + length > len(data):
+            break
+        header = read_header(data, position)
+        found.append((position, header))
+        position += header.size
+    return found
+
+
 def _batches(fetched: Fetched, reader: _Reader) -> Iterator[tuple[Any, BatchHeader, Any]]:
     """Each batch to send, with its header and the source's offsets: the first of them, or all if there are gaps."""
     data = memoryview(fetched.records)
-    position = 0
-    # What follows is decoded as a whole: batches from here on, up to `position`.
-    pending: int | None = None
-    while position + LOG_OVERHEAD < len(data) and reader.offset < reader.end:
-        header = read_header(data, position)
-        if position + header.size > len(data):
-            break  # cut off: it comes again with the next fetch
-        is_raw = not fetched.aborted and _is_plain(header, reader)
-        if is_raw and header.size >= _SMALL:
-            if pending is not None:
-                yield from _again(data[pending:position], fetched, reader)
-                pending = None
-            if not check_crc(data, position, header):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt"
-                )
-            reader.reached(header.base_offset, header.next_offset)
-            yield data[position : position + header.size], header, header.base_offset
-        elif pending is None:
-            pending = position
-        position += header.size
-    if pending is not None:
-        yield from _again(data[pending:position], fetched, reader)
+    # Small batches that follow each other, and whatever has to be decoded.
+    waiting: list[Placed] = []
+    for position, header in reader.batches:
+        if reader.offset >= reader.end:
+            break
+        if header.size >= _SMALL and not fetched.aborted and _is_plain(header, reader):
+            yield from _joined(data, waiting, fetched, reader)
+            waiting = []
+            yield _raw(data, position, header, reader)
+        else:
+            waiting.append((position, header))
+    yield from _joined(data, waiting, fetched, reader)
+
+
+def _joined(
+    data: memoryview, batches: Sequence[Placed], fetched: Fetched, reader: _Reader
+) -> Iterator[tuple[Any, BatchHeader, Any]]:
+    """A few that can be taken as they are stay so: the code that decodes takes longer to load than they to send.
+
+    Markers of transactions that were committed are left out.
+    """
+    simple = not fetched.aborted and all(each.is_control or _is_plain(each, reader) for _, each in batches)
+    if simple and len(batches) < _MANY:
+        for position, header in batches:
+            if header.is_control:
+                reader.reached(header.base_offset, header.next_offset)
+            else:
+                yield _raw(data, position, header, reader)
+    elif batches:
+        last_position, last = batches[-1]
+        yield from _again(data[batches[0][0] : last_position + last.size], fetched, reader)
+
+
+def _raw(
+    data: memoryview, position: int, header: BatchHeader, reader: _Reader
+) -> tuple[Any, BatchHeader, Any]:
+    if not check_crc(data, position, header):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+    reader.reached(header.base_offset, header.next_offset)
+    return data[position : position + header.size], header, header.base_offset
 
 
 def _is_plain(header: BatchHeader, reader: _Reader) -> bool:

@@ -27,6 +27,7 @@ class QueryProgress:
     state_bytes: int | None = None
     rows_total: int = 0  # of all batches since the query was started
     reads: tuple[str, ...] = field(default=(), compare=False)  # topics
+    writes: tuple[str, ...] = field(default=(), compare=False)  # topics, as far as they are known
 
     def ended(self) -> QueryProgress:
         """What has ended has no rate."""
@@ -76,6 +77,7 @@ def query_progress(
         state_bytes=sum(map(_state_bytes, operators)) if operators else None,
         rows_total=rows_total,
         reads=_topics(progress.get("sources", [])),
+        writes=() if before is None else before.writes,
     )
 
 

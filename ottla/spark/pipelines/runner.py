@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from ottla.spark.pipelines.state import (
     check_name,
     process_started,
 )
+from ottla.spark.queries import output_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,7 +248,8 @@ def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) ->
         for each in (json.loads(each.json) for each in query.recentProgress):
             if seen < each["batchId"] < progress["batchId"]:
                 before = query_progress(name, True, each, before)
-    return query_progress(name, is_active, progress, before)
+    found = query_progress(name, is_active, progress, before)
+    return replace(found, writes=found.writes or output_topics(query))
 
 
 def _current_batch(query: StreamingQuery) -> int | None:

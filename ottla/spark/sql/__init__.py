@@ -11,7 +11,7 @@ sql.execute("CREATE STREAM tweets (id BIGINT KEY, text STRING) WITH (kafka_topic
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.results import Result
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.user_functions import udaf, udf, udtf
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import split, statements
 from ottla.spark.sql.properties import SessionProperties
-from ottla.spark.sql.results import Result
 
 _JSON = "application/vnd.ksql.v1+json"
 _DELIMITED = "application/vnd.ksqlapi.delimited.v1"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import glob
 import hashlib
 import itertools
-import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +13,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
-from ottla.spark.checkpoints import local_path, remove
-from ottla.spark.sql.alterations import (
+from ottla.spark.sql.brokers import Brokers
+from ottla.spark.sql.catalogue import Catalogue
+from ottla.spark.sql.engine import Engine
+from ottla.spark.sql.errors import SqlError, spark_errors_at
+from ottla.spark.sql.executing.alterations import (
     alter,
     assert_schema,
     assert_topic,
@@ -24,27 +25,25 @@ from ottla.spark.sql.alterations import (
     create_type,
     drop_type,
 )
-from ottla.spark.sql.brokers import Brokers
-from ottla.spark.sql.catalogue import Catalogue
-from ottla.spark.sql.engine import Engine
-from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
-from ottla.spark.sql.explaining import graph
-from ottla.spark.sql.function_listing import describe_function, show_functions
-from ottla.spark.sql.insert_values import records
-from ottla.spark.sql.listing import describe, show
+from ottla.spark.sql.executing.ending import pause_or_resume, terminate
+from ottla.spark.sql.executing.explaining import graph
+from ottla.spark.sql.executing.function_listing import describe_function, show_functions
+from ottla.spark.sql.executing.insert_values import records
+from ottla.spark.sql.executing.listing import describe, show
+from ottla.spark.sql.executing.places import Places
+from ottla.spark.sql.executing.planner import Planner
+from ottla.spark.sql.executing.printing import printed
+from ottla.spark.sql.executing.results import Result
+from ottla.spark.sql.executing.running_queries import Running, RunningQueries
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
 from ottla.spark.sql.planning.functions import names
-from ottla.spark.sql.planning.join_plan import check_partitions
-from ottla.spark.sql.planning.plan import Plan, plan_select
+from ottla.spark.sql.planning.plan import Plan
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
-from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties, registry_properties
 from ottla.spark.sql.pull.plain_rows import named_types
 from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.registered.schemas import Schemas
-from ottla.spark.sql.results import Result
-from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
 from ottla.spark.sql.sql_types import from_spark
 from ottla.spark.sql.user_functions import UserFunction, UserFunctions
@@ -103,9 +102,11 @@ class SqlSession:
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
         self.insert_numbers: Iterator[int] = itertools.count(1)
+        self._places = Places(self.brokers, self._checkpoints_directory)
+        self._planner = Planner(self.catalogue, self.brokers, self.functions)
         self._pull = PullQueries(
             self.brokers,
-            self._index_directory,
+            self._places.indexes,
             lambda: self.engine,
             lambda source: self.schemas.codecs(source),
         )
@@ -187,32 +188,11 @@ class SqlSession:
             self._spark = self._spark()
         return self._spark
 
-    def _checkpoint(self, name: str) -> str:
-        configured = None
-        if hasattr(self._spark, "readStream"):
-            configured = self._session().conf.get(queries.CHECKPOINTS, None)
-        base = self._checkpoints or configured or str(state_directory() / "sql")
-        # The same names on another cluster are other queries.
-        return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
-
-    def _index_directory(self) -> Path:
-        """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
-        place = local_path(self._checkpoint(""))
-        return (place or state_directory() / "sql" / self.brokers.cluster_id()) / "index"
-
-    def _forget_queries(self, source: Source) -> None:
-        """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
-
-        Their names have its number in the catalogue, which is given once: they never come back. A checkpoint that is
-        not on this machine stays, and so does the commit log.
-        """
-        place = local_path(self._checkpoint(""))
-        if place is None:
-            return
-        folders = sorted(place.glob(glob.escape(f"INSERT_{source.name}_{source.number}_") + "*"))
-        if source.query_id is not None:
-            folders.append(place / source.query_id)
-        self.brokers.remove_commit_topics([query for each in folders for query in remove(each)])
+    def _checkpoints_directory(self) -> str | None:
+        if self._checkpoints is None and hasattr(self._spark, "readStream"):
+            configured: str | None = self._session().conf.get(queries.CHECKPOINTS, None)
+            return configured
+        return self._checkpoints
 
     # Statements
 
@@ -251,7 +231,7 @@ class SqlSession:
             case s.Print():
                 return printed(statement, self.brokers, self._interrupted, self.schemas)
             case s.Terminate():
-                return self._terminate(statement)
+                return terminate(statement, self.queries, self.catalogue)
             case s.Drop():
                 return self._drop(statement)
             case s.Alter():
@@ -265,7 +245,7 @@ class SqlSession:
             case s.AssertSchema():
                 return assert_schema(statement, self.schemas)
             case s.Pause() | s.Resume():
-                return self._pause_or_resume(statement)
+                return pause_or_resume(statement, self.queries)
             case s.SetProperty(name=name, value=value):
                 self.properties.set(name, value, statement.position)
                 return Result(statement, f"Set {name} to {value}.")
@@ -292,22 +272,6 @@ class SqlSession:
             yield from self.results(script, resume=True)
         except SqlError as error:
             raise SqlError(f"In {statement.path}, {error}") from error
-
-    def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
-        plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader, functions=self.functions)
-        there = self.brokers.existing({source.topic for source in plan.sources.values()})
-        for source in plan.sources.values():
-            if source.topic not in there:
-                raise SqlError(
-                    f"The topic '{source.topic}' of {source.name} does not exist.", select.source.position
-                )
-        if not batch:
-            check_partitions(select.source.alias, plan.sources, plan.joins, self._partitions)
-        return plan
-
-    def _partitions(self, source: Source) -> int | None:
-        facts = self.brokers.topic(source.topic)
-        return None if facts is None else facts.partitions
 
     def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""
@@ -358,7 +322,7 @@ class SqlSession:
             if not same or there.query_id is None or running:
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             query_id = there.query_id
-        plan = self._plan(statement.select)
+        plan = self._planner.plan(statement.select)
         target = definition(statement, plan, self.engine.schema(plan))
         if there is not None and query_id is None:
             check_replacement(there, target, statement)
@@ -388,7 +352,7 @@ class SqlSession:
         if target != there:
             self.catalogue.put(target)
         if there is not None and there.query_id != query_id:
-            self._forget_queries(there)
+            self._places.forget_queries(there)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
         return Result(statement, message, query=query)
 
@@ -399,7 +363,7 @@ class SqlSession:
         [before] = self.parse(there.statement)
         if not isinstance(before, s.CreateAsSelect):
             return None
-        old = self._plan(before.select)
+        old = self._planner.plan(before.select)
         topics = [[source.topic for source in each.sources.values()] for each in (old, plan)]
         return there.query_id if old.mode == plan.mode and topics[0] == topics[1] else None
 
@@ -407,7 +371,7 @@ class SqlSession:
         target = self.catalogue.find(statement.target, statement.position)
         if target.is_read_only:
             raise SqlError(f"{target.name} is read only, because CREATE SOURCE made it.", statement.position)
-        plan = self._plan(statement.select)
+        plan = self._planner.plan(statement.select)
         check_target(plan, target, self.engine.schema(plan), statement.position)
         query_id = f"INSERTQUERY_{next(self.insert_numbers)}"
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
@@ -418,7 +382,7 @@ class SqlSession:
     def _start(
         self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
     ) -> StreamingQuery | None:
-        starting, place = self._starting(), self._checkpoint(checkpoint)
+        starting, place = self._starting(), self._places.checkpoint(checkpoint)
         exactly_once = self.properties.get("processing.guarantee") != "at_least_once"
 
         most = self.properties.get("ottla.max.offsets.per.trigger")
@@ -449,7 +413,7 @@ class SqlSession:
             raise SqlError(
                 "PARTITION BY makes the key of what is written: pull queries have none.", select.position
             )
-        plan = self._plan(select, batch=select.emit is None, reader=True)
+        plan = self._planner.plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
             return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
@@ -480,52 +444,11 @@ class SqlSession:
             target = None
             select = statement.query.select
             batch = isinstance(statement.query, s.Query) and select.emit is None
-            plan = self._plan(select, batch=batch)
+            plan = self._planner.plan(select, batch=batch)
         message = (
             f"{graph(plan, target)}\n\nMode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
         )
         return Result(statement, message)
-
-    def _terminate(self, statement: s.Terminate) -> Result:
-        position = statement.position
-        if statement.query_id is None:
-            running = [each.query_id for each in self.queries.all()]
-            try:
-                self.queries.stop_all(position)
-            finally:
-                # Also if one of them could not be stopped: the others have ended.
-                self._note_terminated([each for each in running if self.queries.get(each) is None])
-            return Result(statement, f"Terminated {', '.join(running) or 'nothing: no query runs here'}.")
-        self._check_runs_here(statement.query_id, position)
-        self.queries.stop(statement.query_id, position)
-        self._note_terminated([statement.query_id])
-        return Result(statement, f"Terminated {statement.query_id}.")
-
-    def _pause_or_resume(self, statement: s.Pause | s.Resume) -> Result:
-        chosen = statement.query_id
-        ids = [each.query_id for each in self.queries.all()] if chosen is None else [chosen]
-        for query_id in ids:
-            if isinstance(statement, s.Pause):
-                self.queries.pause(query_id, statement.position)
-            else:
-                self.queries.resume(query_id, statement.position)
-        done = "Paused" if isinstance(statement, s.Pause) else "Resumed"
-        return Result(statement, f"{done} {', '.join(ids) or 'nothing: no query runs here'}.")
-
-    def _check_runs_here(self, query_id: str, position: Position) -> None:
-        source = next((each for each in self.catalogue.all() if each.query_id == query_id), None)
-        if source is not None and not source.is_terminated and self.queries.get(query_id) is None:
-            raise SqlError(
-                f"The query {query_id} does not run in this session: TERMINATE it where it runs, "
-                f"or DROP {source.kind} {source.name}.",
-                position,
-            )
-
-    def _note_terminated(self, query_ids: list[str]) -> None:
-        """Every shell lists what the catalogue has, so it must know that these have ended."""
-        for source in self.catalogue.all():
-            if source.query_id in query_ids:
-                self.catalogue.put(dataclasses.replace(source, is_terminated=True))
 
     def _drop(self, statement: s.Drop) -> Result:
         position = statement.position
@@ -545,7 +468,7 @@ class SqlSession:
         for each in self.queries.writing_to(source.name):
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)
-        self._forget_queries(source)
+        self._places.forget_queries(source)
         self._pull.forget(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
@@ -568,11 +491,6 @@ def run_script(
     session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
     session.execute(text, resume=True)
     return [running.query for running in session.queries.all() if running.query is not None]
-
-
-def state_directory() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "ottla"
 
 
 def _limit(statement: s.Statement) -> int | None:

@@ -44,7 +44,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.testing.ports import ReservedPorts
 from tests.shell import Shell, need_installed_commands, wait_until
 

@@ -11,7 +11,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ResourceType
 
-from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import (
+    PRODUCER_PERFORMANCE,
+    ZOOKEEPER_VERSION,
+    Unavailable,
+    kafka_jars,
+    run_tool,
+)
 from tests.cluster.migration.client_state import CODECS, RECORDS, ClientState, delivered, quiet
 from tests.cluster.migration.migrating_cluster import MigratingCluster
 from tests.installed import kafka_tool

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from bench.apache_kafka import ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
 from ottla.client.cluster import Cluster as Client
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings

@@ -79,7 +79,7 @@ class SecuredBroker:
             yield
 
     def _apache_kafka(self) -> AbstractContextManager[object]:
-        from bench.apache_kafka import ApacheKafka
+        from bench.peers.apache_kafka import ApacheKafka
 
         listeners = {**LISTENERS, "CONTROLLER": "SSL"}
         config = self._config(listeners) | {

@@ -1,5 +1,5 @@
 """Kafka's own Connect, where tests look for it."""
 
-from bench.kafka_connect import KafkaConnect
+from bench.peers.kafka_connect import KafkaConnect
 
 __all__ = ["KafkaConnect"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
 from ottla.lifeline import start_child
 from ottla.spark.connect.worker.java_maps import decode_map
 from ottla.testing import Broker

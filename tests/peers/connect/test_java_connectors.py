@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import VERSION, Unavailable, application_classpath, kafka_jars, resolve
+from bench.peers.apache_kafka import VERSION, Unavailable, application_classpath, kafka_jars, resolve
 from ottla.spark.connect.plugins import PluginKind, available, find
 from ottla.spark.connect.runtime.engine import State
 from ottla.testing import Broker

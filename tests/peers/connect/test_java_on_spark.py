@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, application_classpath
+from bench.peers.apache_kafka import Unavailable, application_classpath
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
 from tests.spark.connect.runtime.conftest import STRING, committed_records, offset_topic, wait_for

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import Unavailable, application_classpath
+from bench.peers.apache_kafka import Unavailable, application_classpath
 from ottla.testing import Broker
 from tests.peers.connect.kafka_connect import KafkaConnect
 from tests.spark.connect.worker.workers import Worker, call, distributed_properties, wait_for

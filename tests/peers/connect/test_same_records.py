@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import Unavailable, application_classpath
-from bench.kafka_connect import KafkaConnect
+from bench.peers.apache_kafka import Unavailable, application_classpath
+from bench.peers.kafka_connect import KafkaConnect
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.runtime.conftest import Found, committed_records, wait_for
 

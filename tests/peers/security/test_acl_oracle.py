@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import ApacheKafka
 from ottla.protocol.messages import cluster, topics
 from ottla.security.acls import (
     CLUSTER_NAME,

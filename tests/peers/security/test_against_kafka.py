@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.protocol.messages.delegation_tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from bench.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
 from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError

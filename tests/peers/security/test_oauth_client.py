@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
 from ottla.security.java_options import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import Unavailable, kafka_jars
+from bench.peers.apache_kafka import Unavailable, kafka_jars
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.conformance.security.broker import SecuredBroker
 from tests.issuer import Issuer

@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from bench.apache_kafka import TOPICS, Unavailable, java, kafka_jars, run_tool
+from bench.peers.apache_kafka import TOPICS, Unavailable, java, kafka_jars, run_tool
 from ottla.jvm.java import NoJava, java_home
 from ottla.security.tls.distinguished_name import distinguished_name
 from tests.broker.tls.tls_broker import TlsBroker

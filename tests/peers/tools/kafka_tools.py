@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from bench.apache_kafka import run_tool
+from bench.peers.apache_kafka import run_tool
 from ottla.testing import Broker
 from tests.installed import kafka_tool
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import ApacheKafka, Unavailable, java, kafka_classpath, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, java, kafka_classpath, kafka_jars
 from ottla.testing import Broker
 from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM, command, ours, theirs
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ShareConsumer
 
-from bench.apache_kafka import Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import Unavailable, kafka_jars, run_tool
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
 from ottla.testing import Broker
 from tests.peers.tools.kafka_tools import CLASSES, command, ours, theirs, without_logging

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, kafka_jars
+from bench.peers.apache_kafka import Unavailable, kafka_jars
 from ottla.testing import Cluster
 from tests.peers.tools.kafka_tools import ours, theirs, without_logging
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, ShareConsumer
 
-from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.testing import Broker
 from tests.peers.tools.kafka_tools import ours, theirs, without_logging
 

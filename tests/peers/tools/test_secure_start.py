@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable, kafka_jars, run_tool
+from bench.peers.apache_kafka import Unavailable, kafka_jars, run_tool
 from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

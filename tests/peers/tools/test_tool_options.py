@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import VERSION, ZOOKEEPER_VERSION, Unavailable, cache_directory, kafka_jars, run_tool
+from bench.peers.apache_kafka import (
+    VERSION,
+    ZOOKEEPER_VERSION,
+    Unavailable,
+    cache_directory,
+    kafka_jars,
+    run_tool,
+)
 from tests.installed import kafka_tool
 from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM
 

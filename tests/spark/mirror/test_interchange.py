@@ -36,7 +36,7 @@ print(json.dumps({str(each.getKey()): int(each.getValue().offset()) for each in 
 
 @pytest.fixture(scope="module")
 def classpath() -> str:
-    from bench.apache_kafka import Unavailable, application_classpath
+    from bench.peers.apache_kafka import Unavailable, application_classpath
 
     try:
         return application_classpath()
@@ -87,7 +87,7 @@ def ours(spark: SparkSession, properties: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def apaches(classpath: str, properties: dict[str, str], directory: Path) -> Iterator[None]:
-    from bench.apache_kafka import java
+    from bench.peers.apache_kafka import java
 
     file = directory / "mm2.properties"
     file.write_text("".join(f"{name} = {value}\n" for name, value in properties.items()))

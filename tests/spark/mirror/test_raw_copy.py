@@ -15,9 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 pytest.importorskip("pyarrow")
 
 from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.client.transactions import TransactionClient
+from ottla.spark.mirror import raw_copy
 from ottla.spark.mirror.formats import Run
 from ottla.spark.mirror.raw_copy import Copied, CopyRange, Gap, copy_range
 from ottla.testing import Broker
@@ -57,6 +59,14 @@ def records(broker: Broker, topic: str) -> list[tuple[int, Row]]:
             row = (message.key(), message.value(), message.timestamp()[1], message.headers() or [])
             found.append((message.offset(), row))
     return found
+
+
+def produce_values(broker: Broker, topic: str, count: int) -> None:
+    """A batch for each."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number)
+        producer.flush()
 
 
 def copy(
@@ -186,3 +196,41 @@ def test_what_is_gone_is_an_error_or_skipped_by_wish(clusters: tuple[Broker, Bro
         copy(clusters, "gone", 5)
     assert records(clusters[1], "gone") == []
     assert copy(clusters, "gone", 5, skip_gaps=True).runs == (Run(20, 1, 30),)
+
+
+def test_a_few_small_batches_and_markers_between_large_ones_are_not_decoded(
+    clusters: tuple[Broker, Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for broker in clusters:
+        create(broker, "mixed")
+    producer = Producer(
+        {
+            "bootstrap.servers": clusters[0].bootstrap_servers,
+            "transactional.id": "mixed",
+            "linger.ms": 100,
+            "batch.size": 500_000,
+        }
+    )
+    producer.init_transactions()
+    for size in (300, 1, 300, 2, 300):
+        producer.begin_transaction()
+        for number in range(size):
+            producer.produce("mixed", random.Random(number).randbytes(1000))
+        producer.commit_transaction()
+    monkeypatch.setattr(raw_copy.kernels, "decode", lambda *_, **__: pytest.fail("it was decoded"))
+    copied = copy(clusters, "mixed")
+    assert [run.length for run in copied.runs] == [300, 1, 300, 2, 300]
+    check(clusters, "mixed", copied)
+
+
+def test_a_fetch_that_ends_within_the_header_of_a_batch_is_no_error(clusters: tuple[Broker, Broker]) -> None:
+    for broker in clusters:
+        create(broker, "cut")
+    produce_values(clusters[0], "cut", 3)
+    with closing(Cluster(settings(clusters[0]))) as cluster:
+        options = FetchOptions(max_bytes=1 << 20)
+        whole = bytes(PartitionFetcher(cluster, TopicPartition("cut", 0), options).fetch(0).records)
+    found = raw_copy._whole_batches(memoryview(whole))
+    assert len(found) == 3
+    for length in range(found[2][0], len(whole)):
+        assert len(raw_copy._whole_batches(memoryview(whole[:length]))) == 2

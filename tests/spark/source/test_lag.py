@@ -28,7 +28,7 @@ def our_tool(arguments: list[str]) -> str:
 
 
 def kafkas_tool(arguments: list[str]) -> str:
-    from bench.apache_kafka import GROUPS, run_tool
+    from bench.peers.apache_kafka import GROUPS, run_tool
 
     return run_tool(GROUPS, arguments, check=False, timeout=60).stdout
 
@@ -36,7 +36,7 @@ def kafkas_tool(arguments: list[str]) -> str:
 @pytest.fixture(params=[our_tool, pytest.param(kafkas_tool, marks=pytest.mark.peers)])
 def tool(request: pytest.FixtureRequest) -> Tool:
     if request.param is kafkas_tool:
-        from bench.apache_kafka import Unavailable, kafka_jars
+        from bench.peers.apache_kafka import Unavailable, kafka_jars
 
         try:
             kafka_jars()

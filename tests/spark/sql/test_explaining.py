@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("sqlglot")
 pytest.importorskip("pyspark")
 
-from ottla.spark.sql.explaining import duration, graph
+from ottla.spark.sql.executing.explaining import duration, graph
 from tests.spark.sql.test_planning import plan, sources
 
 

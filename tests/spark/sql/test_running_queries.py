@@ -10,7 +10,7 @@ pytest.importorskip("sqlglot")
 pytest.importorskip("pyspark")
 
 from ottla.spark.sql import SqlError
-from ottla.spark.sql.running_queries import Running, RunningQueries
+from ottla.spark.sql.executing.running_queries import Running, RunningQueries
 
 
 class Query:

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from ottla.cli import output
-from ottla.cli.commands.schema.registry_client import Refused, RegistryClient, registry_options
+from ottla.cli.commands.schema.registry_client import RegistryClient, registry_options
 from ottla.cli.errors import JobError
+from ottla.cli.http_services import Refused
 from ottla.cli.options import confirm_or_exit, json_option, yes_option
 
 _LEVELS = (
@@ -221,7 +222,7 @@ def compat(registry: RegistryClient, subject: str | None, level: str | None) -> 
     try:
         click.echo(registry.get(*path)["compatibilityLevel"])
     except Refused as refused:
-        if refused.registry_code not in _NO_CONFIG:
+        if refused.refusal not in _NO_CONFIG:
             raise
         click.echo(f"{registry.get('config')['compatibilityLevel']} (of all subjects)")
 
@@ -240,7 +241,7 @@ def delete(registry: RegistryClient, subject: str, version: str | None, permanen
     try:
         registry.delete(*path)
     except Refused as refused:
-        if not permanent or refused.registry_code not in (40404, 40406):  # soft-deleted already
+        if not permanent or refused.refusal not in (40404, 40406):  # soft-deleted already
             raise
     if permanent:
         registry.delete(*path, query="permanent=true")

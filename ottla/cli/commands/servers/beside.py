@@ -48,7 +48,11 @@ class ServersBeside:
                 self._add("Connect", worker.start_beside(self._connect, reachable, client))
             if self._console is not None:
                 others = (self.urls.get("Registry"), self.urls.get("Connect"))
-                self._add("Console", console.start_beside(self._console, reachable, *others))
+                data = None if self._secured is None else self._secured.data
+                running, link = console.start_beside(self._console, reachable, *others, data)
+                self._add("Console", running)
+                if link is not None:
+                    self.urls["Log in"] = f"{link} (works once; later as admin, with the admin's password)"
         except BaseException:
             self.stop()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import bootstrap_server_option, file_option
 
 if TYPE_CHECKING:
+    from ottla.cli.jobs.secured_data import SecuredData
     from ottla.console.settings import ConsoleSettings
     from ottla.http.background import InBackground
 
@@ -142,21 +144,56 @@ def _settings(
 
 
 def start_beside(
-    listen: str, brokers: Sequence[str], registry: str | None, connect: str | None
-) -> InBackground:
-    """A console in this process, for the brokers that were just started, which ask for no login."""
+    listen: str,
+    brokers: Sequence[str],
+    registry: str | None,
+    connect: str | None,
+    secured: SecuredData | None = None,
+) -> tuple[InBackground, str | None]:
+    """A console in this process, for the brokers that were just started; and where they ask for a login, a link that
+    logs in once.
+
+    The admin logs in with the admin's password. Beyond this machine it speaks TLS, with the broker's certificate.
+    """
     _require_packages()
+    from ottla.console.access.login import LINK
     from ottla.console.server import Console
     from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address
     from ottla.http.background import InBackground
 
     with _sentences(listen, "--console"):
         host, port = parse_address(listen)
+        properties = file_properties(None if secured is None else secured.client)
         cluster = ClusterSettings(
-            DEFAULT_CLUSTER, {"bootstrap.servers": ",".join(brokers)}, _first(registry), _first(connect)
+            DEFAULT_CLUSTER,
+            {**properties, "bootstrap.servers": ",".join(brokers)},
+            _first(registry),
+            _first(connect),
         )
         settings = ConsoleSettings((cluster,), host, port)
-        return InBackground(lambda: Console(settings), "console").start()
+        if secured is None:
+            return InBackground(lambda: Console(settings), "console").start(), None
+        token = secrets.token_urlsafe(24)
+        settings = _asking_for_login(settings, secured, token)
+        running = InBackground(lambda: Console(settings), "console").start()
+        return running, f"{running.urls[0]}{LINK}?token={token}"
+
+
+def _asking_for_login(settings: ConsoleSettings, secured: SecuredData, token: str) -> ConsoleSettings:
+    from ottla.cli.jobs.secured_data import ADMIN
+    from ottla.console.settings import LOOPBACK
+    from ottla.http.authentication import User, scrypt_credential
+
+    # Without the password in the file of the clients only the link logs in.
+    password = secured.admin_password() or secrets.token_urlsafe()
+    keys = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secured.server)}
+    return replace(
+        settings,
+        users={ADMIN: User(scrypt_credential(password), frozenset({"admin"}))},
+        login_token=token,
+        tls=None if settings.host in LOOPBACK else keys,
+        audit_file=secured.directory / "console-audit.jsonl",
+    )
 
 
 def _first(urls: str | None) -> str | None:

@@ -45,6 +45,15 @@ log_format_option = click.option(
 )
 
 
+def _beside_option(
+    name: str, default: str, text: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """For what runs beside the broker: without a value it listens where it does by default."""
+    return click.option(
+        name, metavar="[HOST:PORT]", is_flag=False, flag_value=default, help=f"{text} [default: {default}]"
+    )
+
+
 @click.command(short_help="Start a broker.")
 @click.option(
     "--listen",
@@ -75,47 +84,20 @@ log_format_option = click.option(
 @file_option("--certificate", help="With --secure: your certificate and its chain, in PEM.")
 @file_option("--key", help="Its private key, in PEM. [default: in the same file]")
 @file_option("--ca", help="Certificates of the authority, in PEM, for the files of clients.")
-@click.option(
-    "--registry",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value=DEFAULT_REGISTRY_LISTEN,
-    help=f"Run a schema registry as well. [default: {DEFAULT_REGISTRY_LISTEN}]",
-)
-@click.option(
-    "--rest",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value=DEFAULT_REST_LISTEN,
-    help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
-)
-@click.option(
-    "--connect",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value=DEFAULT_CONNECT_LISTEN,
-    help=f"Run a Connect worker as well, which starts Spark. [default: {DEFAULT_CONNECT_LISTEN}]",
-)
-@click.option(
+@_beside_option("--registry", DEFAULT_REGISTRY_LISTEN, "Run a schema registry as well.")
+@_beside_option("--rest", DEFAULT_REST_LISTEN, "Run a REST proxy as well.")
+@_beside_option("--connect", DEFAULT_CONNECT_LISTEN, "Run a Connect worker as well, which starts Spark.")
+@_beside_option(
     "--metrics",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value=DEFAULT_METRICS_LISTEN,
-    help="Show metrics to Prometheus at /metrics; with --brokers on PORT, PORT+1, … "
-    f"[default: {DEFAULT_METRICS_LISTEN}]",
+    DEFAULT_METRICS_LISTEN,
+    "Show metrics to Prometheus at /metrics; with --brokers on PORT, PORT+1, …",
 )
 @click.option(
     "--otlp",
     metavar="URL",
     help="Push metrics to an OpenTelemetry collector, such as http://localhost:4318.",
 )
-@click.option(
-    "--console",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value=DEFAULT_CONSOLE_LISTEN,
-    help=f"Show the cluster in the browser as well. [default: {DEFAULT_CONSOLE_LISTEN}]",
-)
+@_beside_option("--console", DEFAULT_CONSOLE_LISTEN, "Show the cluster in the browser as well.")
 @click.option(
     "--all", "everything", is_flag=True, help="All of them but --connect, where they listen by default."
 )
@@ -176,12 +158,7 @@ def start(
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
     if everything:
         registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
-        console = console or (None if secured else DEFAULT_CONSOLE_LISTEN)
-    if console is not None and secured is not None:
-        raise JobError(
-            "Beside a secured broker --console would show everything to everybody on this machine: run 'ottla console "
-            "--config console.toml' with a [login] instead."
-        )
+        console = console or DEFAULT_CONSOLE_LISTEN
     if registry is not None and not http_listener(registry, 8081).endswith(":0"):
         # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
         settings = {

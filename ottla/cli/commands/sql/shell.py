@@ -18,9 +18,9 @@ from ottla.cli import output
 from ottla.cli.commands.sql.rows import print_result
 from ottla.spark.sql import SqlError
 from ottla.spark.sql.client import SqlClient
+from ottla.spark.sql.executing.places import state_directory
 from ottla.spark.sql.parsing.parser import is_complete
 from ottla.spark.sql.planning.functions import names
-from ottla.spark.sql.session import state_directory
 
 if TYPE_CHECKING:
     from ottla.spark.sql import SqlSession

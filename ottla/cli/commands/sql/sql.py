@@ -227,7 +227,7 @@ def _start_spark(master: str | None) -> SparkSession:
 
 
 def java_log() -> Path:
-    from ottla.spark.sql.session import state_directory
+    from ottla.spark.sql.executing.places import state_directory
 
     log = state_directory() / "sql" / "spark.log"
     log.parent.mkdir(parents=True, exist_ok=True)

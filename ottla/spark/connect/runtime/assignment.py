@@ -12,7 +12,8 @@ from ottla.client.errors import ClientError
 from ottla.spark.connect.api import TopicPartition
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.clients import consumer_settings, metadata_max_age
+from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java
+from ottla.spark.connect.runtime.tasks.clients import consumer_settings, metadata_max_age
 
 _log = logging.getLogger(__name__)
 
@@ -30,8 +31,8 @@ def subscription(config: Mapping[str, str]) -> tuple[list[str], re.Pattern[str] 
     if not pattern:
         return names, None
     try:
-        return [], re.compile(pattern)
-    except re.error as error:
+        return [], compile_java(pattern)
+    except InvalidPattern as error:
         raise ConfigError(f"Invalid value {pattern} for configuration topics.regex: {error}") from None
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.java.finder import use_plugin_path
-from ottla.spark.connect.runtime.control import ControlServer
-from ottla.spark.connect.runtime.host import Host, SparkHost
+from ottla.spark.connect.runtime.spark.host import Host, SparkHost
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus
 from ottla.spark.connect.runtime.supervisor import RunningConnector
+from ottla.spark.connect.runtime.tasks.control import ControlServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,12 +22,12 @@ from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.assignment import SinkTopics
-from ottla.spark.connect.runtime.control import ControlServer, Report
-from ottla.spark.connect.runtime.host import Host, ThreadHost
 from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets
+from ottla.spark.connect.runtime.spark.host import Host, ThreadHost
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.runtime.task_configs import ask_for_task_configs
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.control import ControlServer, Report
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.spark.pipelines.failure import sentence
 
 _log = logging.getLogger(__name__)

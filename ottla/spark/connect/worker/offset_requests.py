@@ -17,8 +17,8 @@ from ottla.spark.connect.api import SinkConnector, SourceConnector
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
-from ottla.spark.connect.runtime.clients import client_properties
 from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets, reset_offsets, write_offsets
+from ottla.spark.connect.runtime.tasks.clients import client_properties
 from ottla.spark.connect.worker import errors
 from ottla.spark.connect.worker.errors import RequestError
 

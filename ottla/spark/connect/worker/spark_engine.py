@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector
-from ottla.spark.connect.runtime.spark_session import connect_session
+from ottla.spark.connect.runtime.spark.spark_session import connect_session
 
 
 class SparkEngine:

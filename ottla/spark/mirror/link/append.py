@@ -23,6 +23,14 @@ class CannotMirror(ClientError):
     """The target is no Ottla, or one that is too old."""
 
 
+class NoRoom(ClientError):
+    """The disk of the target is full, or fails. Whoever copies tells it and waits."""
+
+    @property
+    def is_retriable(self) -> bool:
+        return False  # not soon
+
+
 def check_target(connection: Connection) -> None:
     """CannotMirror if the broker lacks MirrorAppend: it is listed only for clients that call themselves ottla."""
     if MirrorAppendRequest.api_key in connection.versions:
@@ -65,4 +73,5 @@ def check_appended(partition: TopicPartition, result: MirrorAppendPartitionResul
     code = error_code(result.error_code)
     if code != ErrorCode.NONE:
         said = f": {result.error_message.rstrip('.')}" if result.error_message else ""
-        raise ClientError(f"Partition {partition} of the target cannot be written, {code.name}{said}.", code)
+        kind = NoRoom if code == ErrorCode.KAFKA_STORAGE_ERROR else ClientError
+        raise kind(f"Partition {partition} of the target cannot be written, {code.name}{said}.", code)

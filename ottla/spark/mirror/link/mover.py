@@ -22,13 +22,14 @@ from ottla.client.settings import Settings
 from ottla.protocol.messages.mirror import MirrorAppendPartitionResult
 from ottla.spark.arrow_map import map_in_arrow
 from ottla.spark.mirror.flow import Recreated
-from ottla.spark.mirror.link.append import CannotMirror, check_appended, mirror_append
-from ottla.spark.mirror.link.copy import copy_log
+from ottla.spark.mirror.link.append import CannotMirror, NoRoom, check_appended, mirror_append
+from ottla.spark.mirror.link.copy import LinkCopied, copy_log
 from ottla.spark.mirror.link.group_offsets import sync_group_offsets
+from ottla.spark.mirror.link.history import check_history
 from ottla.spark.mirror.link.settings import LinkSettings
 from ottla.spark.mirror.link.topics import LinkTopics
 from ottla.spark.mirror.mirror_maker import Every, FlowStatus, reason_of
-from ottla.spark.mirror.raw_copy import Gap
+from ottla.spark.mirror.raw_copy import Diverged, Gap
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,10 +38,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.mirror")
 
-_RESULT = "topic string, partition int, next bigint, bytes bigint"
+_RESULT = "topic string, partition int, next bigint, bytes bigint, refusal string"
 _RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
-_LASTING = (Gap, Recreated, CannotMirror)
+#: How often the history of the source is looked at: where nothing is written, no task does.
+_HISTORY_SECONDS = 5.0
+#: How long a copy waits that the target had no room for.
+_ROOM_SECONDS = 2.0
+_LASTING = (Gap, Recreated, CannotMirror, Diverged)
 
 
 class LinkQuery:
@@ -52,7 +57,10 @@ class LinkQuery:
         self._topics = topics
         self._checkpoint = ""
         self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
         self.bytes_copied = 0
+        #: Why the target takes nothing at the moment.
+        self.waits_for = ""
 
     def start(self, target: Cluster) -> None:
         from ottla.spark.mirror.ranges_source import FORMAT, RangesDataSource
@@ -76,6 +84,7 @@ class LinkQuery:
         return found
 
     def stop(self) -> None:
+        self._stopping.set()
         if self._query is not None:
             self._query.stop()
             self._query = None
@@ -110,8 +119,14 @@ class LinkQuery:
         return target.retrying(ask, [partition.topic])
 
     def _copy(self, frame: DataFrame, _number: int) -> None:
-        rows = map_in_arrow(frame, self._task(), _RESULT).collect()
-        self.bytes_copied += sum(row.bytes for row in rows)
+        """Again and again while the target has no room: what is there already is not copied twice."""
+        while not self._stopping.is_set():
+            rows = map_in_arrow(frame, self._task(), _RESULT).collect()
+            self.bytes_copied += sum(row.bytes for row in rows)
+            self.waits_for = next((row.refusal for row in rows if row.refusal), "")
+            if not self.waits_for:
+                return
+            self._stopping.wait(_ROOM_SECONDS)
 
     def _task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         flow, link = self._link.flow, self._link.name
@@ -131,12 +146,17 @@ def _copy_row(
     import pyarrow as pa
 
     partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
-    copied = copy_log(source, target, link, partition, int(str(row["end"])), skip_gaps=skip_gaps)
+    refusal = ""
+    try:
+        copied = copy_log(source, target, link, partition, int(str(row["end"])), skip_gaps=skip_gaps)
+    except NoRoom as error:
+        copied, refusal = LinkCopied(partition, -1, 0), error.message
     columns = {
         "topic": pa.array([partition.topic], pa.string()),
         "partition": pa.array([partition.partition], pa.int32()),
         "next": pa.array([copied.next_offset], pa.int64()),
         "bytes": pa.array([copied.bytes], pa.int64()),
+        "refusal": pa.array([refusal], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -189,21 +209,38 @@ class LinkMover:
         flow = self._link.flow
         topics = LinkTopics(self._link, source, target)
         copied = topics.prepare()
-        refresh, groups = Every(flow.refresh_topics), Every(flow.sync_group_offsets)
+        partitions = [TopicPartition(name, each) for name, count in copied.items() for each in range(count)]
+        refresh, groups, configs, history = map(
+            Every,
+            (flow.refresh_topics, flow.sync_group_offsets, flow.sync_topic_configs, _HISTORY_SECONDS),
+        )
         refresh.is_due()
         query = LinkQuery(self._spark, self._link, copied)
         try:
             if copied:
                 query.start(target)
-            self.status.state, self.status.reason, self._failure = "RUNNING", "", ""
-            self.status.topics = tuple(copied)
+            self._failure, self.status.topics = "", tuple(copied)
+            self._show(query)
             while not self._stopping.wait(_LOOK_SECONDS):
+                self._show(query)
+                if copied and not query.is_running:
+                    raise reason_of(query.failure())
+                if query.waits_for:
+                    continue  # nothing else could be written there, either
+                if history.is_due():
+                    check_history(source, target, partitions)
+                if configs.is_due():
+                    topics.sync_configs(copied)
                 if groups.is_due():
                     sync_group_offsets(self._link, source, target, copied)
                 if refresh.is_due() and topics.prepare() != copied:
                     return
-                self.status.bytes_copied = query.bytes_copied
-                if copied and not query.is_running:
-                    raise reason_of(query.failure())
         finally:
             query.stop()
+
+    def _show(self, query: LinkQuery) -> None:
+        status, why = self.status, query.waits_for
+        if why and why != status.reason:
+            log.error("Link %s waits: %s", self._link.name, why)
+        status.state, status.reason = ("WAITING", why) if why else ("RUNNING", "")
+        status.bytes_copied = query.bytes_copied

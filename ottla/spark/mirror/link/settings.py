@@ -9,6 +9,7 @@ from ottla.spark.mirror.settings import BadMirrorSettings, FlowSettings, parse_f
 
 _DEFAULTS = {
     "refresh.topics.interval.seconds": "10",
+    "sync.topic.configs.interval.seconds": "10",
     "sync.group.offsets.enabled": "true",
     "sync.group.offsets.interval.seconds": "5",
     "replication.factor": "-1",

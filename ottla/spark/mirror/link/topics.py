@@ -7,12 +7,13 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ottla.client.admin.configs import Resource, describe_many
+from ottla.client.admin.configs import Resource, alter_configs, describe_many
 from ottla.client.admin.topics import add_partitions, create_topic
 from ottla.client.cluster import Cluster, Topic, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.mirror_link import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID
 from ottla.spark.mirror.flow import Recreated
 from ottla.spark.mirror.internal_topics import wait_for
@@ -23,6 +24,11 @@ log = logging.getLogger("ottla.mirror")
 
 _OWN = "DYNAMIC_TOPIC_CONFIG"
 _OURS = "ottla.mirror."
+_REFUSED = (
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 class PartitionLag(NamedTuple):
@@ -89,11 +95,33 @@ class LinkTopics:
             wait_for(self._target, name)
         return True
 
+    def sync_configs(self, names: Collection[str]) -> None:
+        """Settings that differ are made the same; what is back at its default on the source is so on the mirror."""
+        source, target = own_configs(self._source, names), own_configs(self._target, names)
+        for name in names:
+            wanted, has = self._copied(source[name]), self._copied(target[name])
+            changed = {key: value for key, value in wanted.items() if has.get(key) != value}
+            reset = [key for key in has if key not in wanted]
+            if not changed and not reset:
+                continue
+            try:
+                alter_configs(self._target, Resource("topic", name), set_=changed, delete=reset)
+            except ClientError as error:
+                if error.code not in _REFUSED:
+                    raise
+                # Copying goes on: what the settings are for begins with the promotion.
+                log.warning("Settings of topic %s cannot be copied: %s", name, error.message)
+
+    def _copied(self, configs: Mapping[str, str]) -> dict[str, str]:
+        included = self._link.flow.configs
+        return {
+            name: value for name, value in configs.items() if included(name) and not name.startswith(_OURS)
+        }
+
     def create(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        wanted, flow = self._link.flow.replication_factor, self._link.flow
+        wanted = self._link.flow.replication_factor
         replicas = wanted if wanted < 1 else min(wanted, len(self._target.nodes()))
-        own = {name: value for name, value in configs.items() if flow.configs(name)}
-        own = {name: value for name, value in own.items() if not name.startswith(_OURS)}
+        own = self._copied(configs)
         own[MIRROR_LINK] = self._link.name
         if bytes(topic.topic_id) != bytes(ZERO_UUID):
             own[MIRROR_TOPIC_ID] = base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("=")

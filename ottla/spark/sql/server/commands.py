@@ -16,9 +16,9 @@ from typing import Any
 
 from ottla.http import HttpError
 from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.properties import KNOWN
-from ottla.spark.sql.results import Result
 from ottla.spark.sql.server import entities
 from ottla.spark.sql.server.ksql_errors import (
     COMMAND_QUEUE_TIMEOUT,

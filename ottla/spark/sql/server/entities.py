@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.spark.sql.executing.results import Result
+from ottla.spark.sql.executing.running_queries import Running
 from ottla.spark.sql.parsing import statements as s
-from ottla.spark.sql.results import Result
-from ottla.spark.sql.running_queries import Running
 from ottla.spark.sql.session import SqlSession
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import SqlType

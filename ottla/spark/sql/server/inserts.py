@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.http import HttpError, Request
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.insert_values import Record, record_of
+from ottla.spark.sql.executing.insert_values import Record, record_of
 from ottla.spark.sql.server.ksql_errors import BAD_STATEMENT, SERVER_ERROR, bad_request
 from ottla.spark.sql.server.values import dumps
 from ottla.spark.sql.session import SqlSession

@@ -15,8 +15,8 @@ from typing import Any
 
 from ottla.http import HttpError
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
-from ottla.spark.sql.results import Result
 from ottla.spark.sql.server.ksql_errors import SERVER_ERROR
 from ottla.spark.sql.session import SqlSession
 

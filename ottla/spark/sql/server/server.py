@@ -18,12 +18,13 @@ from ottla.http.metrics import HttpMetrics
 from ottla.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress, query_progress
+from ottla.spark.sql.executing.places import state_directory
 from ottla.spark.sql.server.commands import Commands
 from ottla.spark.sql.server.push_queries import PushQueries
 from ottla.spark.sql.server.query_log import QueryLog
 from ottla.spark.sql.server.routes import Api
 from ottla.spark.sql.server.supervisor import Supervisor
-from ottla.spark.sql.session import SqlSession, state_directory
+from ottla.spark.sql.session import SqlSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

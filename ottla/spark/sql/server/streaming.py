@@ -10,10 +10,10 @@ from typing import Any
 
 from ottla.http import HttpError, Request, Response, WebSocket
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.planning.plan import plan_select
 from ottla.spark.sql.pull.plain_rows import named_columns
-from ottla.spark.sql.results import Result
 from ottla.spark.sql.server.commands import Commands
 from ottla.spark.sql.server.ksql_errors import StatementError, bad_request, body_of
 from ottla.spark.sql.server.ksql_requests import KsqlRequest, parse_request, read_request

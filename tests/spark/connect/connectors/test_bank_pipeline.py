@@ -17,10 +17,11 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine, RunningConnector, State
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from tests.broker_process import BrokerProcess
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase
+from tests.spark.connect.connectors.cdc.bank_connectors import capturing, copying, reading_rows
+from tests.spark.connect.connectors.postgres import PostgresDatabase
 from tests.spark.connect.runtime.conftest import committed_records, wait_for
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -43,18 +44,7 @@ def test_the_rows_of_a_table_with_twenty_restarts(postgres: PostgresDatabase, tm
     """The JDBC source under the same: each row once, in the order of its numbers."""
     postgres.run("CREATE TABLE events (id SERIAL PRIMARY KEY, note TEXT)")
     broker, worker = cluster_for(tmp_path, "rows-events")
-    reading = {
-        "name": "rows",
-        "connector.class": "JdbcSource",
-        **postgres.jdbc,
-        "mode": "incrementing",
-        "incrementing.column.name": "id",
-        "table.whitelist": "events",
-        "topic.prefix": "rows-",
-        "poll.interval.ms": "10",
-        "batch.max.rows": "7",
-    }
-    running = Running(worker, [reading])
+    running = Running(worker, [reading_rows(postgres)])
     written: list[int] = []
 
     def all_there() -> bool:
@@ -192,38 +182,3 @@ class Running:
         for each in self._connectors:
             each.stop()
         self._engine.close()
-
-
-def capturing(postgres: PostgresDatabase) -> dict[str, str]:
-    return {
-        "name": "capture",
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(postgres.server.port),
-        "database.user": postgres.server.user,
-        "database.password": PASSWORD,
-        "database.dbname": postgres.name,
-        "topic.prefix": "bank",
-        "slot.name": postgres.name,
-        "table.include.list": "public.accounts",
-        "publication.autocreate.mode": "filtered",
-        "poll.interval.ms": "10",
-    }
-
-
-def copying(postgres: PostgresDatabase) -> dict[str, str]:
-    return {
-        "name": "copy",
-        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
-        **postgres.jdbc,
-        "topics": "bank.public.accounts",
-        "insert.mode": "upsert",
-        "pk.mode": "record_key",
-        "delete.enabled": "true",
-        "auto.create": "true",
-        "table.name.format": "copied",
-        "offsets.table": "copied_offsets",
-        "retry.backoff.ms": "50",
-        "transforms": "unwrap",
-        "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
-    }

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench.apache_kafka import APPLICATION_ARTIFACTS, VERSION, Unavailable, java, resolve
+from bench.peers.apache_kafka import APPLICATION_ARTIFACTS, VERSION, Unavailable, java, resolve
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import Float32, as_float32
 from ottla.spark.connect.data.record import ConnectRecord

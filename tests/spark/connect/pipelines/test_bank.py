@@ -21,17 +21,17 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
 from tests.spark.connect.connectors.cdc.bank import TABLE, TOTAL, Bank, insert_all
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase, PostgresServer
+from tests.spark.connect.connectors.cdc.bank_connectors import TOPIC, into_delta
+from tests.spark.connect.connectors.postgres import PostgresDatabase, PostgresServer
 from tests.spark.connect.runtime.conftest import Worker, wait_for
 
 JSON = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 }
-TOPIC = "bank.public.accounts"
 FAULTS = 20
 
 
@@ -53,26 +53,11 @@ def configs(database: PostgresDatabase, directory: Path) -> dict[str, dict[str, 
         "source": {
             "name": "bank",
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(database.server.port),
-            "database.user": database.server.user,
-            "database.password": PASSWORD,
-            "database.dbname": database.name,
-            "topic.prefix": "bank",
-            "slot.name": database.name,
+            **database.capture,
             "poll.interval.ms": "10",
             **JSON,
         },
-        "delta": {
-            "name": "delta",
-            "connector.class": "DeltaSink",
-            "topics": TOPIC,
-            "table.uri": str(directory / "delta"),
-            "insert.mode": "upsert",
-            "pk.mode": "record_key",
-            "cdc.envelope": "debezium",
-            **JSON,
-        },
+        "delta": {**into_delta(directory), **JSON},
         "iceberg": {
             "name": "iceberg",
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",

@@ -16,7 +16,7 @@ from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector, State
-from ottla.spark.connect.runtime.host import Host, ThreadHost
+from ottla.spark.connect.runtime.spark.host import Host, ThreadHost
 from ottla.spark.kernels import decode
 from ottla.testing import Broker
 

@@ -13,7 +13,7 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine, RunningConnector, State
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from tests.broker_process import BrokerProcess
 from tests.spark.connect.runtime.conftest import STRING, committed_records, wait_for
 

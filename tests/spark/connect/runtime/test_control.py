@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.control import ControlServer, Report, TaskControl
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.control import ControlServer, Report, TaskControl
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 
 def spec(server: ControlServer, run: str) -> TaskSpec:

@@ -43,7 +43,7 @@ def test_the_lines_of_a_file_are_in_the_topic_with_their_position_beside_them(
     _append(path, "four")
     assert worker.await_values(ottla_topic, 4)[3:] == ["four"]
     worker.await_state(running, State.RUNNING, State.RUNNING)
-    assert worker.topics == {(ottla_topic, 0)}
+    wait_for(lambda: worker.topics == {(ottla_topic, 0)}, "the topic was not reported")
     running.stop()
     assert running.status.state is State.STOPPED
 

@@ -13,11 +13,11 @@ import pytest
 from ottla.spark.connect.api import TopicPartition
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.assignment import by_range, subscription
-from ottla.spark.connect.runtime.control import ControlServer, TaskControl
 from ottla.spark.connect.runtime.engine import RunningConnector, State
-from ottla.spark.connect.runtime.host import ThreadHost
-from ottla.spark.connect.runtime.spark_session import spark_master
-from ottla.spark.connect.runtime.task_spec import ControlAddress, TaskSpec
+from ottla.spark.connect.runtime.spark.host import ThreadHost
+from ottla.spark.connect.runtime.spark.spark_session import spark_master
+from ottla.spark.connect.runtime.tasks.control import ControlServer, TaskControl
+from ottla.spark.connect.runtime.tasks.task_spec import ControlAddress, TaskSpec
 from tests.spark.connect.runtime.conftest import Worker, wait_for
 
 
@@ -151,7 +151,12 @@ def test_a_sink_names_topics_or_a_pattern() -> None:
     names, pattern = subscription({"topics.regex": "a.*"})
     assert names == []
     assert pattern is not None
-    for config in ({}, {"topics": "a", "topics.regex": "b"}, {"topics.regex": "("}):
+    for config in (
+        {},
+        {"topics": "a", "topics.regex": "b"},
+        {"topics.regex": "("},
+        {"topics.regex": "(?P<a>b)"},
+    ):
         with pytest.raises(Exception, match=r"topics"):
             subscription(config)
 

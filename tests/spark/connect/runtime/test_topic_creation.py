@@ -41,6 +41,15 @@ def test_a_topic_belongs_to_the_first_group_that_matches_it() -> None:
     assert (debug.name, debug.partitions, debug.replication_factor) == ("fast", 12, -1)
 
 
+def test_patterns_are_javas() -> None:
+    rules = {**_DEFAULT, "topic.creation.groups": "a", "topic.creation.a.include": r"\p{Lower}+\Q.x\E"}
+    group = TopicCreation(rules).group_of("logs.x")
+    assert group is not None
+    assert group.name == "a"
+    with pytest.raises(ConfigError, match="Java-compliant regular expression"):
+        TopicCreation({**rules, "topic.creation.a.include": "(?P<python>x)"})
+
+
 def test_without_rules_topics_are_left_to_the_broker() -> None:
     assert TopicCreation({}).group_of("any") is None
     assert TopicCreation(_DEFAULT, enabled=False).group_of("any") is None

@@ -40,7 +40,7 @@ class WorkerProcess:
 def main() -> None:
     from ottla.spark.connect.config.worker_config import WorkerConfig
     from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine
-    from ottla.spark.connect.runtime.spark_session import connect_session
+    from ottla.spark.connect.runtime.spark.spark_session import connect_session
 
     settings, *configs = map(json.loads, sys.argv[1:])
     worker = WorkerConfig.from_properties(settings)

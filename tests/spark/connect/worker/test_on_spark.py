@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.wire import free_port
+from bench.measuring.wire import free_port
 from ottla.lifeline import start_child
 from ottla.testing import Broker
 from tests.spark.connect.worker.workers import SOURCE, call, distributed_properties, wait_for

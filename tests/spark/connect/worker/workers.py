@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ottla.http.background import InBackground
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.host import ThreadHost
+from ottla.spark.connect.runtime.spark.host import ThreadHost
 from ottla.spark.connect.worker.local_connectors import ConnectorEngine
 from ottla.spark.connect.worker.server import ConnectServer
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 pytest.importorskip("pyarrow")
 
-from bench import apache_kafka
+from bench.peers import apache_kafka
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.spark.sql.brokers import Brokers
-from ottla.spark.sql.running_queries import Running, RunningQueries
+from ottla.spark.sql.executing.running_queries import Running, RunningQueries
 from ottla.spark.sql.server.query_log import LoggedQuery, QueryLog
 from ottla.spark.sql.server.supervisor import Supervisor
 from ottla.testing import Broker

@@ -14,18 +14,24 @@ from ottla.spark.connect.config.config_def import (
     ConfigType,
     Importance,
     at_least,
-    between,
     not_empty,
     one_of,
 )
 from ottla.spark.connect.connectors.http.client import (
     Access,
     HttpClient,
-    OAuth2,
     Refused,
     check_url,
     header_list,
     statuses,
+)
+from ottla.spark.connect.connectors.http.settings import (
+    AIVEN_OAUTH2,
+    CONFLUENT_OAUTH2,
+    basic_login,
+    define_batches,
+    define_login,
+    define_retries,
 )
 from ottla.spark.connect.connectors.values.plain import to_json
 from ottla.spark.connect.data.record import SinkRecord
@@ -102,53 +108,17 @@ class AivenHttpSinkConnector(_HttpSink):
             _LOW,
             "Whether any certificate is accepted.",
         )
-        .define("oauth2.access.token.url", _STRING, "", _HIGH, "Where tokens come from.")
-        .define("oauth2.client.id", _STRING, "", _HIGH, "The client's id.")
-        .define("oauth2.client.secret", _PASSWORD, "", _HIGH, "The client's secret.")
-        .define("oauth2.client.scope", _STRING, "", _LOW, "The scope of tokens.")
-        .define(
-            "oauth2.client.authorization.mode",
-            _STRING,
-            "HEADER",
-            _MEDIUM,
-            "Where id and secret go.",
-            validator=one_of("HEADER", "URL"),
-        )
-        .define(
-            "oauth2.response.token.property",
-            _STRING,
-            "access_token",
-            _LOW,
-            "Where in the answer the token is.",
-        )
-        .define(
-            "batching.enabled",
-            ConfigType.BOOLEAN,
-            False,
-            _HIGH,
-            "Whether several records go into one request.",
-        )
-        .define(
-            "batch.max.size",
-            _INT,
-            500,
-            _MEDIUM,
-            "The most records of a request.",
-            validator=between(1, 1_000_000),
-        )
-        .define("batch.prefix", _STRING, "", _MEDIUM, "What is before the records of a request.")
-        .define("batch.suffix", _STRING, "\n", _MEDIUM, "What is after the records of a request.")
-        .define("batch.separator", _STRING, "\n", _MEDIUM, "What is between the records of a request.")
-        .define("max.retries", _INT, 1, _MEDIUM, "How often a request is tried again.", validator=at_least(0))
-        .define(
-            "retry.backoff.ms",
-            _INT,
-            3000,
-            _MEDIUM,
-            "How long to wait before that; doubled each time.",
-            validator=at_least(0),
-        )
     )
+    AIVEN_OAUTH2.define(config_def)
+    config_def.define(
+        "batching.enabled",
+        ConfigType.BOOLEAN,
+        False,
+        _HIGH,
+        "Whether several records go into one request.",
+    )
+    define_batches(config_def, most=500, suffix="\n", separator="\n", importance=_MEDIUM)
+    define_retries(config_def, 1)
     summary = "records to an HTTP server, with Aiven's settings"
 
     @classmethod
@@ -165,21 +135,10 @@ class AivenHttpSinkConnector(_HttpSink):
                     "http.headers.authorization must be set with http.authorization.type static."
                 )
             headers["Authorization"] = settings["http.headers.authorization"]
-        oauth2 = None
-        if login == "oauth2":
-            check_url("oauth2.access.token.url", settings["oauth2.access.token.url"])
-            oauth2 = OAuth2(
-                settings["oauth2.access.token.url"],
-                settings["oauth2.client.id"],
-                settings["oauth2.client.secret"],
-                settings["oauth2.client.scope"],
-                settings["oauth2.client.authorization.mode"] == "URL",
-                settings["oauth2.response.token.property"],
-            )
         batching = settings["batching.enabled"]
         access = Access(
             headers,
-            oauth2=oauth2,
+            oauth2=AIVEN_OAUTH2.of(settings) if login == "oauth2" else None,
             timeout=settings["http.timeout"],
             verify=not settings["http.ssl.trust.all.certs"],
             retries=settings["max.retries"],
@@ -233,73 +192,29 @@ class ConfluentHttpSinkConnector(_HttpSink):
             "What becomes of records without a value.",
             validator=one_of("ignore", "delete", "fail"),
         )
-        .define(
-            "auth.type",
-            _STRING,
-            "none",
-            _HIGH,
-            "How to log in.",
-            validator=one_of("none", "basic", "oauth2", "NONE", "BASIC", "OAUTH2"),
-        )
-        .define("connection.user", _STRING, "", _MEDIUM, "Who logs in.")
-        .define("connection.password", _PASSWORD, "", _MEDIUM, "The password.")
-        .define("oauth2.token.url", _STRING, "", _HIGH, "Where tokens come from.")
-        .define("oauth2.client.id", _STRING, "", _HIGH, "The client's id.")
-        .define("oauth2.client.secret", _PASSWORD, "", _HIGH, "The client's secret.")
-        .define("oauth2.client.scope", _STRING, "any", _LOW, "The scope of tokens.")
-        .define(
-            "oauth2.client.auth.mode",
-            _STRING,
-            "header",
-            _LOW,
-            "Where id and secret go.",
-            validator=one_of("header", "url"),
-        )
-        .define("oauth2.token.property", _STRING, "access_token", _LOW, "Where in the answer the token is.")
-        .define(
-            "batch.max.size",
-            _INT,
-            1,
-            _HIGH,
-            "The most records of a request.",
-            validator=between(1, 1_000_000),
-        )
-        .define("batch.prefix", _STRING, "", _HIGH, "What is before the records of a request.")
-        .define("batch.suffix", _STRING, "", _HIGH, "What is after the records of a request.")
-        .define("batch.separator", _STRING, ",", _HIGH, "What is between the records of a request.")
-        .define(
-            "batch.json.as.array",
-            ConfigType.BOOLEAN,
-            False,
-            _HIGH,
-            "Whether the records of a request are an array.",
-        )
-        .define(
-            "max.retries", _INT, 10, _MEDIUM, "How often a request is tried again.", validator=at_least(0)
-        )
-        .define(
-            "retry.backoff.ms",
-            _INT,
-            3000,
-            _MEDIUM,
-            "How long to wait before that; doubled each time.",
-            validator=at_least(0),
-        )
-        .define(
-            "retry.on.status.codes",
-            _STRING,
-            "",
-            _MEDIUM,
-            "After which answers; those that may go away if it is not set.",
-        )
-        .define(
-            "http.request.timeout.ms",
-            _INT,
-            30000,
-            _MEDIUM,
-            "How long to wait for an answer.",
-            validator=at_least(1),
-        )
+    )
+    CONFLUENT_OAUTH2.define(define_login(config_def, "basic", "oauth2"))
+    define_batches(config_def, most=1, suffix="", separator=",", importance=_HIGH)
+    config_def.define(
+        "batch.json.as.array",
+        ConfigType.BOOLEAN,
+        False,
+        _HIGH,
+        "Whether the records of a request are an array.",
+    )
+    define_retries(config_def, 10).define(
+        "retry.on.status.codes",
+        _STRING,
+        "",
+        _MEDIUM,
+        "After which answers; those that may go away if it is not set.",
+    ).define(
+        "http.request.timeout.ms",
+        _INT,
+        30000,
+        _MEDIUM,
+        "How long to wait for an answer.",
+        validator=at_least(1),
     )
     summary = "records to an HTTP server, with Confluent's settings"
 
@@ -309,21 +224,10 @@ class ConfluentHttpSinkConnector(_HttpSink):
         check_url("http.api.url", settings["http.api.url"])
         lines = [each for each in settings["headers"].split(settings["header.separator"]) if each.strip()]
         login = settings["auth.type"].lower()
-        oauth2 = None
-        if login == "oauth2":
-            check_url("oauth2.token.url", settings["oauth2.token.url"])
-            oauth2 = OAuth2(
-                settings["oauth2.token.url"],
-                settings["oauth2.client.id"],
-                settings["oauth2.client.secret"],
-                settings["oauth2.client.scope"],
-                settings["oauth2.client.auth.mode"] == "url",
-                settings["oauth2.token.property"],
-            )
         access = Access(
             header_list("headers", lines),
-            (settings["connection.user"], settings["connection.password"]) if login == "basic" else None,
-            oauth2,
+            basic_login(settings),
+            CONFLUENT_OAUTH2.of(settings) if login == "oauth2" else None,
             settings["http.request.timeout.ms"] / 1000,
             retries=settings["max.retries"],
             backoff=settings["retry.backoff.ms"] / 1000,

@@ -22,6 +22,7 @@ from ottla.spark.connect.config.config_def import (
     one_of,
 )
 from ottla.spark.connect.connectors.http.client import Access, HttpClient, check_url, header_list
+from ottla.spark.connect.connectors.http.settings import basic_login, define_login, define_retries
 from ottla.spark.connect.data.record import SourceRecord
 from ottla.spark.connect.errors import ConnectError
 
@@ -96,34 +97,10 @@ class HttpSourceConnector(SourceConnector):
             "How long to wait after an answer without records.",
             validator=at_least(1),
         )
-        .define(
-            "auth.type",
-            _STRING,
-            "none",
-            _HIGH,
-            "How to log in.",
-            validator=one_of("none", "basic", "bearer", "NONE", "BASIC", "BEARER"),
-        )
-        .define("connection.user", _STRING, "", _MEDIUM, "Who logs in.")
-        .define("connection.password", _PASSWORD, "", _MEDIUM, "The password.")
-        .define("bearer.token", _PASSWORD, "", _MEDIUM, "The token.")
-        .define(
-            "max.retries",
-            ConfigType.INT,
-            10,
-            _MEDIUM,
-            "How often a request is tried again.",
-            validator=at_least(0),
-        )
-        .define(
-            "retry.backoff.ms",
-            ConfigType.INT,
-            3000,
-            _MEDIUM,
-            "How long to wait before that; doubled each time.",
-            validator=at_least(0),
-        )
     )
+    define_login(config_def, "basic", "bearer")
+    config_def.define("bearer.token", _PASSWORD, "", _MEDIUM, "The token.")
+    define_retries(config_def, 10)
     summary = "records of an HTTP API, asked again and again"
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
@@ -168,7 +145,7 @@ class HttpSourceTask(SourceTask):
         login = settings["auth.type"].lower()
         if login == "bearer":
             headers["Authorization"] = f"Bearer {settings['bearer.token']}"
-        basic = (settings["connection.user"], settings["connection.password"]) if login == "basic" else None
+        basic = basic_login(settings)
         access = Access(
             headers, basic, retries=settings["max.retries"], backoff=settings["retry.backoff.ms"] / 1000
         )

@@ -14,7 +14,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.runtime.records.conversion import RawRecord
-from ottla.spark.connect.runtime.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 
 def audit_tier(spec: TaskSpec) -> Tier | None:

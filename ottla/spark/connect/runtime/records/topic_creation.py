@@ -12,6 +12,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.connect.config.config_def import ConfigError, ConfigType, invalid, parse_value
+from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java
 from ottla.spark.connect.errors import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def parse_groups(config: Mapping[str, str]) -> list[TopicGroup]:
         for name in names
         if name != _DEFAULT
     ]
-    everything = (re.compile(".*", re.DOTALL),)
+    everything = (compile_java("(?s).*"),)
     return [
         *groups,
         TopicGroup(_DEFAULT, everything, (), partitions, replication, _configs(config, _DEFAULT)),
@@ -124,8 +125,8 @@ def _patterns(
     if required and not texts:
         raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
     try:
-        return tuple(re.compile(each) for each in texts)
-    except re.error as error:
+        return tuple(map(compile_java, texts))
+    except InvalidPattern as error:
         raise invalid(
             name, config[name], f"entry must be a Java-compliant regular expression: {error}"
         ) from None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.spark.connect.data.record import SourceRecord
+from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.testing.connect import SourceHarness
 
 TABLE = "CREATE TABLE accounts (id INT PRIMARY KEY, balance BIGINT NOT NULL, version INT NOT NULL)"
@@ -111,8 +112,6 @@ def run_with_faults(
     source: SourceHarness, bank: Bank, *, seed: int, steps: int, faults: Sequence[Callable[[], None]]
 ) -> None:
     """The bank works, the connector polls, commits and crashes at random."""
-    from ottla.spark.connect.errors import RetriableError
-
     randomly = random.Random(seed)
     for _ in range(steps):
         bank.work(randomly.randrange(3))
@@ -133,3 +132,33 @@ def run_with_faults(
         except RetriableError:
             # What the runtime does after errors.retry.timeout: the task begins again at what is committed.
             source.crash()
+
+
+def run_bank(
+    database: Any,
+    source: SourceHarness,
+    bank: Bank,
+    *,
+    seed: int,
+    steps: int,
+    faults: Sequence[Callable[[], None]],
+    transaction: str,
+) -> None:
+    """The snapshot is taken a few rows at a time while the bank works, so that crashes hit it in the middle.
+
+    `transaction` is the field of an event's source that says to which one it belongs.
+    """
+    with source:
+        run_with_faults(source, bank, seed=seed, steps=steps, faults=faults)
+        with contextlib.suppress(ConnectError):
+            source.run()
+        source.crash()
+        source.run()
+        seen = replay(
+            source.committed,
+            of_whole_transactions=lambda record: record.value and record.value.get("source").get(transaction),
+        )
+        bank.close()
+        assert seen == {row[0]: row[1:] for row in database.run("SELECT id, balance, version FROM accounts")}
+        reads = [each for each in source.committed if each.value is not None and each.value.get("op") == "r"]
+        assert len({record.key.get("id") for record in reads}) == len(reads) >= ACCOUNTS

@@ -33,7 +33,7 @@ class Debezium:
     """Runs one connector. `records` are those of its topics, as JSON with schemas."""
 
     def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
-        from bench.apache_kafka import Unavailable, java, resolve
+        from bench.peers.apache_kafka import Unavailable, java, resolve
 
         try:
             self._jars = resolve(f"debezium-{VERSION}", _ARTIFACTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import time
 from typing import Any
@@ -10,65 +9,31 @@ from typing import Any
 import pymysql
 import pytest
 
-from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MySqlConnector
-from ottla.spark.connect.connectors.cdc.mysql.task import MariaDbTask
+from ottla.spark.connect.connectors.cdc.mysql.capture import MariaDbCapture
+from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector, MariaDbTask, MySqlConnector
 from ottla.spark.connect.errors import ConnectError, RetriableError
 from ottla.testing.connect import SourceHarness
-from tests.spark.connect.connectors.cdc.bank import ACCOUNTS, TABLE, Bank, insert_all, replay, run_with_faults
-from tests.spark.connect.connectors.mariadb import PASSWORD, MariaDbDatabase
+from tests.spark.connect.connectors.cdc.bank import TABLE, Bank, insert_all, run_bank
+from tests.spark.connect.connectors.cdc.changes import (
+    crash_at_random_points,
+    ops,
+    rows_and_then_their_changes,
+)
+from tests.spark.connect.connectors.mariadb import MariaDbDatabase
 
 PEOPLE = "CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(40))"
 
 
 def capture(database: MariaDbDatabase, connector: Any = MariaDbConnector, **settings: str) -> SourceHarness:
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    config = {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.server.port),
-        "database.user": database.server.user,
-        "database.password": PASSWORD,
-        "database.include.list": database.name,
-        "topic.prefix": "bank",
-        "poll.interval.ms": "0",
-    }
-    return SourceHarness(connector, {**config, **given})
-
-
-def ops(records: list[Any]) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    for record in records:
-        key = record.key.get("id") if record.key is not None else None
-        if record.value is None:
-            found.append((None, key))
-            continue
-        after = record.value.get("after")
-        found.append((record.value.get("op"), key, after.get("name") if after is not None else None))
-    return found
+    return SourceHarness(connector, {**database.capture, "poll.interval.ms": "0", **given})
 
 
 @pytest.mark.parametrize("connector", [MariaDbConnector, MySqlConnector], ids=["snapshot", "lock"])
 def test_the_rows_that_are_there_and_then_their_changes(mariadb: MariaDbDatabase, connector: Any) -> None:
-    mariadb.run(PEOPLE, "INSERT INTO people VALUES (1, 'Ottla'), (2, 'Franz')")
-    with capture(mariadb, connector) as source:
-        source.run(2)
-        mariadb.run(
-            "INSERT INTO people VALUES (3, 'Elli')",
-            "UPDATE people SET name = 'F.' WHERE id = 2",
-            "UPDATE people SET id = 9 WHERE id = 3",
-            "DELETE FROM people WHERE id = 1",
-        )
-        source.run(9)
-    assert ops(source.committed) == [
-        ("r", 1, "Ottla"),
-        ("r", 2, "Franz"),
-        ("c", 3, "Elli"),
-        ("u", 2, "F."),
-        ("d", 3, None),
-        (None, 3),
-        ("c", 9, "Elli"),
-        ("d", 1, None),
-        (None, 1),
-    ]
+    mariadb.run(PEOPLE)
+    source = capture(mariadb, connector)
+    rows_and_then_their_changes(mariadb, source)
     assert source.committed[3].value.get("before").get("name") == "Franz"
     record = source.committed[2]
     assert record.topic == f"bank.{mariadb.name}.people"
@@ -88,9 +53,7 @@ def test_a_transaction_larger_than_a_batch_is_continued_after_a_crash(mariadb: M
         mariadb.run(
             "INSERT INTO people SELECT seq, 'n' FROM seq_1_to_50", "INSERT INTO people VALUES (51, 'n')"
         )
-        for crash in (source.crash, source.crash_after_commit, source.restart) * 2:
-            source.poll()
-            crash()
+        crash_at_random_points(source)
         while len(changes := [each for each in source.committed if each.topic.endswith("people")]) < 51:
             source.run(len(source.committed) + 1)
         assert [record.key.get("id") for record in changes] == list(range(1, 52))
@@ -98,33 +61,26 @@ def test_a_transaction_larger_than_a_batch_is_continued_after_a_crash(mariadb: M
 
 @pytest.mark.parametrize("seed", range(2))
 def test_transfers_of_a_bank_with_crashes_and_a_killed_database(mariadb: MariaDbDatabase, seed: int) -> None:
-    run_bank(mariadb, seed, steps=40)
+    work_and_compare(mariadb, seed, steps=40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_transfers_of_a_bank_for_long(mariadb: MariaDbDatabase, seed: int) -> None:
-    run_bank(mariadb, seed, steps=250)
+    work_and_compare(mariadb, seed, steps=250)
 
 
-def run_bank(mariadb: MariaDbDatabase, seed: int, steps: int) -> None:
+def work_and_compare(mariadb: MariaDbDatabase, seed: int, steps: int) -> None:
     mariadb.run(TABLE, insert_all())
-    bank = Bank(mariadb, seed, pymysql.MySQLError)
-    kills = [mariadb.server.restart] if steps > 100 else []
-    with capture(mariadb, max_batch_size="3", snapshot_fetch_size="2") as source:
-        run_with_faults(source, bank, seed=seed, steps=steps, faults=kills)
-        with contextlib.suppress(ConnectError):
-            source.run()
-        source.crash()
-        source.run()
-        seen = replay(
-            source.committed,
-            of_whole_transactions=lambda record: record.value and record.value.get("source").get("gtid"),
-        )
-        bank.close()
-        assert seen == {row[0]: row[1:] for row in mariadb.run("SELECT id, balance, version FROM accounts")}
-        reads = [each for each in source.committed if each.value is not None and each.value.get("op") == "r"]
-        assert len({record.key.get("id") for record in reads}) == len(reads) >= ACCOUNTS
+    run_bank(
+        mariadb,
+        capture(mariadb, max_batch_size="3", snapshot_fetch_size="2"),
+        Bank(mariadb, seed, pymysql.MySQLError),
+        seed=seed,
+        steps=steps,
+        faults=[mariadb.server.restart] if steps > 100 else [],
+        transaction="gtid",
+    )
 
 
 def test_columns_that_come_and_go(mariadb: MariaDbDatabase) -> None:
@@ -177,9 +133,11 @@ def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) ->
         source.poll()
         (task,) = source._tasks
         assert isinstance(task, MariaDbTask)
-        assert task._stream is not None
-        assert task._stream._reader is not None
-        task._stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
+        capture_ = task._capture
+        assert isinstance(capture_, MariaDbCapture)
+        assert capture_.stream is not None
+        assert capture_.stream._reader is not None
+        capture_.stream._reader._stream_connection._sock.shutdown(socket.SHUT_RDWR)
         lost = 0
         while len(source.committed) < 5000:
             try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from typing import Any
 
 import psycopg
 import pytest
@@ -12,62 +10,26 @@ import pytest
 from ottla.spark.connect.connectors.cdc.postgres.connector import PostgresConnector
 from ottla.spark.connect.errors import ConnectError
 from ottla.testing.connect import SourceHarness
-from tests.spark.connect.connectors.cdc.bank import ACCOUNTS, TABLE, Bank, insert_all, replay, run_with_faults
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase, PostgresServer
+from tests.spark.connect.connectors.cdc.bank import TABLE, Bank, insert_all, run_bank
+from tests.spark.connect.connectors.cdc.changes import (
+    crash_at_random_points,
+    ops,
+    rows_and_then_their_changes,
+)
+from tests.spark.connect.connectors.postgres import PostgresDatabase, PostgresServer
 
 PEOPLE = "CREATE TABLE people (id INT PRIMARY KEY, name TEXT)"
 
 
 def capture(database: PostgresDatabase, **settings: str) -> SourceHarness:
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    config = {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.server.port),
-        "database.user": database.server.user,
-        "database.password": PASSWORD,
-        "database.dbname": database.name,
-        "topic.prefix": "bank",
-        "slot.name": database.name,
-        "poll.interval.ms": "0",
-    }
-    return SourceHarness(PostgresConnector, {**config, **given})
-
-
-def ops(records: list[Any]) -> list[tuple[Any, ...]]:
-    """Operation, key and new name of each; a tombstone has no operation."""
-    found: list[tuple[Any, ...]] = []
-    for record in records:
-        key = record.key.get("id") if record.key is not None else None
-        if record.value is None:
-            found.append((None, key))
-            continue
-        after = record.value.get("after")
-        found.append((record.value.get("op"), key, after.get("name") if after is not None else None))
-    return found
+    return SourceHarness(PostgresConnector, {**database.capture, "poll.interval.ms": "0", **given})
 
 
 def test_the_rows_that_are_there_and_then_their_changes(postgres: PostgresDatabase) -> None:
-    postgres.run(PEOPLE, "INSERT INTO people VALUES (1, 'Ottla'), (2, 'Franz')")
-    with capture(postgres) as source:
-        source.run(2)
-        postgres.run(
-            "INSERT INTO people VALUES (3, 'Elli')",
-            "UPDATE people SET name = 'F.' WHERE id = 2",
-            "UPDATE people SET id = 9 WHERE id = 3",
-            "DELETE FROM people WHERE id = 1",
-        )
-        source.run(9)
-    assert ops(source.committed) == [
-        ("r", 1, "Ottla"),
-        ("r", 2, "Franz"),
-        ("c", 3, "Elli"),
-        ("u", 2, "F."),
-        ("d", 3, None),
-        (None, 3),
-        ("c", 9, "Elli"),
-        ("d", 1, None),
-        (None, 1),
-    ]
+    postgres.run(PEOPLE)
+    source = capture(postgres)
+    rows_and_then_their_changes(postgres, source)
     record = source.committed[2]
     assert record.topic == "bank.public.people"
     assert record.value_schema.name == "bank.public.people.Envelope"
@@ -90,9 +52,7 @@ def test_a_transaction_larger_than_a_batch_is_continued_after_a_crash(postgres: 
         source.run()
         postgres.run("INSERT INTO people SELECT n, 'n' FROM generate_series(1, 50) AS n")
         postgres.run("INSERT INTO people VALUES (51, 'n')")
-        for crash in (source.crash, source.crash_after_commit, source.restart) * 2:
-            source.poll()
-            crash()
+        crash_at_random_points(source)
         source.run(51)
         assert [record.key.get("id") for record in source.committed] == list(range(1, 52))
         assert source.poll() == []
@@ -111,41 +71,26 @@ def test_transactions_stay_whole_where_they_fit_into_a_batch(postgres: PostgresD
 def test_transfers_of_a_bank_with_crashes_and_a_killed_database(
     postgres: PostgresDatabase, seed: int
 ) -> None:
-    run_bank(postgres, seed, steps=40)
+    work_and_compare(postgres, seed, steps=40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_transfers_of_a_bank_for_long(postgres: PostgresDatabase, seed: int) -> None:
-    run_bank(postgres, seed, steps=300)
+    work_and_compare(postgres, seed, steps=300)
 
 
-def run_bank(postgres: PostgresDatabase, seed: int, steps: int) -> None:
-    """The snapshot is taken three rows at a time while the bank works, so that crashes hit it in the middle."""
+def work_and_compare(postgres: PostgresDatabase, seed: int, steps: int) -> None:
     postgres.run(TABLE, insert_all())
-    bank = Bank(postgres, seed, psycopg.Error)
-    kills = [postgres.server.restart] if steps > 100 or seed == 0 else []
-    with capture(postgres, max_batch_size="3", snapshot_fetch_size="2") as source:
-        run_with_faults(source, bank, seed=seed, steps=steps, faults=kills)
-        with contextlib.suppress(ConnectError):
-            source.run()
-        source.crash()
-        source.run()
-        seen = replay(
-            source.committed, of_whole_transactions=lambda record: record.value and transaction(record)
-        )
-        bank.close()
-        assert seen == {row[0]: row[1:] for row in postgres.run("SELECT id, balance, version FROM accounts")}
-        reads = [
-            record
-            for record in source.committed
-            if record.value is not None and record.value.get("op") == "r"
-        ]
-        assert len({record.key.get("id") for record in reads}) == len(reads) >= ACCOUNTS
-
-
-def transaction(record: Any) -> Any:
-    return record.value.get("source").get("txId")
+    run_bank(
+        postgres,
+        capture(postgres, max_batch_size="3", snapshot_fetch_size="2"),
+        Bank(postgres, seed, psycopg.Error),
+        seed=seed,
+        steps=steps,
+        faults=[postgres.server.restart] if steps > 100 or seed == 0 else [],
+        transaction="txId",
+    )
 
 
 def test_the_whole_row_of_before_with_replica_identity_full(postgres: PostgresDatabase) -> None:

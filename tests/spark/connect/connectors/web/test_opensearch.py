@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("httpx")
 import httpx
 
-from bench.apache_kafka import Unavailable, java, resolve
+from bench.peers.apache_kafka import Unavailable, java, resolve
 from ottla.spark.connect import SchemaBuilder, Struct
 from ottla.spark.connect.connectors.elasticsearch.connector import ElasticsearchSinkConnector
 from ottla.spark.connect.data.schema import INT64, OPTIONAL_STRING

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ottla import __version__
-from ottla.spark.connect.api import Config, SourceConnector, SourceOffset, SourcePartition
+from ottla.spark.connect.api import SourceOffset, SourceTask
+from ottla.spark.connect.connectors.cdc.connector import CdcConnector
+from ottla.spark.connect.connectors.cdc.mysql.capture import MariaDbCapture, MySqlCapture
 from ottla.spark.connect.connectors.cdc.mysql.config import MYSQL_CONFIG
-from ottla.spark.connect.connectors.cdc.mysql.task import MariaDbTask, MySqlTask
-from ottla.spark.connect.errors import ConnectError
+from ottla.spark.connect.connectors.cdc.task import CdcTask
 
 
-class MySqlConnector(SourceConnector):
+class MySqlTask(CdcTask):
+    capture_class = MySqlCapture
+
+
+class MariaDbTask(CdcTask):
+    capture_class = MariaDbCapture
+
+
+class MySqlConnector(CdcConnector):
     config_def = MYSQL_CONFIG
-    version: ClassVar[str] = __version__
     summary = "Changes of MySQL's tables, with Debezium's settings and envelope"
-    task_class = MySqlTask
+    task_class: ClassVar[type[SourceTask]] = MySqlTask
+    schemas = "database"
+    offset_needs = '"file" and the number "pos"'
 
-    def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
-        settings = MYSQL_CONFIG.parse(config)
-        wrong: dict[str, list[str]] = {}
-        for kind in ("table", "database", "column"):
-            if settings[f"{kind}.include.list"] and settings[f"{kind}.exclude.list"]:
-                wrong[f"{kind}.include.list"] = [
-                    f'"{kind}.include.list" and "{kind}.exclude.list" cannot be set at the same time.'
-                ]
-        if settings["provide.transaction.metadata"]:
-            wrong["provide.transaction.metadata"] = [
-                "Metadata of transactions is not published yet: set it to false."
-            ]
-        return wrong
-
-    def check_offsets(
-        self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
-    ) -> None:
-        for partition, offset in offsets:
-            if set(partition) != {"server"}:
-                raise ConnectError(
-                    f'Not a source partition of this connector: {dict(partition)}. Write {{"server":"topic.prefix"}}.'
-                )
-            if offset is not None and not (
-                isinstance(offset.get("file"), str) and isinstance(offset.get("pos"), int)
-            ):
-                raise ConnectError(
-                    'An offset of this connector needs "file" and the number "pos"; null resets it.'
-                )
+    @staticmethod
+    def is_offset(offset: SourceOffset) -> bool:
+        return isinstance(offset.get("file"), str) and isinstance(offset.get("pos"), int)
 
 
 class MariaDbConnector(MySqlConnector):

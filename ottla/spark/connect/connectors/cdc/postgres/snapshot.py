@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from ottla.spark.connect.connectors.cdc.envelope import CapturedTable
 from ottla.spark.connect.connectors.cdc.postgres.catalog import (
     ORDERED_NUMBERS,
     ORDERED_TEXTS,
@@ -18,16 +17,8 @@ from ottla.spark.connect.connectors.cdc.postgres.catalog import (
 )
 from ottla.spark.connect.connectors.cdc.postgres.connection import Server
 from ottla.spark.connect.connectors.cdc.postgres.slots import ExportedSnapshot
+from ottla.spark.connect.connectors.cdc.snapshot_rows import SnapshotRow, SnapshotRows
 from ottla.spark.connect.connectors.cdc.snapshots import SnapshotProgress
-
-
-class SnapshotRow(NamedTuple):
-    table: CapturedTable
-    values: list[bytes | None]
-    #: None: the table's key has no order that can be continued.
-    key: list[Any] | None
-    #: first, first_in_data_collection, true, last_in_data_collection or last
-    marker: str
 
 
 class Snapshot:
@@ -41,11 +32,10 @@ class Snapshot:
         progress: SnapshotProgress,
         fetch_size: int,
     ) -> None:
-        self.lsn = exported.lsn
+        self.at = exported.lsn
         self._catalog = catalog
         self._fetch_size = fetch_size
-        self._tables = catalog.tables()
-        self._progress = progress
+        self.rows = SnapshotRows(catalog.tables(), progress, self._table_rows)
         self._connection = server.connect(autocommit=False)
         try:
             self.xid = self._join(exported)
@@ -55,7 +45,6 @@ class Snapshot:
         finally:
             exported.holder.finish()
         self.time = time.time_ns() // 1000
-        self._rows = self._all_rows()
 
     def _join(self, exported: ExportedSnapshot) -> int:
         self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -67,43 +56,9 @@ class Snapshot:
         assert row is not None
         return int(row[0])
 
-    @property
-    def table_names(self) -> list[str]:
-        return [f"{schema}.{table}" for schema, table in self._tables]
-
-    def read(self, most: int) -> list[SnapshotRow]:
-        """No rows: all have been read."""
-        found: list[SnapshotRow] = []
-        for row in self._rows:
-            found.append(row)
-            if len(found) == most:
-                break
-        return found
-
     def close(self) -> None:
         self._connection.close()
-        self._rows.close()
-
-    def _all_rows(self) -> Generator[SnapshotRow, None, None]:
-        """With markers, for which each row waits for the next."""
-        waiting: SnapshotRow | None = None
-        first = True
-        for schema, name in self._tables:
-            full_name = f"{schema}.{name}"
-            progress = self._progress
-            if progress.table is not None and full_name < progress.table:
-                continue
-            key = progress.key if progress.table == full_name else None
-            first_in_table = key is None
-            for row in self._table_rows(schema, name, key):
-                if waiting is not None:
-                    changes = waiting.table is not row.table and waiting.marker != "first"
-                    yield waiting._replace(marker="last_in_data_collection") if changes else waiting
-                marker = "first" if first else "first_in_data_collection" if first_in_table else "true"
-                first = first_in_table = False
-                waiting = row._replace(marker=marker)
-        if waiting is not None:
-            yield waiting._replace(marker="last")
+        self.rows.close()
 
     def _table_rows(self, schema: str, name: str, behind: list[Any] | None) -> Iterator[SnapshotRow]:
         table, facts = self._catalog.described(schema, name)
@@ -123,7 +78,7 @@ class Snapshot:
         readers = [(positions[each.name], self._reader(each)) for each, _ in order or ()]
         for values in self._fetched(query):
             key = [read(values[position]) for position, read in readers] if order is not None else None
-            yield SnapshotRow(table, values, key, "true")
+            yield SnapshotRow(table, values, key)
 
     def _fetched(self, query: sql.Composed) -> Iterator[list[bytes | None]]:
         """Values in text form, as the log has them."""

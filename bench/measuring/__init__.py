@@ -1,0 +1,1 @@
+"""How a figure is taken, and how the table is printed."""

@@ -1,0 +1,1 @@
+"""What Ottla is measured beside, and how it is started."""

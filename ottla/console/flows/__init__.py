@@ -1,0 +1,1 @@
+"""What flows where, from all that knows a part of it: Connect, the SQL server, pipelines, mirrors, groups."""

@@ -1,0 +1,177 @@
+"""Mirrors, by what they leave in the clusters: MirrorMaker's topics, of Kafka's or of ours, and topics of a link.
+
+- `mm2-offsets.SOURCE.internal`, on the target: how far each partition was copied;
+- `mm2-offset-syncs.TARGET.internal`, on the source: which topics are copied from here;
+- the setting `ottla.mirror.link` of a topic that a link writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+
+from ottla.client.admin.configs import Resource, describe_many
+from ottla.client.admin.offsets import earliest_offsets, latest_offsets
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.console.cluster.snapshot import Snapshot
+from ottla.console.cluster.source import Source
+from ottla.console.flows.flow import Flow
+from ottla.console.messages.reading import last_of_partition
+from ottla.console.web.graph import Node
+from ottla.console.web.visit import Visit
+from ottla.protocol.mirror_link import MIRROR_LINK
+
+_FROM = re.compile(r"mm2-offsets\.(.+)\.internal")
+_TO = re.compile(r"mm2-offset-syncs\.(.+)\.internal")
+_INT16 = Struct(">h")
+_MOST_RECORDS = 2000
+#: Their settings are asked for, to find those of a link.
+_MOST_TOPICS = 500
+_SOURCE_CONNECTOR = "MirrorSourceConnector"
+
+Partition = tuple[str, int]
+
+
+@dataclass
+class Mirror:
+    """`other` is the alias of the other cluster. Of one that comes in, the positions by partition of the source."""
+
+    other: str
+    is_incoming: bool
+    topics: set[str] = field(default_factory=set)  # of this cluster
+    positions: dict[Partition, int] = field(default_factory=dict)
+
+
+def find_mirrors(cluster: Cluster, snapshot: Snapshot) -> list[Mirror]:
+    found = []
+    for name in sorted(snapshot.topics):
+        if match := _FROM.fullmatch(name):
+            found.append(_incoming(match.group(1), _last_records(cluster, snapshot, name), snapshot))
+        elif match := _TO.fullmatch(name):
+            copied = {topic for key, _ in _last_records(cluster, snapshot, name) if (topic := _synced(key))}
+            found.append(Mirror(match.group(1), False, copied & snapshot.topics.keys()))
+    return found
+
+
+def find_links(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[str]]:
+    """The topics that each link writes."""
+    found: dict[str, list[str]] = {}
+    resources = [Resource("topic", each) for each in topics]
+    for resource, entries in describe_many(cluster, resources, names=[MIRROR_LINK], synonyms=False).items():
+        for entry in entries:
+            if entry.name == MIRROR_LINK and entry.value:
+                found.setdefault(entry.value, []).append(resource.name)
+    return found
+
+
+def _last_records(cluster: Cluster, snapshot: Snapshot, topic: str) -> Iterable[tuple[bytes, bytes | None]]:
+    """The topics are compacted, so the last records say it all, or nearly."""
+    keys = [(topic, each.number) for each in snapshot.topics[topic].partitions if each.leader is not None]
+    starts, ends = earliest_offsets(cluster, keys), latest_offsets(cluster, keys)
+    for key in keys:
+        if ends[key] > starts[key]:
+            for each in last_of_partition(
+                cluster, key, starts[key], ends[key], _MOST_RECORDS, committed_only=True
+            ):
+                if each.key is not None:
+                    yield each.key, each.value
+
+
+def _incoming(source: str, records: Iterable[tuple[bytes, bytes | None]], snapshot: Snapshot) -> Mirror:
+    mirror = Mirror(source, True)
+    for key, value in records:
+        read = _position(key, value)
+        if read is None:
+            continue
+        cluster, partition, offset = read
+        if cluster != source:
+            continue
+        if offset is None:
+            mirror.positions.pop(partition, None)
+        else:
+            mirror.positions[partition] = offset
+    for topic, _ in mirror.positions:
+        # Without the policy it is not known what they are called here; these are Kafka's two.
+        mirror.topics |= {each for each in (f"{source}.{topic}", topic) if each in snapshot.topics}
+    return mirror
+
+
+def _position(key: bytes, value: bytes | None) -> tuple[str, Partition, int | None] | None:
+    """Cluster, partition and last offset, as Connect keeps them; None for what is something else."""
+    try:
+        connector, where = json.loads(key)
+        if connector != _SOURCE_CONNECTOR:
+            return None
+        offset = None if value is None else int(json.loads(value)["offset"])
+        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), offset
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _synced(key: bytes) -> str | None:
+    """The topic of an offset sync, which is a text with its length in front."""
+    if len(key) < 2:
+        return None
+    (length,) = _INT16.unpack_from(key)
+    return key[2 : 2 + length].decode("utf-8", "replace") if 0 < length <= len(key) - 2 else None
+
+
+async def add_mirrors(visit: Visit, found: Flow) -> None:
+    snapshot = await visit.site.snapshots.current()
+    try:
+        mirrors = await visit.site.calls.read(find_mirrors, snapshot)
+        ours = [name for name, topic in snapshot.topics.items() if not topic.internal]
+        links = await visit.site.calls.read(find_links, ours) if 0 < len(ours) <= _MOST_TOPICS else {}
+    except ClientError as error:
+        found.problems.append(error.message)
+        return
+    for mirror in mirrors:
+        if mirror.topics:
+            await _add(visit, found, mirror)
+    for link, topics in links.items():
+        node = found.add(Node(f"mirror:{link}", link, "mirror", f"link, {len(topics)} topics"))
+        for topic in sorted(topics):
+            found.link(node, found.topic(topic), rate=found.rate(topic))
+
+
+async def _add(visit: Visit, found: Flow, mirror: Mirror) -> None:
+    here, other = visit.site.name, mirror.other
+    known = visit.app.sites.get(other)
+    href = f"/clusters/{known.name}/flow" if known is not None else ""
+    cluster = found.add(Node(f"cluster:{other}", other, "cluster", "", href))
+    names = (other, here) if mirror.is_incoming else (here, other)
+    label = " → ".join(names)
+    node = found.add(Node(f"mirror:{label}", label, "mirror", f"{len(mirror.topics)} topics"))
+    if mirror.is_incoming:
+        found.link(cluster, node, lag=await _lag(visit, mirror))
+    else:
+        found.link(node, cluster)
+    for topic in sorted(mirror.topics):
+        if mirror.is_incoming:
+            found.link(node, found.topic(topic), rate=found.rate(topic))
+        else:
+            found.link(found.topic(topic), node, rate=found.rate(topic))
+
+
+async def _lag(visit: Visit, mirror: Mirror) -> int | None:
+    """Known if the source is one of the console's clusters, under the same name."""
+    site = visit.app.sites.get(mirror.other)
+    if site is None:
+        return None
+
+    def ends(source: Source) -> dict[Partition, int]:
+        return source.ends(list(mirror.positions))
+
+    try:
+        found = await site.ask(ends)
+    except ClientError:
+        return None
+    return sum(
+        max(found[partition] - 1 - last, 0)
+        for partition, last in mirror.positions.items()
+        if partition in found
+    )

@@ -1,0 +1,136 @@
+"""Which records of a batch are searched for, decoding as little as possible.
+
+A batch without the bytes that a hit must have is skipped as a whole. Of the others a record is judged as it was
+written, or by those of its parts that an expression asks for. Only what is found, or cannot be judged so, is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.console.messages import literals
+from ottla.console.messages.decoding import Decoder
+from ottla.console.messages.matching import Query, expression_of, pattern_of, text_matcher, written_texts
+from ottla.console.messages.reading import Batch
+from ottla.protocol.internal_topics import is_internal
+from ottla.protocol.record_format import Record
+from ottla.protocol.records import batch_body
+
+#: True is a hit and False is none; None: decode it to see.
+Judge = Callable[[Record], bool | None]
+
+
+class Scanner:
+    """Raises BadQuery. With masks nothing is judged before it is decoded: what is hidden must not be found either."""
+
+    def __init__(self, topic: str, query: Query, decoder: Decoder, *, masked: bool) -> None:
+        self._topic = topic
+        self._query = query
+        self._decoder = decoder
+        is_opaque = masked or is_internal(topic) or not query.text
+        self._literal = None if is_opaque else _literal(query)
+        self._judge: Judge | None = None
+        if not is_opaque:
+            self._judge = self._by_values() if query.is_expression else self._by_texts()
+        self.partition = 0
+
+    def may_have(self, batch: Batch) -> bool:
+        if self._literal is None or batch.header.magic < 2:
+            return True
+        body = batch_body(batch.buffer, batch.position, batch.header)
+        if not body:
+            return False
+        return not first_is_text(body) or self._literal.is_in(body)
+
+    def judge(self, record: Record) -> bool | None:
+        return None if self._judge is None else self._judge(record)
+
+    def _by_texts(self) -> Judge:
+        matches, places = text_matcher(self._query), self._query.places
+        # As it is written, JSON may have other spaces and other escapes than the text that is searched for.
+        decides = self._query.mode == "regex" or literals.is_whole(self._query.text)
+
+        def judge(record: Record) -> bool | None:
+            written = written_texts(record, places)
+            if written is None:
+                return None
+            return True if matches(written) else False if decides else None
+
+        return judge
+
+    def _by_values(self) -> Judge:
+        is_true, topic, decoder = expression_of(self._query), self._topic, self._decoder
+        return lambda record: is_true(_LazyValues(record, topic, self.partition, decoder))
+
+
+def _literal(query: Query) -> literals.Literal | None:
+    if query.mode == "text":
+        return literals.of_text(query.text, query.ignore_case)
+    if query.mode == "regex":
+        return literals.of_pattern(pattern_of(query))
+    if query.mode == "expression":
+        expression_of(query)
+        return literals.of_expression(query.text)
+    return None
+
+
+class _LazyValues(dict[str, Any]):
+    """What expressions see of a record; each part is decoded when it is asked for."""
+
+    __slots__ = ("_decoder", "_partition", "_record", "_topic")
+
+    def __init__(self, record: Record, topic: str, partition: int, decoder: Decoder) -> None:
+        self._record = record
+        self._topic = topic
+        self._partition = partition
+        self._decoder = decoder
+
+    def __missing__(self, name: str) -> Any:
+        record = self._record
+        match name:
+            case "value":
+                found = self._decoder.value_of(record.value)
+            case "key":
+                found = self._decoder.value_of(record.key)
+            case "headers":
+                found = {each: self._decoder.value_of(data) for each, data in record.headers}
+            case "topic":
+                found = self._topic
+            case "partition":
+                found = self._partition
+            case _:
+                found = getattr(record, name)  # offset, timestamp
+        self[name] = found
+        return found
+
+
+def first_is_text(body: bytes) -> bool:
+    """Whether key and value of the first record begin as texts do, and not as what a schema or MessagePack writes.
+
+    A batch is of one producer, which writes all of its records in the same way. A record without a value says nothing
+    about the others.
+    """
+    _, position = _varint(body, 0)
+    position += 1  # attributes
+    for _ in range(2):  # deltas of timestamp and offset
+        _, position = _varint(body, position)
+    size = 0
+    for _ in range(2):
+        size, position = _varint(body, position)
+        if size > 0:
+            if (body[position] < 32 and body[position] not in b"\t\r\n") or body[position] >= 0x80:
+                return False
+            position += size
+    return size > 0
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), position

@@ -1,0 +1,1 @@
+"""What runs in an executor: a task from its start to its stop, and its connection to the driver."""

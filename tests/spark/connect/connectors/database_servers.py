@@ -1,0 +1,133 @@
+"""What database servers of the tests have in common: a folder, a port, a process that may be killed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from tests.ports import ports_in_a_row
+
+
+class DatabaseServer(ABC):
+    """Listens on a free port of the loopback interface."""
+
+    user: ClassVar[str]
+    password: ClassVar[str]
+    #: How it is killed.
+    kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
+
+    def __init__(self, product: str) -> None:
+        self.port = ports_in_a_row(1)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"ottla-{product}-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def create(self) -> None:
+        """The files of a new server."""
+
+    @abstractmethod
+    def command(self) -> list[Any]: ...
+
+    @abstractmethod
+    def answers(self) -> bool: ...
+
+    def account(self) -> dict[str, Any]:
+        """Under whose name it runs, as `subprocess` wants it."""
+        return {}
+
+    def prepare(self) -> None:  # noqa: B027
+        """Once, after the first start; most need nothing."""
+
+    def __enter__(self) -> Self:
+        self.create()
+        self.start()
+        self.prepare()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        log_file = self.folder / "log"
+        with log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, cwd=self.folder, **self.account()
+            )
+        deadline = time.monotonic() + 60
+        while not self.answers():
+            assert time.monotonic() < deadline, log_file.read_text()
+            assert self._process.poll() is None, log_file.read_text()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(self.kill_signal)
+            self._process.wait(30)
+            self._process = None
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+class Database(ABC):
+    """A database of its own, so that tests do not meet."""
+
+    #: Of its JDBC URL.
+    product: ClassVar[str]
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self.name = f"db_{uuid.uuid4().hex[:12]}"
+        self.administer(f"CREATE DATABASE {self.name}")
+
+    @abstractmethod
+    def administer(self, *statements: str) -> None:
+        """Outside of this database."""
+
+    @abstractmethod
+    def connect(self, *, autocommit: bool = True) -> Any: ...
+
+    @abstractmethod
+    def drop(self) -> None: ...
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:{self.product}://127.0.0.1:{self.server.port}/{self.name}"
+
+    @property
+    def jdbc(self) -> dict[str, str]:
+        return {
+            "connection.url": self.url,
+            "connection.user": self.server.user,
+            "connection.password": self.server.password,
+            "connection.backoff.ms": "100",
+        }
+
+    @property
+    def capture(self) -> dict[str, str]:
+        """Settings of Debezium's connectors."""
+        return {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.server.port),
+            "database.user": self.server.user,
+            "database.password": self.server.password,
+            "topic.prefix": "bank",
+        }
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Runs each in a transaction of its own, and returns the rows of the last."""
+        rows: list[tuple[Any, ...]] = []
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+                rows = list(cursor.fetchall()) if cursor.description else []
+        return rows
