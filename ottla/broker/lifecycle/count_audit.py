@@ -21,7 +21,7 @@ from ottla.metrics.text import counter
 logger = logging.getLogger(__name__)
 
 _MODULE = "ottla.audit.broker_tier"
-_LAST_ROUND_SECONDS = 20.0
+_LAST_ROUND_SECONDS = 10.0
 _START_AGAIN_SECONDS = 1.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,7 @@ def count(
     try:
         ensure_audit_topic(keeper.cluster, audit_topic)
         known = read_books(keeper.cluster, audit_topic)
+        counting = replace(counting, counter=known.next_counter(time.time_ns() // 1_000_000))
         while True:
             began = time.monotonic()
             for topic in topics:
