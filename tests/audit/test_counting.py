@@ -135,8 +135,9 @@ def test_books_of_several_clusters_are_compared_and_topics_renamed(broker: Broke
         count(cluster, "payments", "east", books="east-books")
         count(mirrored, "east.payments", "west", books="east-books")
         mirrored.close()
+        first = make_client(broker.bootstrap_servers, None, 10)
         terms = AuditTerms(
-            make_client(broker.bootstrap_servers, None, 10),
+            first,
             books=[other.bootstrap_servers],
             books_config=None,
             audit_topic="east-books",
@@ -149,3 +150,4 @@ def test_books_of_several_clusters_are_compared_and_topics_renamed(broker: Broke
         terms.check()
         assert terms.here() == [Finding("payments", MOMENT, "west", "east", LOSS, 1, 5)]
         terms.close()
+        first.close()
