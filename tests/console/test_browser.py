@@ -272,6 +272,7 @@ def test_messages_are_found_by_an_sql_condition_by_keyboard_alone(page: Any) -> 
     page.keyboard.type("value->amount >= 88 AND customer IN ('Bo', 'Carol')")
     page.keyboard.press("Tab")
     page.keyboard.type("SQL")  # chooses what begins so
+    page.get_by_role("button", name="Show").focus()
     page.keyboard.press("Enter")
     page.get_by_text("2 found.").wait_for()
     rows = page.locator("tbody#rows tr")
