@@ -291,7 +291,9 @@ def test_of_new_messages_those_arrive_for_which_a_condition_holds(
     where = f"/clusters/local/topics/{topic}/messages/tail"
     arrived = events(visitor.http, where, q="value->n > 1", mode="sql")
     assert "Waiting for messages" in next(arrived)[1]
-    write(broker, topic, [b'{"n": 1, "name": "too-little"}', b'{"n": 2, "name": "enough-of-it"}'], partition=0)
+    write(
+        broker, topic, [b'{"n": 1, "name": "too-little"}', b'{"n": 2, "name": "enough-of-it"}'], partition=0
+    )
     seen = ""
     for name, data in arrived:
         seen += data
