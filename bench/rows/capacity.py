@@ -1,7 +1,4 @@
-"""What a broker costs before it does anything, and with many connections and many partitions: rows of the bench.
-
-`python -m bench.capacity` is something else: the figures of docs/capacity.md, by `bench.broker_limits`.
-"""
+"""What a broker costs before it does anything, and with many connections and many partitions."""
 
 from __future__ import annotations
 
@@ -135,9 +132,3 @@ def bare_partitions(directory: Path, partitions: int) -> list[Path]:
             path.touch()
             files.append(path)
     return files
-
-
-if __name__ == "__main__":
-    from bench.broker_limits import main
-
-    main()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from bench.apache_kafka import Unavailable, java, resolve
-from bench.wire import free_port
+from bench.measuring.wire import free_port
+from bench.peers.apache_kafka import Unavailable, java, resolve
 from ottla.console.settings import OidcSettings
 from ottla.http.background import InBackground
 from tests.console.browsing import Visitor, text_of

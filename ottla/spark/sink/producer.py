@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -84,11 +84,17 @@ class Producer:
     """
 
     def __init__(
-        self, cluster: Cluster, options: SinkOptions, transaction: ProducerTransaction | None = None
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        transaction: ProducerTransaction | None = None,
+        on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
+        """`on_retry` is called with what keeps a partition from being written for now."""
         self._cluster = cluster
         self._options = options
         self._transaction = transaction
+        self._on_retry = on_retry
         self._identity: tuple[int, int] | None = None if options.idempotent else (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
@@ -286,13 +292,16 @@ class Producer:
 
     def _check_retry(self, partition: TopicPartition, batch: _Batch, error: ClientError) -> None:
         """Leave the batch where it is, for a retry. Raises if a retry is of no use or time is up."""
+        hint = ""
+        if error.code in _TOO_LARGE:
+            hint = f" (a record of {len(batch.data)} bytes: see max.message.bytes of the topic)"
+        failure = ClientError(
+            f"Partition {partition} cannot be written{hint}: {error.message.rstrip('.')}.", error.code
+        )
         if not error.is_retriable or time.monotonic() > batch.deadline:
-            hint = ""
-            if error.code in _TOO_LARGE:
-                hint = f" (a record of {len(batch.data)} bytes: see max.message.bytes of the topic)"
-            raise ClientError(
-                f"Partition {partition} cannot be written{hint}: {error.message.rstrip('.')}.", error.code
-            )
+            raise failure
+        if self._on_retry is not None:
+            self._on_retry(failure)
         self._stale.add(partition.topic)
 
     # Batches

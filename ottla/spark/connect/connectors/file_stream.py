@@ -6,6 +6,8 @@ same only for ASCII.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
 import re
@@ -33,7 +35,7 @@ from ottla.spark.connect.api import (
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
 from ottla.spark.connect.data.schema import STRING
-from ottla.spark.connect.errors import ConnectError
+from ottla.spark.connect.errors import ConnectError, RetriableError
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ _FILENAME = "filename"
 _POSITION = "position"
 
 _CHUNK = 1 << 20
+#: Of the disk, or of what a user may have of it: somebody will make room.
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 #: A carriage return ends a line, alone or before a line feed. At the very end it may still be followed by one.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 
@@ -225,21 +229,46 @@ class FileStreamSourceConnector(SourceConnector):
 
 class FileStreamSinkTask(SinkTask):
     def start(self, config: Config, context: SinkTaskContext) -> None:
-        path = FileStreamSinkConnector.config_def.parse(config)[_FILE]
+        self._path: str | None = FileStreamSinkConnector.config_def.parse(config)[_FILE]
         self._stream: IO[bytes] | None = None
-        if not path:
+        if not self._path:
             self._stream = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
             return
         try:
-            self._stream = open(path, "ab")  # noqa: SIM115  kept open
+            self._stream = open(self._path, "ab", buffering=0)  # noqa: SIM115  kept open
         except OSError as error:
             raise ConnectError(
-                f"Couldn't find or create file '{path}' for FileStreamSinkTask: {error.strerror}."
+                f"Couldn't find or create file '{self._path}' for FileStreamSinkTask: {error.strerror}."
             ) from error
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         assert self._stream is not None
-        self._stream.write("".join(f"{_text(record.value)}\n" for record in records).encode())
+        data = "".join(f"{_text(record.value)}\n" for record in records).encode()
+        if self._path:
+            self._append(data)
+        else:
+            self._stream.write(data)
+
+    def _append(self, data: bytes) -> None:
+        """All of it, or nothing: the same records come again after a RetriableError."""
+        assert self._stream is not None
+        size = os.fstat(self._stream.fileno()).st_size
+        written = 0
+        try:
+            while written < len(data):
+                written += self._stream.write(data[written:]) or 0
+        except OSError as error:
+            self._take_back(size, written)
+            sentence = f"The file {self._path} cannot be written: {error.strerror}."
+            kind = RetriableError if error.errno in _FULL else ConnectError
+            raise kind(sentence) from error
+
+    def _take_back(self, size: int, written: int) -> None:
+        """Half a line would stay otherwise. Not if somebody else writes to the file as well."""
+        assert self._stream is not None
+        with contextlib.suppress(OSError):
+            if written and os.fstat(self._stream.fileno()).st_size == size + written:
+                os.ftruncate(self._stream.fileno(), size)
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         assert self._stream is not None

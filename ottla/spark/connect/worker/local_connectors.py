@@ -104,6 +104,8 @@ class LocalConnectors:
         self.on_stopped: Callable[[str], None] = lambda name: None
         self.on_tasks: Callable[[str, Sequence[Config]], None] = lambda name, configs: None
         self._slots: dict[str, _Slot] = {}
+        #: Configs of tasks that were on their way may still change what is wanted.
+        self._is_closed = False
         self._lock = threading.Condition()
 
     # What is wanted
@@ -115,8 +117,10 @@ class LocalConnectors:
             return set(self._slots)
 
     def want(self, wanted: Mapping[str, Wanted]) -> None:
-        """All that should run here; everything else is stopped."""
+        """All that should run here; everything else is stopped. After `stop_all`, nothing is started any more."""
         with self._lock:
+            if self._is_closed:
+                wanted = {}
             for name in set(self._slots) | set(wanted):
                 slot = self._slots.setdefault(name, _Slot())
                 if slot.wanted != wanted.get(name):
@@ -147,6 +151,8 @@ class LocalConnectors:
 
     def stop_all(self, seconds: float) -> bool:
         """Returns when nothing runs any more, or after so many seconds: whether all has stopped."""
+        with self._lock:
+            self._is_closed = True
         self.want({})
         deadline = time.monotonic() + seconds
         with self._lock:

@@ -7,6 +7,7 @@ follows it: it is read when the worker starts, if somebody else has written it s
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -33,8 +34,10 @@ class OffsetFile:
         assert worker.offset_file is not None
         self._worker = worker
         self._path = Path(worker.offset_file)
-        #: What we have written last, to recognize that nobody else has since.
+        #: Digests of what we are writing and of what is there until then, to recognize that nobody else has written.
         self._mark = self._path.with_name(self._path.name + ".written")
+        self._in_place: str | None = None
+        self._is_failing = False
         self._topic = worker.offset_topic
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-offset-file", daemon=True)
@@ -45,8 +48,7 @@ class OffsetFile:
         storage = TopicStorage(self._worker.client_settings, topic, lambda key, value, offset: None)
         try:
             storage.start(_SECONDS)
-            for key, value in self._written_by_others().items():
-                storage.write(key, value, _SECONDS)
+            self._take_over(storage)
         finally:
             storage.stop()
         self._thread.start()
@@ -57,28 +59,41 @@ class OffsetFile:
             self._thread.join()
             self._write()
 
-    def _written_by_others(self) -> dict[bytes, bytes | None]:
+    def _take_over(self, storage: TopicStorage) -> None:
+        """What others have written to the file goes into the topic: once, because the topic will know better."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
-            return {}
+            return
         except OSError as error:
             raise ConfigError(f"Cannot read {self._path}: {error.strerror}.") from None
-        if not data or self._last_written() == _digest(data):
-            return {}
+        if not data:
+            return
+        self._in_place = _digest(data)
+        if self._in_place in self._marked():
+            return
         try:
-            return decode_map(data)
+            offsets = decode_map(data)
         except NotAJavaMap as error:
             raise ConfigError(
                 f"{self._path} is not an offsets file of a standalone worker: {error}. Name another one in "
                 "offset.storage.file.filename, or delete it to begin without offsets."
             ) from None
-
-    def _last_written(self) -> str:
+        for key, value in offsets.items():
+            storage.write(key, value, _SECONDS)
         try:
-            return self._mark.read_text("ascii").strip()
+            self._set_mark(self._in_place)
+        except OSError as error:
+            raise ConfigError(f"Cannot write {self._mark}: {error.strerror}.") from None
+
+    def _marked(self) -> list[str]:
+        try:
+            return self._mark.read_text("ascii").split()
         except (OSError, UnicodeDecodeError):
-            return ""
+            return []
+
+    def _set_mark(self, *digests: str | None) -> None:
+        _replace(self._mark, "\n".join(filter(None, digests)).encode())
 
     def _run(self) -> None:
         while not self._stopping.wait(self._worker.offset_flush_interval):
@@ -87,16 +102,40 @@ class OffsetFile:
     def _write(self) -> None:
         try:
             with closing(Cluster(self._worker.client_settings)) as cluster:
-                offsets = dict(read_topic(cluster, self._topic))
-            data = encode_map(offsets)
-            if self._last_written() == _digest(data) and self._path.exists():
-                return
-            fresh = self._path.with_name(self._path.name + ".new")
-            fresh.write_bytes(data)
-            os.replace(fresh, self._path)
-            self._mark.write_text(_digest(data), "ascii")
+                data = encode_map(dict(read_topic(cluster, self._topic)))
+            digest = _digest(data)
+            if digest != self._in_place or not self._path.exists():
+                # Whichever of the two a crash leaves in place, the mark knows it.
+                self._set_mark(digest, self._in_place)
+                _replace(self._path, data)
+                self._in_place = digest
         except (OSError, ClientError) as error:
-            _log.warning("Offsets cannot be written to %s: %s", self._path, error)
+            if not self._is_failing:
+                reason = error.message if isinstance(error, ClientError) else error.strerror or str(error)
+                _log.warning(
+                    "Offsets cannot be written to %s: %s. They are kept in topic %s meanwhile, and the file follows as "
+                    "soon as it can.",
+                    self._path,
+                    reason.rstrip("."),
+                    self._topic,
+                )
+            self._is_failing = True
+        else:
+            if self._is_failing:
+                _log.info("Offsets are written to %s again.", self._path)
+            self._is_failing = False
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """All of it or nothing, also if the disk is full."""
+    fresh = file.with_name(file.name + ".new")
+    try:
+        fresh.write_bytes(data)
+        os.replace(fresh, file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
 
 
 def _digest(data: bytes) -> str:

@@ -12,6 +12,8 @@ from ottla.protocol.errors import ErrorCode
 from ottla.spark.mirror.link.settings import LinkSettings
 
 _INACTIVE = ("Dead", "Empty", "")
+#: They are copied again soon: whoever waits for it does not copy records.
+_COMMIT_SECONDS = 5.0
 
 
 def sync_group_offsets(link: LinkSettings, source: Cluster, target: Cluster, topics: Collection[str]) -> None:
@@ -46,7 +48,7 @@ def sync_group_offsets(link: LinkSettings, source: Cluster, target: Cluster, top
         if not changed:
             continue
         try:
-            commit_offsets(target, group, changed)
+            commit_offsets(target, group, changed, _COMMIT_SECONDS)
         except ClientError as error:
             # Somebody has joined it meanwhile: it belongs to them now.
             if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS):

@@ -222,6 +222,11 @@ class LinkMover:
             self._failure, self.status.topics = "", tuple(copied)
             self._show(query)
             while not self._stopping.wait(_LOOK_SECONDS):
+                self._show(query)
+                if copied and not query.is_running:
+                    raise reason_of(query.failure())
+                if query.waits_for:
+                    continue  # nothing else could be written there, either
                 if history.is_due():
                     check_history(source, target, partitions)
                 if configs.is_due():
@@ -230,9 +235,6 @@ class LinkMover:
                     sync_group_offsets(self._link, source, target, copied)
                 if refresh.is_due() and topics.prepare() != copied:
                     return
-                self._show(query)
-                if copied and not query.is_running:
-                    raise reason_of(query.failure())
         finally:
             query.stop()
 

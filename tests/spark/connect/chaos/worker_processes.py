@@ -79,10 +79,6 @@ class WorkerProcess:
         """Of its session, which nobody else has a process in."""
         return [pid for pid in _processes() if _session(pid) == self.process.pid]
 
-    def python_tasks(self) -> list[int]:
-        """The processes in which Spark runs Python: the daemon, and what it has forked."""
-        return [pid for pid in self.pids() if b"worker_daemon" in _command(pid)]
-
 
 def _processes() -> list[int]:
     return [int(each) for each in os.listdir("/proc") if each.isdigit()]
@@ -95,13 +91,6 @@ def _session(pid: int) -> int:
         return -1
     # Behind the name, which may have blanks and parentheses: state, parent, group, session.
     return int(stat.rpartition(")")[2].split()[3])
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def statuses(workers: list[WorkerProcess]) -> dict[str, Any]:

@@ -42,6 +42,28 @@ def test_connectors_of_files_run_and_their_offsets_stay(broker: Broker, tmp_path
         wait_for(lambda: values(broker, "t-one") == [b"a", b"b", b"c", b"b", b"c"])
 
 
+def test_what_a_crash_leaves_of_the_file_is_not_taken_for_the_word_of_others(
+    broker: Broker, tmp_path: Path, lines: Path
+) -> None:
+    file = tmp_path / "offsets"
+    broker.create_topic("t-five")
+    given = standalone_properties(broker.bootstrap_servers, file)
+    with Worker(given, connectors=[config("five", lines)]):
+        wait_for(lambda: values(broker, "t-five") == [b"a", b"b"])
+    before = file.read_bytes()
+    with lines.open("a") as more:
+        more.write("c\n")
+    with Worker(given, connectors=[config("five", lines)]):
+        wait_for(lambda: values(broker, "t-five") == [b"a", b"b", b"c"])
+    # As if it had been killed when it had written the mark, and not yet the file.
+    file.write_bytes(before)
+    with lines.open("a") as more:
+        more.write("d\n")
+    with Worker(given, connectors=[config("five", lines)]):
+        wait_for(lambda: values(broker, "t-five")[-1:] == [b"d"])
+    assert values(broker, "t-five") == [b"a", b"b", b"c", b"d"]
+
+
 def test_connectors_are_created_over_rest_as_well(broker: Broker, tmp_path: Path, lines: Path) -> None:
     with Worker(standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")) as worker:
         made = worker.call("POST", "/connectors", {"name": "two", "config": config("two", lines)})
@@ -52,6 +74,18 @@ def test_connectors_are_created_over_rest_as_well(broker: Broker, tmp_path: Path
         worker.wait_until("two", "PAUSED", ["PAUSED"])
         assert worker.call("DELETE", "/connectors/two").status == 204
         wait_for(lambda: worker.call("GET", "/connectors/two/status").status == 404)
+
+
+def test_nothing_is_started_after_the_worker_has_stopped(broker: Broker, tmp_path: Path, lines: Path) -> None:
+    """Configs of tasks may come when everything has been stopped, and change what is wanted."""
+    given = standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")
+    with Worker(given, connectors=[config("six", lines)]) as worker:
+        worker.wait_until("six", "RUNNING", ["RUNNING"])
+        assert worker.server is not None
+        herder = worker.server.herder
+    assert herder is not None
+    herder.apply()
+    assert herder.connectors.names == set()
 
 
 def test_a_file_with_a_wrong_config_or_wrong_offsets_keeps_it_from_starting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 from confluent_kafka import Producer
 
@@ -12,6 +13,7 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
+from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
 from ottla.spark.mirror.link.copy import LinkCopied, copy_log
 from ottla.testing import Broker
 
@@ -59,3 +61,34 @@ def produce(broker: Broker, topic: str, values: Sequence[bytes], **config: str) 
         )
     producer.flush(30)
     return errors
+
+
+def values(count: int, what: bytes = b"v") -> list[bytes]:
+    return [b"%s%d" % (what, number) for number in range(count)]
+
+
+def produce_one_by_one(broker: Broker, topic: str, count: int) -> None:
+    """A batch for each."""
+    for value in values(count):
+        assert produce(broker, topic, [value]) == []
+
+
+def restore_older_copy(broker: Broker, topic: str, end: int) -> None:
+    """As a disk that is set back to what it was: the log ends at `end`, and a new leader epoch begins."""
+    broker.stop()
+    directory = Path(broker.data) / f"{topic}-0"
+    for path in [
+        *directory.glob("*index"),
+        *directory.glob("*.snapshot"),
+        *broker.data.glob(".kafka_clean*"),
+    ]:
+        path.unlink()
+    [log] = directory.glob("*.log")
+    data = log.read_bytes()
+    at = 0
+    while at + BATCH_OVERHEAD <= len(data) and read_header(data, at).base_offset < end:
+        at += read_header(data, at).size
+    log.write_bytes(data[:at])
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (broker.data / name).unlink(missing_ok=True)
+    broker.start()

@@ -17,12 +17,21 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster as Client
 from ottla.client.cluster import TopicPartition
 from ottla.client.settings import Settings
-from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
 from ottla.spark.mirror.link.copy import copy_log
 from ottla.spark.mirror.link.history import check_history
 from ottla.spark.mirror.raw_copy import Diverged
 from ottla.testing import Broker, Cluster
-from tests.spark.mirror.link.clusters import LINK, copy, create_mirror, log_bytes, produce, settings
+from tests.spark.mirror.link.clusters import (
+    LINK,
+    copy,
+    create_mirror,
+    log_bytes,
+    produce,
+    produce_one_by_one,
+    restore_older_copy,
+    settings,
+    values,
+)
 
 PLACE = TopicPartition("t", 0)
 
@@ -37,37 +46,6 @@ def source(tmp_path: Path) -> Iterator[Broker]:
 def target() -> Iterator[Broker]:
     with Broker() as broker:
         yield broker
-
-
-def values(count: int, what: bytes = b"v") -> list[bytes]:
-    return [b"%s%d" % (what, number) for number in range(count)]
-
-
-def produce_one_by_one(broker: Broker, topic: str, count: int) -> None:
-    """A batch for each."""
-    for value in values(count):
-        assert produce(broker, topic, [value]) == []
-
-
-def restore_older_copy(broker: Broker, topic: str, end: int) -> None:
-    """As a disk that is set back to what it was: the log ends at `end`, and a new leader epoch begins."""
-    broker.stop()
-    directory = Path(broker.data) / f"{topic}-0"
-    for path in [
-        *directory.glob("*index"),
-        *directory.glob("*.snapshot"),
-        *broker.data.glob(".kafka_clean*"),
-    ]:
-        path.unlink()
-    [log] = directory.glob("*.log")
-    data = log.read_bytes()
-    at = 0
-    while at + BATCH_OVERHEAD <= len(data) and read_header(data, at).base_offset < end:
-        at += read_header(data, at).size
-    log.write_bytes(data[:at])
-    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        (broker.data / name).unlink(missing_ok=True)
-    broker.start()
 
 
 def test_records_that_the_source_has_lost_are_named(source: Broker, target: Broker) -> None:

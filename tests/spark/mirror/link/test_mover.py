@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,15 @@ from ottla.client.cluster import Cluster
 from ottla.spark.mirror.link.promotion import promote
 from ottla.spark.mirror.link.settings import parse_link
 from ottla.testing import Broker
-from tests.spark.mirror.link.clusters import LINK, log_bytes, produce, settings
+from tests.broker.storage.test_disks import Disk
+from tests.spark.mirror.link.clusters import (
+    LINK,
+    log_bytes,
+    produce,
+    produce_one_by_one,
+    restore_older_copy,
+    settings,
+)
 from tests.spark.mirror.records import until
 
 if TYPE_CHECKING:
@@ -40,7 +50,9 @@ def started() -> Iterator[list[LinkMover]]:
         each.stop()
 
 
-def mover(spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMover]) -> LinkMover:
+def mover(
+    spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMover], topics: str = "live"
+) -> LinkMover:
     from ottla.spark.mirror.link.mover import LinkMover
 
     properties = {
@@ -49,7 +61,7 @@ def mover(spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMo
         "a.bootstrap.servers": pair[0].bootstrap_servers,
         "b.bootstrap.servers": pair[1].bootstrap_servers,
         "a->b.enabled": "true",
-        "topics": "live",
+        "topics": topics,
         "sync.group.offsets.interval.seconds": "1",
         "refresh.topics.interval.seconds": "1",
         "ottla.max.offsets.per.trigger": "5000",
@@ -126,3 +138,39 @@ def committed(broker: Broker) -> int:
     with closing(consumer):
         [found] = consumer.committed([TopicPartition("live", 0)], 30)
     return int(found.offset)
+
+
+def test_a_full_disk_is_shown_and_the_link_goes_on_with_room(
+    spark: SparkSession,
+    pair: tuple[Broker, Broker],
+    started: list[LinkMover],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = pair
+    a.create_topic("room")
+    produce(a, "room", [b"first"])
+    running = mover(spark, pair, started, "room")
+    until(lambda: log_bytes(b, "room") == log_bytes(a, "room"), "the first record")
+    disk = Disk(monkeypatch, b.data, errno.ENOSPC)
+    produce(a, "room", [b"second"])
+    until(lambda: running.status.state == "WAITING", "the link waits")
+    assert "room-0 of the target cannot be written" in running.status.reason
+    assert "No space left on device" in running.status.reason
+    disk.broken = False
+    until(lambda: running.status.state == "RUNNING", "it goes on")
+    until(lambda: log_bytes(b, "room") == log_bytes(a, "room"), "both records")
+
+
+def test_a_source_that_has_lost_records_stops_the_link_though_nobody_writes(
+    spark: SparkSession, pair: tuple[Broker, Broker], started: list[LinkMover], tmp_path: Path
+) -> None:
+    _, b = pair
+    with Broker(data=tmp_path) as source:
+        source.create_topic("lost")
+        produce_one_by_one(source, "lost", 10)
+        running = mover(spark, (source, b), started, "lost")
+        until(lambda: log_bytes(b, "lost") == log_bytes(source, "lost"), "all records")
+        restore_older_copy(source, "lost", 6)
+        until(lambda: running.status.state == "FAILED" and "lost-0" in running.status.reason, "the failure")
+        assert "has lost offsets 6 to 9" in running.status.reason
+        running.stop()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ottla.audit.audit_topic import AUDIT_TOPIC
 from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
 from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.kernels import Encoder, rows_by_partition
@@ -32,10 +33,11 @@ class RecordWriter:
         transactions: SourceTransactions,
         prepare_topic: Callable[[str], None],
         passed: Passed | None = None,
+        on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._transactions = transactions
-        self._producer = Producer(cluster, options, transactions)
+        self._producer = Producer(cluster, options, transactions, on_retry)
         self._prepare_topic = prepare_topic
         self._partitioners: dict[str, tuple[float, Partitioner]] = {}
         self._prepared: set[str] = set()

@@ -73,10 +73,20 @@ class ThreadHost:
     def run(self, specs: Sequence[TaskSpec]) -> None:
         from ottla.spark.connect.runtime.tasks.task import run_task
 
-        threads = [threading.Thread(target=run_task, args=(spec,), name=spec.label) for spec in specs]
+        failures: list[Exception] = []
+
+        def run(spec: TaskSpec) -> None:
+            try:
+                run_task(spec)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run, args=(spec,), name=spec.label) for spec in specs]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        if failures:
+            raise failures[0]
 
     def cancel(self, run: str) -> None: ...

@@ -91,23 +91,20 @@ class SinkConsumer:
     # Reading
 
     def poll(self, paused: Collection[Partition] = ()) -> list[RawRecord]:
-        """The next records of all other partitions, in the order of offsets in each; none after a short wait."""
+        """The next records of all other partitions, in the order of offsets in each; none after a short wait.
+
+        After a ClientError that is retriable, the next call asks for the leaders anew.
+        """
         wanted = [each for each in self.positions if each not in paused]
         if not wanted:
             time.sleep(self._wait_ms / 1000)
             return []
         try:
             return self._fetch(wanted)
-        except ClientError as error:
-            if not error.is_retriable:
-                raise
-            self._cluster.retrying(self._look_again)
-            return []
-
-    def _look_again(self) -> None:
-        for topic in {each.topic for each in self.positions}:
-            self._cluster.forget(topic)
-        self._cluster.look_up({each.topic for each in self.positions})
+        except ClientError:
+            for topic in {each.topic for each in self.positions}:
+                self._cluster.forget(topic)
+            raise
 
     def _fetch(self, wanted: list[Partition]) -> list[RawRecord]:
         self._cluster.look_up({each.topic for each in wanted})

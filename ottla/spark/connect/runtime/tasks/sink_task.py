@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
+from ottla.client.errors import ClientError
 from ottla.spark.connect.api import SinkTask, TopicPartition
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.errors import RetriableError
@@ -21,7 +22,6 @@ from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.failures.stages import Failure, Stage
 from ottla.spark.connect.runtime.records.audit import Delivered, audit_tier
 from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
-from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.tasks.clients import (
     client_properties,
     consumer_settings,
@@ -31,6 +31,7 @@ from ottla.spark.connect.runtime.tasks.clients import (
 from ottla.spark.connect.runtime.tasks.consumer import SinkConsumer
 from ottla.spark.connect.runtime.tasks.control import TaskControl
 from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.waiting import Doing, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -38,17 +39,18 @@ _log = logging.getLogger(__name__)
 _MOST_RECORDS = 500
 
 
-def run_sink_task(spec: TaskSpec, control: TaskControl) -> None:
-    with _SinkTask(spec, control) as task:
+def run_sink_task(spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
+    with _SinkTask(spec, control, waiting) as task:
         task.run()
 
 
 class _SinkTask:
     """Implements SinkTaskContext for its task."""
 
-    def __init__(self, spec: TaskSpec, control: TaskControl) -> None:
+    def __init__(self, spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
         self._spec = spec
         self._control = control
+        self._waiting = waiting
         config = spec.config
         settings = client_properties(spec.worker, config, "consumer")
         self._cluster = Cluster(consumer_settings(spec.worker, config))
@@ -124,13 +126,17 @@ class _SinkTask:
         self._task.start(self._spec.task_config, self)
         partitions = self._spec.partitions
         if not partitions:  # there are more tasks than partitions, or no topic yet
-            self._control.report(state=State.RUNNING)
+            self._running()
             self._control.stopping.wait()
             return
         consumer = SinkConsumer(self._cluster, sink_group(self._spec), partitions, self._settings)
         self._task.open(partitions)
-        self._control.report(state=State.RUNNING)
+        self._running()
         self._read_until_stopped(consumer)
+
+    def _running(self) -> None:
+        self._waiting.succeeded(Doing.BEGINNING)
+        self._waiting.report_running()
 
     def _read_until_stopped(self, consumer: SinkConsumer) -> None:
         stored = dict(consumer.positions)
@@ -144,7 +150,7 @@ class _SinkTask:
                 consumer.positions |= rewound
                 stored |= rewound
             if not waiting:
-                waiting = consumer.poll(self._paused)
+                waiting = self._poll(consumer)
             some, waiting = waiting[: self._most_records], waiting[self._most_records :]
             if (some or self._task.wants_empty_puts) and not self._deliver(some):
                 break
@@ -159,6 +165,18 @@ class _SinkTask:
                 self._due = time.monotonic() + self._every
         if not self._control.lost:
             self._commit(consumer, stored, committed)
+
+    def _poll(self, consumer: SinkConsumer) -> list[RawRecord]:
+        try:
+            found = consumer.poll(self._paused)
+        except ClientError as error:
+            if not error.is_retriable:
+                raise
+            self._waiting.failed(Doing.READING, error)
+            self._control.stopping.wait(self._cluster.settings.retry_backoff)
+            return []
+        self._waiting.succeeded(Doing.READING)
+        return found
 
     def _deliver(self, records: list[RawRecord]) -> bool:
         """False if the task is to stop before the sink has taken them."""
@@ -177,9 +195,10 @@ class _SinkTask:
         while True:
             try:
                 self._task.put(converted)
+                self._waiting.succeeded(Doing.PUTTING)
                 return True
             except RetriableError as error:
-                _log.warning("Task %s will put its records again: %s", self._spec.label, error.message)
+                self._waiting.failed(Doing.PUTTING, error)
             self._errors.wait(attempt)
             attempt += 1
             if self._control.stopping.is_set():
@@ -195,8 +214,9 @@ class _SinkTask:
         try:
             durable = self._task.flush({TopicPartition(*each): offset for each, offset in stored.items()})
         except RetriableError as error:
-            _log.warning("Task %s commits its offsets later: %s", self._spec.label, error.message)
+            self._waiting.failed(Doing.FLUSHING, error)
             return committed
+        self._waiting.succeeded(Doing.FLUSHING)
         if durable is not None:
             stored = {each: durable[TopicPartition(*each)] for each in stored if tuple(each) in durable}
             new = {each: offset for each, offset in stored.items() if committed.get(each) != offset}

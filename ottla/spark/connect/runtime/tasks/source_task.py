@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
@@ -27,10 +28,10 @@ from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, Sour
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions, TimedOut
-from ottla.spark.connect.runtime.status import State
 from ottla.spark.connect.runtime.tasks.clients import producer_options
 from ottla.spark.connect.runtime.tasks.control import TaskControl
 from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
+from ottla.spark.connect.runtime.tasks.waiting import Doing, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +45,10 @@ _TRANSACTION_RECORDS = 100_000
 _boundary = one_of("poll", "interval", "connector")
 
 
-def run_source_task(spec: TaskSpec, control: TaskControl) -> None:
+def run_source_task(spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
     while not control.stopping.is_set():
         try:
-            with _SourceTask(spec, control) as task:
+            with _SourceTask(spec, control, waiting) as task:
                 task.run()
         except TimedOut as error:
             _log.warning("Task %s begins again: %s", spec.label, error.message)
@@ -62,9 +63,10 @@ class _Context:
 
 
 class _SourceTask:
-    def __init__(self, spec: TaskSpec, control: TaskControl) -> None:
+    def __init__(self, spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
         self._spec = spec
         self._control = control
+        self._waiting = waiting
         config = spec.config
         topics = offset_topics(spec.worker.offset_topic, config)
         if not topics:
@@ -82,8 +84,14 @@ class _SourceTask:
         self._cluster = Cluster(options.settings)
         name = f"{spec.worker.group_id}-{spec.connector}-{spec.task}"
         self._transactions = SourceTransactions(self._cluster, name, options.transaction_timeout_ms)
-        passed = passed_of(audit_tier(spec), spec, topics)
-        self._writer = RecordWriter(self._cluster, options, self._transactions, self._prepare_topic, passed)
+        self._writer = RecordWriter(
+            self._cluster,
+            options,
+            self._transactions,
+            self._prepare_topic,
+            passed=passed_of(audit_tier(spec), spec, topics),
+            on_retry=partial(waiting.failed, Doing.WRITING),
+        )
         self._offset_topics = topics
         self._task: SourceTask = load_class(config["connector.class"]).task_class()
         #: What the open transaction will have committed.
@@ -110,7 +118,8 @@ class _SourceTask:
         self._transactions.fence()
         self._offsets = read_offsets(self._cluster, self._offset_topics, self._spec.connector)
         self._task.start(self._spec.task_config, _Context(self._offsets))
-        self._control.report(state=State.RUNNING)
+        self._waiting.succeeded(Doing.BEGINNING)
+        self._waiting.report_running()
         try:
             self._poll_until_stopped()
         except ClientError as error:
@@ -135,14 +144,14 @@ class _SourceTask:
 
     def _poll(self, poll_columns: Any) -> int:
         try:
-            if poll_columns is not None:
-                columns: SourceColumns | None = poll_columns()
-                return 0 if columns is None else self._take_columns(columns)
-            records = self._task.poll()
+            found: Any = self._task.poll() if poll_columns is None else poll_columns()
         except RetriableError as error:
-            _log.warning("Task %s will poll again: %s", self._spec.label, error.message)
+            self._waiting.failed(Doing.POLLING, error)
             return 0
-        return self._take(records) if records else 0
+        self._waiting.succeeded(Doing.POLLING)
+        if not found:
+            return 0
+        return self._take(found) if poll_columns is None else self._take_columns(found)
 
     def _take(self, records: Sequence[SourceRecord]) -> int:
         converted = [found for record in records if (found := self._conversion.convert(record)) is not None]
@@ -195,6 +204,7 @@ class _SourceTask:
             ]
         )
         self._writer.commit()
+        self._waiting.succeeded(Doing.WRITING)
         for partition, offset, _ in newest.values():
             self._offsets.set(partition, offset)
         self._pending_offsets = []

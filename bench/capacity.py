@@ -19,10 +19,10 @@ from contextlib import closing, contextmanager
 from rich.console import Console
 from rich.table import Table
 
-from bench.brokers import OttlaBroker, cpu_seconds, ottla_command, resident_mb
-from bench.clusters import ottla_cluster
-from bench.experiment import RunningClient, run_client, topic_on
-from bench.metadata import leader_port
+from bench.measuring.experiment import RunningClient, run_client, topic_on
+from bench.peers.brokers import OttlaBroker, cpu_seconds, ottla_command, resident_mb
+from bench.peers.clusters import ottla_cluster
+from bench.rows.metadata import leader_port
 from ottla.capacity.load import loads
 from ottla.capacity.measuring import facts_between, look
 from ottla.capacity.probe import probe
@@ -289,3 +289,7 @@ def main() -> None:
             table.add_row(name, f"not measured: {error}", "")
         table.add_section()
     Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()
