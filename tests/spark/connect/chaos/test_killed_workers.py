@@ -140,10 +140,11 @@ class Chaos:
         )
 
     def kill_one(self) -> Recovery:
-        victim = self.workers.pop(self._chance.randrange(len(self.workers)))
-        # Somebody must be left who knows the group, or nothing but the start of a worker is measured.
+        # Somebody must be left who can take over, or nothing but the start of a worker is measured.
+        wait_for(lambda: sum(each.is_ready for each in self.workers) >= 2, "workers do not start", 240)
         self.workers.sort(key=lambda each: not each.is_ready)
-        assert self.workers[0].is_ready
+        ready = sum(each.is_ready for each in self.workers)
+        victim = self.workers.pop(self._chance.randrange(ready))
         began = time.monotonic()
         self._chance.choice([victim.kill, victim.kill_with_everything])()
         wait_for(self.all_assigned, "not all of them were taken over", 120)
