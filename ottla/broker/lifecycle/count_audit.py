@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ottla.broker.lifecycle.helper_process import HelperProcess
 from ottla.broker.security.own_client import own_client
+from ottla.helper_process import HelperProcess
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metrics.text import counter
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from ottla.broker.lifecycle.helper_process import HelperProcess
+from ottla.helper_process import HelperProcess
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metrics.endpoint import in_slices
 from ottla.metrics.otlp_push import BadCollector, collector_url, parse_headers

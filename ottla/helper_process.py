@@ -12,19 +12,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_PACKAGE_ROOT = str(Path(__file__).parents[3])
+_PACKAGE_ROOT = str(Path(__file__).parents[1])
 _END_SECONDS = 5
 _LINE_LIMIT = 1 << 22
 
 
 class HelperProcess:
-    """A module of ours, run as a program. It ends by itself when its standard input does. Owner: the event loop."""
+    """A module of ours, run as a program. It ends by itself when its standard input does.
+
+    Invariant: a process that was started is waited for in `end`, also if whoever started it was cancelled meanwhile.
+    Owner: the event loop.
+    """
 
     def __init__(self, module: str) -> None:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter
+        self._writer: asyncio.StreamWriter | None = None
 
     @property
     def pid(self) -> int | None:
@@ -33,16 +37,21 @@ class HelperProcess:
     async def start(self) -> None:
         """Raises OSError."""
         ours, theirs = socket.socketpair()
+        spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, self._module, theirs))
         try:
-            self._process = await asyncio.to_thread(self._spawn, theirs)
-        except OSError:
+            self._process = await asyncio.shield(spawning)
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_LIMIT)
+        except BaseException:
+            # A thread cannot be cancelled: what it starts is there a moment later.
+            with suppress(OSError):
+                self._process = await spawning
             ours.close()
             raise
         finally:
             theirs.close()
-        self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_LIMIT)
 
     async def send(self, message: dict[str, Any]) -> None:
+        assert self._writer is not None
         with suppress(OSError):  # the reader sees the end as well
             self._writer.write(json.dumps(message).encode() + b"\n")
             await self._writer.drain()
@@ -59,23 +68,24 @@ class HelperProcess:
         return event
 
     async def end(self) -> int:
-        """Let it go. Returns its exit code."""
+        """Let it go: it notices at once when it waits. Returns its exit code."""
         process, self._process = self._process, None
-        if process is None:
-            return 0
-        self._writer.close()
-        return await asyncio.to_thread(_wait, process)
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        return 0 if process is None else await asyncio.to_thread(_wait, process)
 
-    def _spawn(self, standard_input: socket.socket) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", self._module],
-            stdin=standard_input.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the broker, which then ends it
-        )
+
+def _spawn(module: str, standard_input: socket.socket) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module],
+        stdin=standard_input.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,  # Ctrl-C is for the broker, which then ends it
+    )
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
