@@ -207,9 +207,9 @@ def _read(books: int, line: int, value: bytes | None, known_as: dict[str, str]) 
         return
     if isinstance(entry, Round):
         for topic, partitions in entry.counted.items():
+            known = known_as.get(topic, topic)
             for partition in partitions:
-                topic = known_as.get(topic, topic)
-                yield topic, entry.tier, partition, "", books, line, entry.time_ms, 0, True, None
+                yield known, entry.tier, partition, "", books, line, entry.time_ms, 0, True, None
         return
     entry.topic = known_as.get(entry.topic, entry.topic)
     yield (
