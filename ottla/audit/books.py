@@ -148,13 +148,23 @@ class Books:
         return sorted({topic for topic, _ in self._times})
 
     def balance(
-        self, topic: str, tiers: Sequence[str] = (), *, grace_ms: int = 600_000, counts_only: bool = False
+        self,
+        topic: str,
+        tiers: Sequence[str] = (),
+        *,
+        grace_ms: int = 600_000,
+        counts_only: bool = False,
+        now_ms: int | None = None,
     ) -> list[Finding]:
-        """Each tier beside the one before it, in buckets that all of them have certainly counted."""
+        """Each tier beside the one before it, in buckets that all of them have certainly counted.
+
+        With `now_ms` up to then, also if a tier has been silent since: what it has not counted is missing.
+        """
         order = list(tiers) or self.tiers(topic)
         length = self.bucket_ms.get(topic, 0)
         times = self.times
-        until = min((times.get((topic, tier), 0) for tier in order), default=0) - grace_ms
+        counted = min((times.get((topic, tier), 0) for tier in order), default=0)
+        until = (counted if now_ms is None else now_ms) - grace_ms
         found = []
         for before, tier in pairwise(order):
             theirs, ours = self.counts.get((topic, before), {}), self.counts.get((topic, tier), {})

@@ -145,6 +145,7 @@ def test_books_of_several_clusters_are_compared_and_topics_renamed(broker: Broke
             known_as={"east.payments": "payments"},
             grace=0,
             counts_only=False,
+            until_now=False,
             master=None,
         )
         terms.check()

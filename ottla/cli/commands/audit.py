@@ -147,6 +147,11 @@ def _terms(command: Command) -> Command:
 @audit.command(short_help="Compare what tiers have counted.")
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]")
 @_terms
+@click.option(
+    "--until-now",
+    is_flag=True,
+    help="Do not wait for tiers that are silent: what they have not counted is missing.",
+)
 @click.option("--spark", "on_spark", is_flag=True, help="Let Spark do it: for books that are large.")
 @json_option()
 @client_options
@@ -208,7 +213,7 @@ def watch(client: Client, interval: float, **terms: Any) -> None:
     """
     from ottla.client.errors import ClientError
 
-    wanted = AuditTerms(client, **terms)
+    wanted = AuditTerms(client, until_now=False, **terms)
     try:
         wanted.check()
         wanted.watch(interval, _show)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,7 @@ class AuditTerms:
         known_as: Mapping[str, str],
         grace: float,
         counts_only: bool,
+        until_now: bool,
         master: str | None,
     ) -> None:
         self._clients = [client, *(make_client(each, books_config, client.timeout) for each in books)]
@@ -40,6 +42,7 @@ class AuditTerms:
         self._known_as = dict(known_as)
         self._grace_ms = int(grace * 1000)
         self._counts_only = counts_only
+        self._until_now = until_now
         self._master = master
 
     def close(self) -> None:
@@ -68,7 +71,11 @@ class AuditTerms:
             finding
             for topic in books.topics
             for finding in books.balance(
-                topic, self._tiers, grace_ms=self._grace_ms, counts_only=self._counts_only
+                topic,
+                self._tiers,
+                grace_ms=self._grace_ms,
+                counts_only=self._counts_only,
+                now_ms=self._now_ms,
             )
         ]
 
@@ -105,7 +112,11 @@ class AuditTerms:
     def _terms(self) -> Terms:
         from ottla.spark.audit.balance import Terms
 
-        return Terms(self._tiers, self._grace_ms, self._counts_only, self._known_as)
+        return Terms(self._tiers, self._grace_ms, self._counts_only, self._known_as, self._now_ms)
+
+    @property
+    def _now_ms(self) -> int | None:
+        return time.time_ns() // 1_000_000 if self._until_now else None
 
     def _options(self) -> list[dict[str, str]]:
         """What `format("ottla")` takes, which refuses what it does not know."""

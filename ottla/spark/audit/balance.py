@@ -38,6 +38,7 @@ class Terms(NamedTuple):
     grace_ms: int = 600_000
     counts_only: bool = False
     known_as: Mapping[str, str] = MappingProxyType({})
+    now_ms: int | None = None  # compare up to then, also if a tier has been silent since
 
 
 def balance(books: DataFrame, terms: Terms) -> list[Finding]:
@@ -70,7 +71,7 @@ def _findings(lines: DataFrame, terms: Terms) -> DataFrame:
     from pyspark.sql import functions as f
 
     counts = _counts(lines)
-    pairs = _pairs(lines, list(terms.tiers), terms.grace_ms, terms.counts_only)
+    pairs = _pairs(lines, terms)
     theirs = counts.select(
         "topic",
         f.col("tier").alias("before"),
@@ -119,11 +120,12 @@ def _counts(lines: DataFrame) -> DataFrame:
     )
 
 
-def _pairs(lines: DataFrame, tiers: list[str], grace_ms: int, counts_only: bool) -> DataFrame:
+def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
     """Which tiers are compared of a topic, up to when, the length of a bucket, and whether without checksums."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
+    tiers = list(terms.tiers)
     known = (
         lines.groupBy("topic", "tier", "partition")
         .agg(
@@ -155,9 +157,9 @@ def _pairs(lines: DataFrame, tiers: list[str], grace_ms: int, counts_only: bool)
             f.min(f.when(f.col("tier").isin(tiers), f.col("until"))).alias("until"),
             f.count(f.when(f.col("tier").isin(tiers), 1)).alias("found"),
         )
-        # A tier that has never counted has counted up to the beginning of time.
-        of_topic = of_topic.where(f.col("found") == len(set(tiers))).drop("found")
-        pairs = of_topic.crossJoin(given)
+        if terms.now_ms is None:  # a tier that has never counted has counted up to the beginning of time
+            of_topic = of_topic.where(f.col("found") == len(set(tiers)))
+        pairs = of_topic.drop("found").crossJoin(given)
     else:
         order = Window.partitionBy("topic").orderBy("began", "first")
         pairs = known.select(
@@ -169,15 +171,18 @@ def _pairs(lines: DataFrame, tiers: list[str], grace_ms: int, counts_only: bool)
     checks = known.select("topic", "tier", "checksums")
     return (
         pairs.join(lengths, "topic")
-        .join(checks, ["topic", "tier"])
-        .join(checks.toDF("topic", "before", "checksums_before"), ["topic", "before"])
+        .join(checks, ["topic", "tier"], "left")
+        .join(checks.toDF("topic", "before", "checksums_before"), ["topic", "before"], "left")
+        .fillna(True, ["checksums", "checksums_before"])
         .select(
             "topic",
             "before",
             "tier",
-            (f.col("until") - grace_ms).alias("until"),
+            ((f.col("until") if terms.now_ms is None else f.lit(terms.now_ms)) - terms.grace_ms).alias(
+                "until"
+            ),
             "length",
-            (f.lit(counts_only) | ~f.col("checksums") | ~f.col("checksums_before")).alias("without"),
+            (f.lit(terms.counts_only) | ~f.col("checksums") | ~f.col("checksums_before")).alias("without"),
         )
     )
 

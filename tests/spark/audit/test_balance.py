@@ -86,6 +86,7 @@ def frame(spark: SparkSession, entries: list[Entry], *more: bytes) -> DataFrame:
         {"tiers": ("sink", "broker")},
         {"counts_only": True},
         {"grace_ms": 3000},
+        {"tiers": ("broker", "sink"), "now_ms": 1800},
     ],
     ids=str,
 )
