@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector
+from ottla.spark.connect.runtime.spark.host import SparkHost
 from ottla.spark.connect.runtime.spark.spark_session import connect_session
 
 
@@ -14,7 +15,11 @@ class SparkEngine:
 
     def __init__(self, worker: WorkerConfig) -> None:
         self._spark = connect_session(worker)
-        self._engine = Engine(self._spark, worker)
+        host = SparkHost(self._spark)
+        if self._spark.sparkContext.master.startswith("local"):
+            # Who joins the group is given connectors at once. (On a cluster, executors may have to be waited for.)
+            host.warm_up()
+        self._engine = Engine(self._spark, worker, host=host)
 
     def start(
         self,

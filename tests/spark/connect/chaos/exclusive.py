@@ -1,16 +1,9 @@
-"""Connectors of the box whose tasks hold a lock for as long as they run, which nobody else may hold at the same time.
-
-The kernel lets go of a lock when its process ends, however that ends: so a task that is started while another of its
-name still runs, in whatever process and under whatever worker, is seen. It is written down in `violations`.
-"""
+"""Connectors of the box whose tasks hold a lock for as long as they run, which nobody else may hold meanwhile."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ottla.spark.connect.api import Config, SinkTaskContext, SourceTaskContext
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType
@@ -21,25 +14,9 @@ from ottla.spark.connect.connectors.file_stream import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
 )
+from tests.spark.connect.chaos.locks import Lock
 
 DIRECTORY = "exclusive.directory"
-
-
-class Lock:
-    def __init__(self, config: Config) -> None:
-        directory = Path(config[DIRECTORY])
-        name = f"{config['name']}-{config.get('task.id', '0')}"
-        self._file: IO[str] = open(directory / f"{name}.lock", "w")  # noqa: SIM115
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with open(directory / "violations", "a") as violations:
-                violations.write(
-                    f"{time.time():.3f} {name} was started by {os.getpid()} while it ran elsewhere\n"
-                )
-
-    def release(self) -> None:
-        self._file.close()
 
 
 class _Exclusive:
@@ -48,7 +25,7 @@ class _Exclusive:
     _lock: Lock | None = None
 
     def start(self, config: Config, context: Any) -> None:
-        self._lock = Lock(config)
+        self._lock = Lock(Path(config[DIRECTORY]), f"{config['name']}-{config.get('task.id', '0')}")
         super().start(config, context)  # type: ignore[misc]
 
     def stop(self) -> None:
@@ -92,8 +69,3 @@ class FileSink(FileStreamSinkConnector):
 class Generating(DatagenConnector):
     task_class = GeneratingTask
     config_def = _with_directory(DatagenConnector.config_def)
-
-
-def violations(directory: Path) -> str:
-    file = directory / "violations"
-    return file.read_text() if file.exists() else ""

@@ -14,11 +14,13 @@ from ottla.spark.connect.worker.java_maps import decode_map
 from ottla.testing import Broker
 from tests.broker_process import BrokerProcess
 from tests.spark.connect.chaos.small_disk import small_disk
+from tests.spark.connect.chaos.worker_processes import WorkerProcess
 from tests.spark.connect.runtime.conftest import committed_records
 from tests.spark.connect.worker.workers import (
     SINK,
     SOURCE,
     Worker,
+    call,
     distributed_properties,
     standalone_properties,
     wait_for,
@@ -144,3 +146,36 @@ def test_a_source_waits_for_a_broker_whose_disk_is_full(tmp_path: Path) -> None:
                 disk.free()
                 wait_for(lambda: values() == expected, "lines are missing", 120)
                 wait_for(lambda: trace(worker, "one") == "", "it still says that it waits")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_tasks_run_and_start_though_the_local_directory_of_spark_is_full(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """They keep nothing there."""
+    lines = tmp_path / "lines"
+    append(lines, ["a"])
+    broker.create_topic("local")
+
+    def values() -> list[bytes]:
+        return [
+            bytes(each.value) for each in broker.records("local") if each.value is not None and not each.key
+        ]
+
+    config = {"connector.class": SOURCE, "file": str(lines), "topic": "local"}
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        given = {**distributed_properties(broker.bootstrap_servers), "spark.local.dir": str(disk.path)}
+        worker = WorkerProcess(tmp_path, {**given, "spark.driver.memory": "512m"})
+        try:
+            worker.wait_until_ready()
+            created = lambda: call(worker.url, "PUT", "/connectors/local/config", config).status  # noqa: E731
+            wait_for(lambda: created() in (200, 201), "it cannot be created", 120)
+            wait_for(lambda: values() == [b"a"], "nothing came", 120)
+            disk.fill()
+            assert call(worker.url, "POST", "/connectors/local/restart?includeTasks=true").status == 202
+            append(lines, ["b"])
+            wait_for(lambda: values() == [b"a", b"b"], "it did not start again", 120)
+        finally:
+            worker.terminate()

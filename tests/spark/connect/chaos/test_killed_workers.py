@@ -16,7 +16,8 @@ import pytest
 
 from ottla.client.settings import Settings, parse_servers
 from tests.broker_process import BrokerProcess
-from tests.spark.connect.chaos.exclusive import DIRECTORY, violations
+from tests.spark.connect.chaos.exclusive import DIRECTORY
+from tests.spark.connect.chaos.locks import violations
 from tests.spark.connect.chaos.worker_processes import WorkerProcess, failures, runs, statuses
 from tests.spark.connect.runtime.conftest import committed_records
 from tests.spark.connect.worker.workers import call, distributed_properties, wait_for

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 #: What the script of the name runs, and the same with tasks in threads in place of Spark.
 _PROGRAMS = {
     "spark": ("-c", "from ottla.cli.kafka.connect.workers import distributed; distributed()"),
-    "threads": ("-m", "tests.spark.connect.chaos.in_threads"),
+    "threads": ("-m", "tests.spark.connect.chaos.without_spark"),
 }
 
 

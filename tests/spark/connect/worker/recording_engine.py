@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus
+from tests.spark.connect.chaos.locks import Lock
 
 
 class Held:
-    """A connector that runs. The kernel lets go of the lock when its process ends, however that ends."""
+    """A connector that runs."""
 
     def __init__(
         self, directory: Path, name: str, paused: bool, on_change: Callable[[ConnectorStatus], None]
     ) -> None:
         self._on_change = on_change
-        self._file = open(directory / f"{name}.lock", "w")  # noqa: SIM115
         self._name = name
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with open(directory / "violations", "a") as violations:
-                violations.write(f"{name} was started by {os.getpid()} while it ran elsewhere\n")
+        self._lock = Lock(directory, name)
         self._state = State.PAUSED if paused else State.RUNNING
 
     @property
@@ -44,7 +38,7 @@ class Held:
         self._on_change(self.status)
 
     def stop(self) -> None:
-        self._file.close()
+        self._lock.release()
         self._state = State.STOPPED
 
     def restart(self, *, connector: bool = True, tasks: Collection[int] | None = None) -> None: ...
@@ -66,8 +60,3 @@ class RecordingEngine:
         return Held(self._directory, name, paused, on_change)
 
     def close(self) -> None: ...
-
-
-def violations(directory: Path) -> str:
-    file = directory / "violations"
-    return file.read_text() if file.exists() else ""

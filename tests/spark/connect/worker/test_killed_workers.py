@@ -3,63 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ottla.lifeline import start_child
 from ottla.testing import Broker
-from tests.spark.connect.worker.recording_engine import violations
+from tests.spark.connect.chaos.locks import violations
+from tests.spark.connect.chaos.worker_processes import WorkerProcess, runs, statuses
 from tests.spark.connect.worker.workers import call, distributed_properties, wait_for
 
 CONNECTORS = 20
 SECONDS = 60
-
-
-class Process:
-    _numbers = itertools.count()
-
-    def __init__(self, directory: Path, properties: dict[str, str]) -> None:
-        self._file = directory / f"worker-{next(self._numbers)}.json"
-        self._file.write_text(json.dumps(properties))
-        self.log = self._file.with_suffix(".log")
-        module = "tests.spark.connect.worker.worker_process"
-        with self.log.open("wb") as log:
-            self.process: subprocess.Popen[bytes] = start_child(
-                [sys.executable, "-m", module, str(self._file)], log
-            )
-
-    @property
-    def url(self) -> str:
-        file = self._file.with_suffix(".url")
-        wait_for(file.exists, f"it did not start: {self.log.read_text()[-2000:]}")
-        return str(wait_for(file.read_text))
-
-    def end(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-        self.process.wait(60)
-
-
-def running(url: str, alive: set[str]) -> set[str]:
-    """The connectors that run on a worker that is alive, as this one sees it."""
-    try:
-        found = call(url, "GET", "/connectors?expand=status").body
-    except OSError:
-        return set()
-    return {
-        name
-        for name, each in found.items()
-        if each["status"]["connector"]["state"] == "RUNNING"
-        and each["status"]["connector"]["worker_id"] in alive
-    }
 
 
 @pytest.fixture
@@ -81,9 +38,10 @@ def test_workers_are_killed_again_and_again(broker: Broker, tmp_path: Path) -> N
     }
     with contextlib.ExitStack() as stack:
 
-        def start() -> Process:
-            started = Process(tmp_path, given)
-            stack.callback(started.process.kill)
+        def start() -> WorkerProcess:
+            started = WorkerProcess(tmp_path, given, "threads")
+            stack.callback(started.terminate)
+            started.wait_until_ready()
             return started
 
         workers = [start() for _ in range(3)]
@@ -97,15 +55,15 @@ def test_workers_are_killed_again_and_again(broker: Broker, tmp_path: Path) -> N
             wait_for(lambda name=name: created(name))  # type: ignore[misc]
 
         def all_run() -> bool:
-            alive = {each.url.removeprefix("http://") for each in workers}
-            return running(workers[0].url, alive) == names
+            alive = {each.id for each in workers}
+            return {name for name, each in statuses(workers).items() if runs(each, alive)} == names
 
         wait_for(all_run, "not all of them run")
         longest = 0.0
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:
             victim = workers.pop(chance.randrange(3))
-            victim.end(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+            chance.choice([victim.kill, victim.kill, victim.terminate])()
             began = time.monotonic()
             wait_for(all_run, "not all of them run again")
             longest = max(longest, time.monotonic() - began)
@@ -113,6 +71,4 @@ def test_workers_are_killed_again_and_again(broker: Broker, tmp_path: Path) -> N
             wait_for(all_run, "not all of them run with a worker more")
             assert violations(tmp_path) == ""
         print(f"All connectors ran again after at most {longest:.1f} s.")
-        for worker in workers:
-            worker.end(signal.SIGTERM)
     assert violations(tmp_path) == ""

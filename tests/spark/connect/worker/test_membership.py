@@ -18,7 +18,8 @@ from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
 from ottla.security.certificates import make_authority
 from ottla.testing import Broker
-from tests.spark.connect.worker.recording_engine import RecordingEngine, violations
+from tests.spark.connect.chaos.locks import violations
+from tests.spark.connect.worker.recording_engine import RecordingEngine
 from tests.spark.connect.worker.workers import Worker, distributed_properties, wait_for
 
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t"}

@@ -47,6 +47,15 @@ class SparkHost:
     def cancel(self, run: str) -> None:
         self._spark.sparkContext.cancelJobGroup(run)
 
+    def warm_up(self) -> None:
+        """Start what the first task would have to wait for: the process that forks Python, Spark's planner."""
+        map_in_arrow(self._spark.range(0, 1, 1, 1), _idle, "task int").collect()
+
+
+def _idle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield from ()
+
 
 def _running(
     specs: tuple[TaskSpec, ...],

@@ -1,4 +1,7 @@
-"""A distributed worker whose tasks run in threads of its process. Its argument is a file of properties."""
+"""A distributed worker without Spark, in a process of its own. Its argument is a file.
+
+The file has the worker's properties. Its tasks run in threads; with `spark.test.directory` nothing runs but locks.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from pathlib import Path
 from ottla.cli.commands.servers.http_servers import file_properties
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.worker.server import ConnectServer
+from tests.spark.connect.worker.recording_engine import RecordingEngine
 from tests.spark.connect.worker.workers import in_threads
 
 
 async def run(properties: dict[str, str]) -> None:
-    server = ConnectServer(WorkerConfig.from_properties(properties), in_threads)
+    engine = RecordingEngine if "spark.test.directory" in properties else in_threads
+    server = ConnectServer(WorkerConfig.from_properties(properties), engine)
     await server.start()
     print(f"The worker at {server.urls[0]} is ready.", flush=True)
     stopping = asyncio.Event()
