@@ -99,8 +99,9 @@ def _incoming(source: str, records: Iterable[tuple[bytes, bytes | None]], snapsh
         else:
             mirror.positions[partition] = offset
     for topic, _ in mirror.positions:
-        # Without the policy it is not known what they are called here; these are Kafka's two.
-        mirror.topics |= {each for each in (f"{source}.{topic}", topic) if each in snapshot.topics}
+        # What they are called here depends on a policy that is not known; these are Kafka's two.
+        names = [each for each in (f"{source}.{topic}", topic) if each in snapshot.topics]
+        mirror.topics |= set(names[:1])
     return mirror
 
 
