@@ -1,7 +1,7 @@
-"""Screenshots for the documentation, of a live cluster: `python scripts/screenshots.py`.
+"""Screenshots for the documentation, of a live cluster: `python -m scripts.screenshots`.
 
-It starts a broker with a registry, fills it, and lets Debian's chromium take pictures of the console. They are small:
-colours are reduced where Pillow is installed.
+It starts a broker with a registry and a Connect worker, fills it, and lets Debian's chromium take pictures of the
+console. They are small: colours are reduced where Pillow is installed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
 from ottla.protocol.record_format import Record
 from ottla.testing import Broker
+from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, standalone_properties
 
 OUT = Path(__file__).parent.parent / "docs" / "images"
 TOPICS = {
@@ -34,6 +36,7 @@ TOPICS = {
     "customers": 1,
     "page-views": 12,
     "shipments": 3,
+    "machine-events": 1,
     "orders-dead-letters": 1,
 }
 NAMES = ("Ann", "Bo", "Carol", "Dana", "Emil")
@@ -124,16 +127,42 @@ def running_console() -> Iterator[str]:
         settings = RegistrySettings.from_properties({"schema.registry.url": broker.schema_registry_url})
         with SchemaRegistry(settings) as registry:
             registry.register("orders-value", Schema(json.dumps(ORDER)))
-        cluster = ClusterSettings(
-            "production", {"bootstrap.servers": broker.bootstrap_servers}, broker.schema_registry_url
-        )
-        console = ConsoleSettings((cluster,), port=0, lag_seconds=0.5, refresh_seconds=0.5)
         traffic = Traffic(broker)
         try:
-            with InBackground(lambda: Console(console), "console") as running:
-                yield f"{running.url}/clusters/production/"
+            with connectors(broker) as connect:
+                cluster = ClusterSettings(
+                    "production",
+                    {"bootstrap.servers": broker.bootstrap_servers},
+                    broker.schema_registry_url,
+                    connect,
+                )
+                console = ConsoleSettings((cluster,), port=0, lag_seconds=0.5, refresh_seconds=0.5)
+                with InBackground(lambda: Console(console), "console") as running:
+                    yield f"{running.url}/clusters/production/"
         finally:
             traffic.stop()
+
+
+@contextmanager
+def connectors(broker: Broker) -> Iterator[str]:
+    """A Connect worker with a source and a sink of files."""
+    with tempfile.TemporaryDirectory(prefix="ottla-screenshots-") as folder:
+        events = Path(folder) / "events.txt"
+        events.write_text("".join(f"event {number}\n" for number in range(500)))
+        with Worker(standalone_properties(broker.bootstrap_servers, f"{folder}/offsets")) as worker:
+            worker.wait_until_ready()
+            configs = {
+                "machine-events": {"connector.class": SOURCE, "topic": "machine-events", "file": str(events)},
+                "shipment-archive": {
+                    "connector.class": SINK,
+                    "topics": "shipments",
+                    "file": f"{folder}/archive",
+                },
+            }
+            for name, config in configs.items():
+                worker.call("PUT", f"/connectors/{name}/config", config)
+                worker.wait_until(name, "RUNNING")
+            yield worker.url
 
 
 def main() -> None:

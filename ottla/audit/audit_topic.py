@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ottla.audit.books import Books
 from ottla.audit.committed import committed_batches
-from ottla.audit.pages import Entry, entry_of
+from ottla.audit.pages import Entry, Round, entry_of
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
@@ -25,14 +26,17 @@ _BATCH_BYTES = 256 << 10
 _MOST_REPLICAS = 3
 
 
-def ensure_audit_topic(cluster: Cluster, topic: str = AUDIT_TOPIC) -> None:
+def ensure_audit_topic(
+    cluster: Cluster, topic: str = AUDIT_TOPIC, replication_factor: int | None = None
+) -> None:
+    """Without a replication factor it has three replicas, or as many as there are brokers."""
     if topic not in cluster.topics([topic]):
         try:
             create_topic(
                 cluster,
                 topic,
                 partitions=1,
-                replication_factor=min(_MOST_REPLICAS, max(1, len(cluster.nodes()))),
+                replication_factor=replication_factor or min(_MOST_REPLICAS, max(1, len(cluster.nodes()))),
                 configs={"retention.ms": "-1", "cleanup.policy": "delete"},
             )
         except ClientError as error:
@@ -41,14 +45,31 @@ def ensure_audit_topic(cluster: Cluster, topic: str = AUDIT_TOPIC) -> None:
     cluster.retrying(lambda: cluster.leader(TopicPartition(topic, 0)), [topic])
 
 
-def read_books(cluster: Cluster, topic: str = AUDIT_TOPIC) -> Books:
-    """All that there is. Raises ClientError."""
-    books = Books()
+def read_books(
+    cluster: Cluster,
+    topic: str = AUDIT_TOPIC,
+    *,
+    into: Books | None = None,
+    known_as: Mapping[str, str] | None = None,
+) -> Books:
+    """All that there is, added to other books if there are some. Raises ClientError.
+
+    `known_as`: what topics are to be called that have another name in these books.
+    """
+    books = Books() if into is None else into
     for partition in cluster.topics([topic])[topic].partitions:
         for _, entry in read_entries(cluster, partition, None):
             if entry is not None:
-                books.add(entry)
+                books.add(renamed(entry, known_as) if known_as else entry)
     return books
+
+
+def renamed(entry: Entry, known_as: Mapping[str, str]) -> Entry:
+    if isinstance(entry, Round):
+        return entry._replace(
+            counted={known_as.get(each, each): some for each, some in entry.counted.items()}
+        )
+    return replace(entry, topic=known_as.get(entry.topic, entry.topic))
 
 
 class FollowedBooks:

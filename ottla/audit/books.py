@@ -50,22 +50,23 @@ class Accepted:
 
     def __init__(self) -> None:
         self.position: Position | None = None
-        self._counted_in = NO_EPOCH
+        self._counter = (NO_EPOCH, 0)
         self._last: dict[int, list[Page]] = {}  # by epoch
         self._settled: dict[int, int] = {}  # the end of what cannot be replaced any more
 
     def take(self, page: Page) -> tuple[bool, list[Page]]:
         """Whether a page counts, and the pages that it takes the place of."""
-        if page.counted_in < self._counted_in or page.first >= page.end:
+        counter = (page.counted_in, page.counter)
+        if counter < self._counter or page.first >= page.end:
             return False, []
         last = self._last.setdefault(page.epoch, [])
         overlapped = [each for each in last if each.first < page.end and page.first < each.end]
-        same_counter = [each for each in overlapped if each.counted_in == page.counted_in]
+        same_counter = [each for each in overlapped if (each.counted_in, each.counter) == counter]
         if page.first < self._settled.get(page.epoch, 0) or any(
             each.first < page.first or each.end >= page.end for each in same_counter
         ):
             return False, []
-        self._counted_in = page.counted_in
+        self._counter = counter
         # Of a page that began earlier nobody can tell which part was counted again: both count, as a duplication.
         replaced = [each for each in overlapped if each.first >= page.first]
         for each in replaced:
@@ -89,6 +90,7 @@ class Books:
         self._accepted: dict[Place, Accepted] = {}
         self._times: dict[tuple[str, str], dict[int, int]] = {}  # when a partition was counted last
         self._without_checksums: set[tuple[str, str]] = set()
+        self._latest_counter = 0
 
     def add(self, entry: Entry) -> None:
         if isinstance(entry, Round):
@@ -102,6 +104,7 @@ class Books:
         self.bucket_ms.setdefault(page.topic, page.bucket_ms)
         if not page.has_checksums:
             self._without_checksums.add(tier)
+        self._latest_counter = max(self._latest_counter, page.counter)
         if page.has_offsets:
             place = Place(page.topic, page.tier, page.partition, page.topic_id)
             counts, replaced = self._accepted.setdefault(place, Accepted()).take(page)
@@ -126,6 +129,10 @@ class Books:
         accepted = self._accepted.get(Place(topic, tier, partition, topic_id))
         return None if accepted is None else accepted.position
 
+    def next_counter(self, now_ms: int) -> int:
+        """A number for one that begins to count: higher than all before it, whatever clocks say."""
+        return max(now_ms, self._latest_counter + 1)
+
     @property
     def times(self) -> dict[tuple[str, str], int]:
         """Up to when a tier has counted all of a topic."""
@@ -141,13 +148,23 @@ class Books:
         return sorted({topic for topic, _ in self._times})
 
     def balance(
-        self, topic: str, tiers: Sequence[str] = (), *, grace_ms: int = 600_000, counts_only: bool = False
+        self,
+        topic: str,
+        tiers: Sequence[str] = (),
+        *,
+        grace_ms: int = 600_000,
+        counts_only: bool = False,
+        now_ms: int | None = None,
     ) -> list[Finding]:
-        """Each tier beside the one before it, in buckets that all of them have certainly counted."""
+        """Each tier beside the one before it, in buckets that all of them have certainly counted.
+
+        With `now_ms` up to then, also if a tier has been silent since: what it has not counted is missing.
+        """
         order = list(tiers) or self.tiers(topic)
         length = self.bucket_ms.get(topic, 0)
         times = self.times
-        until = min((times.get((topic, tier), 0) for tier in order), default=0) - grace_ms
+        counted = min((times.get((topic, tier), 0) for tier in order), default=0)
+        until = (counted if now_ms is None else now_ms) - grace_ms
         found = []
         for before, tier in pairwise(order):
             theirs, ours = self.counts.get((topic, before), {}), self.counts.get((topic, tier), {})

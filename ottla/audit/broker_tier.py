@@ -26,7 +26,10 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import is_internal
 
 _CLIENT_ID = "ottla-audit"
+#: A round that fails is tried again, so there is no need for patience.
+_TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "10000"}
 _PAGES_AT_ONCE = 64
+_ASK_SECONDS = 2.0
 #: Whether a topic is compacted is asked again after so many.
 _ROUNDS_WITH_CONFIGS = 10
 
@@ -37,13 +40,15 @@ class TierSettings:
     tier: Tier
     interval: float  # seconds
     topics: re.Pattern[str]
+    replication_factor: int  # of the audit topic
     audit_topic: str = AUDIT_TOPIC
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TierSettings:
         host = f"{socket.gethostname()}/{data['broker']}"
         tier = Tier(data["tier"], data["bucket_ms"], host=host, has_checksums=data["checksums"])
-        return cls(data["broker"], tier, data["interval_ms"] / 1000, re.compile(data["topics"]))
+        topics = re.compile(data["topics"])
+        return cls(data["broker"], tier, data["interval_ms"] / 1000, topics, data["replication_factor"])
 
 
 class BrokerTier:
@@ -52,6 +57,7 @@ class BrokerTier:
     def __init__(self, cluster: Cluster, settings: TierSettings) -> None:
         self._cluster = cluster
         self._settings = settings
+        self._tier = settings.tier
         self._books = FollowedBooks(cluster, settings.audit_topic)
         self._epochs: dict[tuple[bytes, int], int] = {}  # of partitions that were counted, when they were
         self._compacted: dict[bytes, bool] = {}
@@ -61,23 +67,26 @@ class BrokerTier:
         """What is new, written to the books. Returns the records. Raises ClientError."""
         settings = self._settings
         began_ms = time.time_ns() // 1_000_000
-        ensure_audit_topic(self._cluster, settings.audit_topic)
+        ensure_audit_topic(self._cluster, settings.audit_topic, settings.replication_factor)
         books = self._books.catch_up()  # also what others have counted of what is ours by now
+        if self._tier.counter == 0:
+            self._tier = replace(self._tier, counter=books.next_counter(began_ms))
         self._rounds += 1
         if self._rounds % _ROUNDS_WITH_CONFIGS == 0:
             self._compacted.clear()
         led = self._led()
-        ends = list_offsets(self._cluster, {each.partition: LATEST for each in led}, READ_COMMITTED)
+        ends = self._ends([each.partition for each in led])
+        led = [each for each in led if each.partition in ends]
         records = 0
         waiting: list[Entry] = []
         for each in led:
-            counted = replace(each, end=ends[each.partition].offset)
+            counted = replace(each, end=ends[each.partition])
             place = (each.topic_id, each.partition.partition)
             is_same_leader = self._epochs.get(place) == each.leader_epoch
-            position = known_position(counted, settings.tier, books)
+            position = known_position(counted, self._tier, books)
             if not is_same_leader or position is None or position.end != counted.end:
                 for page in count_partition(
-                    self._cluster, counted, settings.tier, books, check_epoch=not is_same_leader
+                    self._cluster, counted, self._tier, books, check_epoch=not is_same_leader
                 ):
                     records += page.records
                     waiting.append(page)
@@ -89,9 +98,25 @@ class BrokerTier:
         for each in led:
             counted_partitions.setdefault(each.partition.topic, []).append(each.partition.partition)
         if counted_partitions:
-            finished = Round(settings.tier.name, settings.tier.host, began_ms, counted_partitions)
+            finished = Round(self._tier.name, self._tier.host, began_ms, counted_partitions)
             self._write([*waiting, finished])
         return records
+
+    def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where committed records end. A partition that has no answer keeps nobody waiting; it is counted later."""
+
+        def ask(some: list[TopicPartition]) -> dict[TopicPartition, int]:
+            found = list_offsets(self._cluster, dict.fromkeys(some, LATEST), READ_COMMITTED, _ASK_SECONDS)
+            return {partition: each.offset for partition, each in found.items()}
+
+        try:
+            return ask(partitions)
+        except ClientError:
+            ends: dict[TopicPartition, int] = {}
+            for each in partitions:
+                with suppress(ClientError):
+                    ends |= ask([each])
+            return ends
 
     def _write(self, entries: list[Entry]) -> None:
         """They are known from now on: an open transaction of a pipeline may keep them from being read for a while."""
@@ -140,7 +165,7 @@ def run(channel: socket.socket) -> None:
     if first is None:
         return
     settings = TierSettings.from_json(first)
-    cluster = Cluster(Settings.from_properties(first["properties"], _CLIENT_ID))
+    cluster = Cluster(Settings.from_properties({**_TIMEOUTS, **first["properties"]}, _CLIENT_ID))
     counter = BrokerTier(cluster, settings)
     try:
         is_last = False

@@ -42,6 +42,7 @@ class Tier:
     known_as: str | None = None  # what the books call the topic, if it has another name here
     host: str = ""
     has_checksums: bool = True
+    counter: int = 0
 
     def topic(self, name: str) -> str:
         return self.known_as or name
@@ -169,5 +170,6 @@ def new_page(tier: Tier, counted: CountedPartition, epoch: int, first: int) -> P
         epoch=epoch,
         counted_in=counted.leader_epoch,
         has_checksums=tier.has_checksums,
+        counter=tier.counter,
         topic_id=counted.topic_id.hex(),
     )

@@ -57,6 +57,7 @@ class Page:
     epoch: int = NO_EPOCH  # of the leader that appended the records
     counted_in: int = NO_EPOCH  # the leader epoch of the partition when it was counted
     has_checksums: bool = True
+    counter: int = 0  # of two that count in the same epoch, the one that began later has the higher number
     topic_id: str = ""  # another topic of the same name begins its offsets anew
 
     @property
@@ -93,6 +94,7 @@ class Page:
             "end": self.end,
             "epoch": self.epoch,
             "counted_in": self.counted_in,
+            "counter": self.counter,
             "time": self.time_ms,
             "host": self.host,
             "bucket_ms": self.bucket_ms,
@@ -118,6 +120,7 @@ class Page:
             int(data.get("epoch", NO_EPOCH)),
             int(data.get("counted_in", NO_EPOCH)),
             bool(data.get("checksums", True)),
+            int(data.get("counter", 0)),
             str(data.get("topic_id", "")),
         )
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import re
 import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
+from threading import Event, Thread
 from urllib.parse import urlsplit
 
 from ottla.metrics.otlp import export_request
+
+logger = logging.getLogger(__name__)
 
 _PATH = "/v1/metrics"
 _TIMEOUT_SECONDS = 10.0
@@ -79,6 +83,37 @@ class CollectorClient:
         except (OSError, HTTPException, ValueError) as error:
             return f"{self.url} cannot be reached: {getattr(error, 'reason', None) or error}"
         return None
+
+
+class PushThread:
+    """Pushes what `render` makes, again and again, for programs that are not brokers."""
+
+    def __init__(self, client: CollectorClient, render: Callable[[], str], interval: float) -> None:
+        self._client = client
+        self._render = render
+        self._interval = interval
+        self._stopping = Event()
+        self._is_failing = False
+        self._thread = Thread(target=self._run, name="otlp", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """After a last push."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval):
+            self._push()
+        self._push()
+
+    def _push(self) -> None:
+        error = self._client.push(self._render())
+        if error is not None and not self._is_failing:
+            logger.warning("Metrics cannot be pushed: %s", error)
+        self._is_failing = error is not None
 
 
 def run(channel: socket.socket) -> None:

@@ -78,6 +78,15 @@ def test_what_a_tier_has_not_counted_yet_is_not_lost() -> None:
     assert kinds(page("source", SENT), page("mirror", [], time_ms=5000), grace_ms=10_000) == []
 
 
+def test_a_tier_that_is_silent_can_be_compared_all_the_same() -> None:
+    found = books(page("source", SENT), page("mirror", SENT[:2], time_ms=100))
+    assert found.balance("orders", ("source", "mirror"), grace_ms=0) == []
+    late = found.balance("orders", ("source", "mirror"), grace_ms=500, now_ms=2600)
+    assert [(each.bucket_ms, each.kind, each.missing) for each in late] == [(1000, LOSS, 1)]
+    nobody = found.balance("orders", ("source", "nobody"), grace_ms=0, now_ms=LATER)
+    assert sum(each.missing for each in nobody) == 4
+
+
 def test_a_page_that_was_written_twice_counts_once() -> None:
     first, second = page("source", SENT[:2]), page("source", SENT[2:], first=2)
     found = books(first, first, second, second)

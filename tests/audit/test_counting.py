@@ -8,9 +8,11 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
-from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION
+from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Finding
 from ottla.audit.counting import Compacted, Tier, count_topic
 from ottla.audit.metrics import AuditMetrics
+from ottla.cli.jobs.audit import AuditTerms
+from ottla.cli.options import make_client
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
@@ -119,3 +121,34 @@ def test_compacted_topics_are_refused(broker: Broker, cluster: Cluster) -> None:
     broker.create_topic("table", config={"cleanup.policy": "compact"})
     with pytest.raises(Compacted, match="go by design"):
         count(cluster, "table", "source")
+
+
+def test_books_of_several_clusters_are_compared_and_topics_renamed(broker: Broker, cluster: Cluster) -> None:
+    with Broker() as other:
+        mirrored = Cluster(Settings(parse_servers(other.bootstrap_servers)))
+        broker.create_topic("payments")
+        other.create_topic("east.payments")
+        for place in range(5):
+            broker.produce("payments", b"%d" % place, timestamp=MOMENT)
+            if place != 3:
+                other.produce("east.payments", b"%d" % place, timestamp=MOMENT)
+        count(cluster, "payments", "east", books="east-books")
+        count(mirrored, "east.payments", "west", books="east-books")
+        mirrored.close()
+        first = make_client(broker.bootstrap_servers, None, 10)
+        terms = AuditTerms(
+            first,
+            books=[other.bootstrap_servers],
+            books_config=None,
+            audit_topic="east-books",
+            tiers="east, west",
+            known_as={"east.payments": "payments"},
+            grace=0,
+            counts_only=False,
+            until_now=False,
+            master=None,
+        )
+        terms.check()
+        assert terms.here() == [Finding("payments", MOMENT, "west", "east", LOSS, 1, 5)]
+        terms.close()
+        first.close()

@@ -50,6 +50,7 @@ CLIENT_COMMANDS = {
     ("canary",): (),
     ("audit", "count"): ("t", "--tier", "source"),
     ("audit", "balance"): (),
+    ("audit", "watch"): (),
     ("users", "list"): (),
     ("users", "add"): ("ann",),
     ("users", "password"): ("ann",),

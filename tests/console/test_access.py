@@ -139,11 +139,13 @@ def test_the_login_leads_to_the_page_that_was_asked_for_and_nowhere_else(strange
 def test_many_wrong_passwords_are_too_many(open_console: Callable[..., InBackground], tmp_path: Path) -> None:
     users = tmp_path / "users.txt"
     users.write_text("ann: right,viewer\n")
-    running = open_console(users_file=users)
+    running = open_console(users_file=users, audit_file=tmp_path / "audit.jsonl")
     with Visitor(running.url) as visitor:
         statuses = [log_in(visitor, "ann", f"wrong {number}").status_code for number in range(11)]
         assert statuses == [401] * 10 + [429]
         assert log_in(visitor, "ann", "right").status_code == 429
+    # Nobody fills the disk by trying on and on.
+    assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 10
 
 
 def test_a_cookie_that_was_tampered_with_is_none(stranger: Visitor) -> None:

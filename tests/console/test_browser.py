@@ -272,12 +272,13 @@ def test_messages_are_found_by_an_sql_condition_by_keyboard_alone(page: Any) -> 
     page.keyboard.type("value->amount >= 88 AND customer IN ('Bo', 'Carol')")
     page.keyboard.press("Tab")
     page.keyboard.type("SQL")  # chooses what begins so
+    page.get_by_role("button", name="Show").focus()
     page.keyboard.press("Enter")
     page.get_by_text("2 found.").wait_for()
     rows = page.locator("tbody#rows tr")
     assert rows.count() == 2
     assert {"0-88", "0-89"} == {rows.nth(number).get_attribute("data-offset") for number in range(2)}
-    page.get_by_label("Search").fill("value->amount >>")
+    page.get_by_role("searchbox", name="Search").fill("value->amount >>")
     page.get_by_role("button", name="Show").click()
     page.get_by_role("alert").get_by_text("That is no SQL condition").wait_for()
 

@@ -113,6 +113,8 @@ def test_the_console_beside_a_secured_broker_asks_for_a_login_and_shows_a_link_t
             assert stranger.http.get("/clusters/local/topics.json").status_code == 401
             assert stranger.http.get("/login/link?token=guessed").status_code == 403
         with Visitor(url.group(1)) as visitor:
+            ahead = visitor.http.get(link.group(1), headers={"Sec-Purpose": "prefetch;prerender"})
+            assert ahead.status_code == 403  # of a browser, before anybody has opened it
             assert "All is well." in visitor.http.get(link.group(1)).text
             assert visitor.get("acls").status_code == 200
             done = visitor.submit("new-topic", "/new-topic", name="by-link", partitions="1")

@@ -62,6 +62,7 @@ def test_a_mirror_is_in_the_graph_of_both_clusters(broker: Broker, there: Broker
     write(there, "orders", [b"x"] * 10, partition=0)
     write(there, "orders", [b"x"] * 7, partition=1)
     broker.create_topic("there.orders", 2)
+    broker.create_topic("orders")  # of this cluster: it is no copy
     broker.create_topic("mm2-offsets.there.internal", config={"cleanup.policy": "compact"})
     for partition, last in ((0, 3), (0, 7), (1, 6)):
         key = position_key("there", TopicPartition("orders", partition))
@@ -74,6 +75,7 @@ def test_a_mirror_is_in_the_graph_of_both_clusters(broker: Broker, there: Broker
     found = wait_for_edge(visitor, "cluster:there", "mirror:there → local")
     assert found["cluster:there", "mirror:there → local"]["lag"] == 2
     assert ("mirror:there → local", "topic:there.orders") in found
+    assert ("mirror:there → local", "topic:orders") not in found
     on_the_source = wait_for_edge(visitor, "topic:orders", "mirror:there → local", "there")
     assert ("mirror:there → local", "cluster:local") in on_the_source
     page = visitor.get("flow")

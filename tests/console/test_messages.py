@@ -285,6 +285,26 @@ def test_new_messages_arrive_while_one_looks(broker: Broker, visitor: Visitor, t
     arrived.close()  # type: ignore[attr-defined]
 
 
+def test_of_new_messages_those_arrive_for_which_a_condition_holds(
+    broker: Broker, visitor: Visitor, topic: str
+) -> None:
+    where = f"/clusters/local/topics/{topic}/messages/tail"
+    arrived = events(visitor.http, where, q="value->n > 1", mode="sql")
+    assert "Waiting for messages" in next(arrived)[1]
+    write(
+        broker, topic, [b'{"n": 1, "name": "too-little"}', b'{"n": 2, "name": "enough-of-it"}'], partition=0
+    )
+    seen = ""
+    for name, data in arrived:
+        seen += data
+        if name == "progress":
+            break
+    assert "enough-of-it" in seen
+    assert "too-little" not in seen
+    arrived.close()  # type: ignore[attr-defined]
+    assert visitor.http.get(where, params={"q": "value >>", "mode": "sql"}).status_code == 400
+
+
 # -- files --
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -331,6 +332,17 @@ def test_columns_go_from_left_to_right_and_a_circle_is_cut() -> None:
     round_trip = columns(nodes, [*edges, Edge("d", "a")])
     assert set(round_trip) == set("abcd")
     assert "<script>" not in draw([Node("x", "<script>", "topic", "<script>")], [])
+    bad = draw(nodes, [Edge("a", "b", "<script> · <img onerror=x>")])
+    assert "<script>" not in bad
+    assert "&lt;img onerror=x&gt;" in bad
+
+
+def test_nodes_stand_beside_what_leads_to_them() -> None:
+    """Otherwise lines cross, and nobody can read what is written on them."""
+    nodes = [Node(each, each, "topic") for each in ("a", "b", "y", "z")]
+    drawing = draw(nodes, [Edge("a", "z", "1/s"), Edge("b", "y", "2/s")])
+    lines = re.findall(r'<path d="M\d+ (\d+) C.*? (\d+)" marker-end', drawing)
+    assert [(one == two) for one, two in lines] == [True, True]
 
 
 # -- dead letters --

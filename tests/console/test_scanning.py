@@ -42,7 +42,10 @@ QUERIES = [
     Query("value == None", "expression"),
     Query("value->name = 'Ann'", "sql"), Query("amount > 12 OR offset = 3", "sql"), Query("value IS NULL", "sql"),
     Query("headers->tenant LIKE 'bl%' AND partition = 4", "sql"), Query("ann", places=("key",)),
-    Query("k1", places=("key",)),
+    Query("k1", places=("key",)), Query("name LIKE 'A_n%'", "sql"), Query("NOT (name = 'Ann')", "sql"),
+    Query("(name = 'Ann') IS NULL", "sql"), Query("COALESCE(name = 'nobody', TRUE)", "sql"),
+    Query("topic = 'orders' AND key = 'k0'", "sql"), Query("LOWER(name) = 'ann'", "sql"),
+    Query("name = 'Ann' OR offset = 6", "sql"), Query("name LIKE '%Žo%'", "sql"), Query("'Ann' = name", "sql"),
 ]  # fmt: skip
 
 
@@ -130,6 +133,32 @@ def test_a_batch_that_begins_with_a_tombstone_is_not_taken_for_text() -> None:
 )
 def test_letters_that_a_regular_expression_must_find(pattern: str, wanted: list[bytes] | None) -> None:
     found = literals.of_pattern(re.compile(pattern))
+    assert (None if found is None else [*found.pieces]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("key = 'abc'", [b"abc"]),
+        ("WHERE key = 'abc' AND value->amount > 3 AND headers->tenant = 'blue'", [b"blue", b"abc"]),
+        ("value->name LIKE 'Ann%Lee_'", [b"Ann", b"Lee"]),
+        ("topic = 'orders'", None),
+        ("key = 'abc' OR key = 'def'", None),
+        ("NOT key = 'abc'", None),
+        ("(key = 'abc') = FALSE", None),
+        ("key = 'abc' IS FALSE", None),
+        ("LOWER(key) = 'abc'", None),
+        ("COALESCE(key = 'abc', TRUE)", None),
+        ("key || 'x' = 'abcx'", None),
+        ("key IN ('abc', 'def')", None),
+        ("key NOT LIKE 'abc%'", None),
+        ("key LIKE 'a!%c' ESCAPE '!'", None),
+        ("key BETWEEN 'a' AND 'b'", None),
+        ("key > 'abc'", None),
+    ],
+)
+def test_texts_that_an_sql_condition_needs(text: str, wanted: list[bytes] | None) -> None:
+    found = literals.of_sql(text)
     assert (None if found is None else [*found.pieces]) == wanted
 
 

@@ -60,6 +60,7 @@ def test_pages_of_the_console_are_part_of_it(installed: Path) -> None:
     [packages] = (installed.parent / "lib").glob("python3*/site-packages")
     console = packages / "ottla" / "console"
     assert (console / "templates" / "layout.html").is_file()
+    assert (console / "templates" / "topics" / "topics.html").is_file()
     assert (console / "static" / "console.js").is_file()
 
 

@@ -61,7 +61,13 @@ def test_pages_show_and_forms_change_apache_kafka(kafka: ApacheKafka, visitor: V
     found = visitor.json("topics/orders/messages", limit=200)["messages"]
     assert len(found) == 200
     assert {each["value"].get("codec") for each in found} >= {"gzip", "snappy", "lz4", "zstd"}
+    condition = "codec IN ('zstd', 'lz4') AND n >= 48"
+    exported = visitor.get(
+        "topics/orders/messages/export", format="json", q=condition, mode="sql", **{"from": "oldest"}
+    )
+    assert len(exported.text.splitlines()) == 4
     assert visitor.json("topics/orders/partitions")["messages"] == 201
+    assert visitor.json("topics/orders/partitions")["min_insync_replicas"] == 1
     sizes = [row["size"] for row in visitor.json("topics/orders/partitions")["partitions"]]
     assert all(sizes)
 

@@ -21,7 +21,7 @@ from ottla.metrics.text import counter
 logger = logging.getLogger(__name__)
 
 _MODULE = "ottla.audit.broker_tier"
-_LAST_ROUND_SECONDS = 20.0
+_LAST_ROUND_SECONDS = 10.0
 _START_AGAIN_SECONDS = 1.0
 
 
@@ -41,6 +41,8 @@ class CountAudit:
             "bucket_ms": config.get_int("ottla.audit.bucket.ms"),
             "interval_ms": config.get_int("ottla.audit.interval.ms"),
             "checksums": config.get_bool("ottla.audit.checksums.enable"),
+            # Its brokers may not all be there yet: then it is created when they are, as Kafka's internal topics.
+            "replication_factor": config.get_int("offsets.topic.replication.factor"),
             "properties": own_client(config, ports),
         }
         self._process = HelperProcess(_MODULE)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, file_option, json_option, make_client, seconds_option
+from ottla.cli.jobs.audit import AuditTerms
+from ottla.cli.options import (
+    Command,
+    client_options,
+    file_option,
+    json_option,
+    make_client,
+    pairs_option,
+    seconds_option,
+)
 
 if TYPE_CHECKING:
     from ottla.audit.books import Finding
@@ -78,6 +88,7 @@ def count(
     try:
         ensure_audit_topic(keeper.cluster, audit_topic)
         known = read_books(keeper.cluster, audit_topic)
+        counting = replace(counting, counter=known.next_counter(time.time_ns() // 1_000_000))
         while True:
             began = time.monotonic()
             for topic in topics:
@@ -100,26 +111,56 @@ def count(
             keeper.close()
 
 
+def _terms(command: Command) -> Command:
+    """Which books are compared, and how."""
+    for option in (
+        click.option(
+            "--counts-only",
+            is_flag=True,
+            help="Do not compare checksums: a tier changes what is in records.",
+        ),
+        seconds_option("--grace", default=600.0, help="How long after its end a bucket is left alone."),
+        pairs_option(
+            "--as",
+            "known_as",
+            help="TOPIC=NAME: call a topic by the name that it has in other tiers. May be repeated.",
+        ),
+        click.option(
+            "--tiers",
+            metavar="A,B,…",
+            help="In the order in which records pass them. [default: as they began]",
+        ),
+        click.option(
+            "--books",
+            multiple=True,
+            metavar="HOST:PORT",
+            help="Clusters that have books of other tiers. May be repeated.",
+        ),
+        file_option("--books-config", help="Client properties for them."),
+        _books_option,
+        click.option("--master", metavar="URL", help="The Spark cluster. [default: this machine]"),
+    ):
+        command = option(command)
+    return command
+
+
 @audit.command(short_help="Compare what tiers have counted.")
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]")
+@_terms
 @click.option(
-    "--tiers", metavar="A,B,…", help="In the order in which records pass them. [default: as they began]"
+    "--until-now",
+    is_flag=True,
+    help="Do not wait for tiers that are silent: what they have not counted is missing.",
 )
-@seconds_option("--grace", default=600.0, help="How long after its end a bucket is left alone.")
-@click.option(
-    "--counts-only", is_flag=True, help="Do not compare checksums: a tier changes what is in records."
-)
-@_books_option
+@click.option("--spark", "on_spark", is_flag=True, help="Let Spark do it: for books that are large.")
 @json_option()
 @client_options
 def balance(
     client: Client,
     topics: tuple[str, ...],
-    tiers: str | None,
-    grace: float,
-    counts_only: bool,
-    audit_topic: str,
+    on_spark: bool,
     as_json: bool,
+    **terms: Any,
 ) -> None:
     """Compare each tier with the one before it. The exit code is 1 if the books do not balance.
 
@@ -130,23 +171,21 @@ def balance(
     \b
     Examples:
       ottla audit balance
-      ottla audit balance orders --tiers source,mirror --grace 60
+      ottla audit balance orders --tiers broker,mirror --grace 60
+      ottla audit balance --books kafka2:9092 --as east.orders=orders --tiers east,east->west,west
+      ottla audit balance --spark
     """
-    from ottla.audit.audit_topic import read_books
     from ottla.client.errors import ClientError
 
+    wanted = AuditTerms(client, **terms)
     try:
-        if not client.cluster.topics([audit_topic]):
-            raise JobError("There are no books yet: begin with `ottla audit count TOPIC --tier source`.")
-        books = read_books(client.cluster, audit_topic)
+        wanted.check()
+        found = wanted.on_spark() if on_spark else wanted.here()
     except ClientError as error:
         raise JobError(error.message) from None
-    order = [tier.strip() for tier in tiers.split(",")] if tiers else []
-    found = [
-        finding
-        for topic in topics or books.topics
-        for finding in books.balance(topic, order, grace_ms=int(grace * 1000), counts_only=counts_only)
-    ]
+    finally:
+        wanted.close()
+    found = [each for each in found if not topics or each.topic in topics]
     if as_json:
         output.print_json([finding._asdict() for finding in found])
     elif found:
@@ -155,6 +194,45 @@ def balance(
         output.done("The books balance.")
     if found:
         sys.exit(1)
+
+
+@audit.command(short_help="Balance the books whenever they change.")
+@_terms
+@seconds_option("--interval", default=60.0, help="How often, at most.")
+@client_options
+def watch(client: Client, interval: float, **terms: Any) -> None:
+    """Let Spark balance the books whenever something was counted, until Ctrl-C.
+
+    What is found is printed, and kept in the topic __ottla_audit_findings of the first cluster: a record for each
+    bucket that is wrong, and a tombstone when late pages have put it right.
+
+    \b
+    Examples:
+      ottla audit watch
+      ottla audit watch --books kafka2:9092 --interval 300
+    """
+    from ottla.client.errors import ClientError
+
+    wanted = AuditTerms(client, until_now=False, **terms)
+    try:
+        wanted.check()
+        wanted.watch(interval, _show)
+    except ClientError as error:
+        raise JobError(error.message) from None
+    finally:
+        wanted.close()
+
+
+def _show(changed: list[Finding], settled: list[Finding]) -> None:
+    for finding in changed:
+        _, at, tier, before, kind, missing, expected = _row(finding)
+        records = f"{abs(finding.missing)} of {expected} records" if missing else f"of {expected} records"
+        click.echo(f"{kind} in {finding.topic}, bucket {at}, tier {tier}: {records} of {before}")
+    for finding in settled:
+        click.echo(
+            f"{finding.kind} in {finding.topic}, bucket {_row(finding)[1]}, tier {finding.tier}: settled"
+        )
+    sys.stdout.flush()
 
 
 def _row(finding: Finding) -> tuple[object, ...]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
+from weakref import WeakKeyDictionary
 
 from ottla.client.admin.configs import Resource, describe_many
 from ottla.client.admin.offsets import earliest_offsets, latest_offsets
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.console.cluster.site import Site
 from ottla.console.cluster.snapshot import Snapshot
 from ottla.console.cluster.source import Source
 from ottla.console.flows.flow import Flow
@@ -34,6 +37,7 @@ _MOST_TOPICS = 500
 _SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 Partition = tuple[str, int]
+_kept: WeakKeyDictionary[Site, tuple[Snapshot, list[Mirror], dict[str, list[str]]]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -95,8 +99,9 @@ def _incoming(source: str, records: Iterable[tuple[bytes, bytes | None]], snapsh
         else:
             mirror.positions[partition] = offset
     for topic, _ in mirror.positions:
-        # Without the policy it is not known what they are called here; these are Kafka's two.
-        mirror.topics |= {each for each in (f"{source}.{topic}", topic) if each in snapshot.topics}
+        # What they are called here depends on a policy that is not known; these are Kafka's two.
+        names = [each for each in (f"{source}.{topic}", topic) if each in snapshot.topics]
+        mirror.topics |= set(names[:1])
     return mirror
 
 
@@ -123,9 +128,7 @@ def _synced(key: bytes) -> str | None:
 async def add_mirrors(visit: Visit, found: Flow) -> None:
     snapshot = await visit.site.snapshots.current()
     try:
-        mirrors = await visit.site.calls.read(find_mirrors, snapshot)
-        ours = [name for name, topic in snapshot.topics.items() if not topic.internal]
-        links = await visit.site.calls.read(find_links, ours) if 0 < len(ours) <= _MOST_TOPICS else {}
+        mirrors, links = await _all_of(visit.site, snapshot)
     except ClientError as error:
         found.problems.append(error.message)
         return
@@ -136,6 +139,21 @@ async def add_mirrors(visit: Visit, found: Flow) -> None:
         node = found.add(Node(f"mirror:{link}", link, "mirror", f"link, {len(topics)} topics"))
         for topic in sorted(topics):
             found.link(node, found.topic(topic), rate=found.rate(topic))
+
+
+async def _all_of(site: Site, snapshot: Snapshot) -> tuple[list[Mirror], dict[str, list[str]]]:
+    """Looked for once for each snapshot, however many look at the page."""
+    kept = _kept.get(site)
+    if kept is not None and kept[0] is snapshot:
+        return kept[1], kept[2]
+    mirrors = await site.calls.read(find_mirrors, snapshot)
+    ours = [name for name, topic in snapshot.topics.items() if not topic.internal]
+    links: dict[str, list[str]] = {}
+    if 0 < len(ours) <= _MOST_TOPICS:
+        with suppress(ClientError):  # who may not read settings sees no links
+            links = await site.calls.read(find_links, ours)
+    _kept[site] = snapshot, mirrors, links
+    return mirrors, links
 
 
 async def _add(visit: Visit, found: Flow, mirror: Mirror) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ottla.console.messages.sql_expression import COLUMNS, Token, text_of, tokens_of
+
 _PIECES = re.compile(
     r"""[^\s"\\,:{}\[\]<>&'/\x00-\x1f\x7f-\U0010ffff]+(?:\ [^\s"\\,:{}\[\]<>&'/\x00-\x1f\x7f-\U0010ffff]+)*"""
 )
@@ -87,3 +89,50 @@ def _is_member(node: ast.expr) -> bool:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return isinstance(node, ast.Name) and node.id in _MEMBERS
+
+
+def of_sql(text: str) -> Literal | None:
+    """Of `key = '…'` and `value->name LIKE '…%'`, or of several such with AND between them."""
+    found: list[str] = []
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens_of(text):
+        before = parts[-1][-1] if parts[-1] else None
+        if token.is_sign("("):
+            is_call = before is not None and before.kind == "word"
+            if not depth and not is_call:
+                return None  # what stands in parentheses may be turned into its contrary
+            depth += 1
+        elif token.is_sign(")"):
+            depth -= 1
+        elif not depth and token.is_word("OR", "NOT", "IS"):
+            return None
+        if not depth and token.is_word("AND", "WHERE"):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    for part in parts:
+        found += _needed_by(part)
+    return of_text("\n".join(found), False)
+
+
+def _needed_by(part: list[Token]) -> list[str]:
+    if len(part) < 3:
+        return []
+    *path, sign, literal = part
+    if literal.kind != "text" or not _is_path(path):
+        return []
+    if sign.is_sign("=", "=="):
+        return [text_of(literal.text)]
+    return re.split("[%_]", text_of(literal.text)) if sign.is_word("LIKE") else []
+
+
+def _is_path(tokens: list[Token]) -> bool:
+    """`key`, or a field of the value or of the headers: what is written in the record."""
+    names, signs = tokens[::2], tokens[1::2]
+    if len(names) != len(signs) + 1 or not all(each.is_sign("->", ".") for each in signs):
+        return False
+    if not all(each.kind in ("word", "quoted") for each in names):
+        return False
+    column = COLUMNS.get(names[0].text.lower()) if names[0].kind == "word" else None
+    return column is None or column in _MEMBERS

@@ -69,10 +69,8 @@ def _literal(query: Query) -> literals.Literal | None:
         return literals.of_text(query.text, query.ignore_case)
     if query.mode == "regex":
         return literals.of_pattern(pattern_of(query))
-    if query.mode == "expression":
-        expression_of(query)
-        return literals.of_expression(query.text)
-    return None
+    expression_of(query)  # it is one
+    return literals.of_sql(query.text) if query.mode == "sql" else literals.of_expression(query.text)
 
 
 class _LazyValues(dict[str, Any]):

@@ -38,7 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 #: What a bare name means beside the fields of the value.
-_COLUMNS = {
+COLUMNS = {
     **{name: name for name in ("key", "value", "headers", "offset", "partition", "timestamp", "topic")},
     "rowkey": "key",
     "rowoffset": "offset",
@@ -48,7 +48,7 @@ _COLUMNS = {
 _RESERVED = frozenset({"AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "IS", "ESCAPE", "AS"})
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
     kind: str  # text, quoted, number, word, sign, end
     text: str
 
@@ -59,17 +59,17 @@ class _Token(NamedTuple):
         return self.kind == "sign" and self.text in signs
 
 
-_END = _Token("end", "")
+_END = Token("end", "")
 
 
 def compile_sql(text: str) -> Callable[[Values], bool]:
     """Raises BadExpression."""
-    parser = _Parser(list(_tokens(text)))
+    parser = _Parser(list(tokens_of(text)))
     evaluate = parser.whole()
     return lambda values: evaluate(values) is True
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def tokens_of(text: str) -> Iterator[Token]:
     position, text = 0, text.strip().removesuffix(";").rstrip()
     count = 0
     while position < len(text):
@@ -81,14 +81,14 @@ def _tokens(text: str) -> Iterator[_Token]:
         count += 1
         if count > _MOST_TOKENS:
             raise BadExpression("The condition is too long.")
-        yield _Token(found.lastgroup, found.group(found.lastgroup))
+        yield Token(found.lastgroup, found.group(found.lastgroup))
         position = found.end()
 
 
 class _Parser:
     """From what binds least to what binds most. A method leaves the position behind what it has read."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
@@ -108,10 +108,10 @@ class _Parser:
     # -- tokens --
 
     @property
-    def _next(self) -> _Token:
+    def _next(self) -> Token:
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         found = self._next
         self._at += 1
         return found
@@ -190,7 +190,7 @@ class _Parser:
         pattern, escape = self._sum(), None
         if self._takes_word("ESCAPE"):
             given = self._take()
-            escape = _text(given.text) if given.kind == "text" else ""
+            escape = text_of(given.text) if given.kind == "text" else ""
             if len(escape) != 1:
                 raise BadExpression("ESCAPE takes one character, such as '!'.")
         return lambda values: like(left(values), pattern(values), escape)
@@ -259,7 +259,7 @@ class _Parser:
             number = _number(token.text)
             return lambda _: number
         if token.kind == "text":
-            text = _text(token.text)
+            text = text_of(token.text)
             return lambda _: text
         if token.is_sign("("):
             found = self._or()
@@ -272,14 +272,14 @@ class _Parser:
         what = f"'{token.text}' was not expected" if token is not _END else "it is not complete"
         raise BadExpression(f"That is no SQL condition: {what}.")
 
-    def _word(self, token: _Token) -> Evaluate:
+    def _word(self, token: Token) -> Evaluate:
         if token.is_word("TRUE", "FALSE", "NULL"):
             constant = {"TRUE": True, "FALSE": False, "NULL": None}[token.text.upper()]
             return lambda _: constant
         if self._next.is_sign("("):
             self._take()
             return self._cast() if token.is_word("CAST") else self._call(token.text)
-        column = _COLUMNS.get(token.text.lower())
+        column = COLUMNS.get(token.text.lower())
         if column is not None:
             return lambda values: values[column]
         return _member(lambda values: values["value"], token)
@@ -329,7 +329,7 @@ def _number(text: str) -> int | float:
     return int(text) if text.isdecimal() else float(text)
 
 
-def _text(quoted: str) -> str:
+def text_of(quoted: str) -> str:
     return quoted[1:-1].replace("''", "'")
 
 
@@ -369,7 +369,7 @@ def _applied(operation: Callable[[Any, Any], Any], left: Evaluate, right: Evalua
     return lambda values: operation(left(values), right(values))
 
 
-def _member(of: Evaluate, token: _Token) -> Evaluate:
+def _member(of: Evaluate, token: Token) -> Evaluate:
     """A name without quotes is found whatever its case, as in ksqlDB; one in quotes as it is written."""
     if token.kind == "quoted":
         mark = token.text[0]

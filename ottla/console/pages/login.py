@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -13,6 +14,8 @@ from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPT_SECONDS = 600
 
@@ -54,7 +57,8 @@ class LoginPages:
         try:
             await visit.app.logins.check_password(name, visit.form.get("password", ""), visit.address)
         except HttpError as error:
-            await visit.log("log in", name, f"failed: {error.message}")
+            if error.status != 429:  # who is refused unheard cannot fill the log either
+                await visit.log("log in", name, f"failed: {error.message}")
             return self._page(visit, target, error.message, error.status)
         await visit.log("log in", name)
         session = visit.app.sessions.begin(name, "file")
@@ -63,8 +67,10 @@ class LoginPages:
 
     async def by_link(self, visit: Visit) -> Page | Response:
         """Of the link that the command has shown when it was started."""
-        if not self._link.take(visit.query.get("token", "")):
-            await visit.log("log in", "", "failed: by a link that is not valid")
+        # A browser may fetch a link before anybody has opened it: that does not count.
+        is_ahead = "prefetch" in visit.request.headers.get("sec-purpose", "")
+        if is_ahead or not self._link.take(visit.query.get("token", "")):
+            logger.warning("Somebody at %s tried a link to log in that is not valid.", visit.address)
             problem = "This link was used already, or is too old: log in with a password, or start again."
             return self._page(visit, "/", problem, 403)
         name = self._link.user

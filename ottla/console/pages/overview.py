@@ -41,7 +41,7 @@ async def to_overview(visit: Visit) -> Page | Response:
 async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
-    found = reasons(snapshot, visit.user.sees)
+    found = reasons(snapshot, visit.user.view())
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,
@@ -66,7 +66,8 @@ async def overview(visit: Visit) -> Page | Response:
 
 
 def _visible(visit: Visit, partitions: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [each for each in partitions if visit.user.sees(each[0])][:_SHOWN]
+    sees = visit.user.view()
+    return [each for each in partitions if sees(each[0])][:_SHOWN]
 
 
 def brokers(snapshot: Snapshot) -> list[dict[str, Any]]:

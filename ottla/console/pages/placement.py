@@ -34,7 +34,8 @@ async def heatmap(visit: Visit) -> Page | Response:
     """How many replicas, or leaders, of each topic are on each broker: all of it from the snapshot."""
     snapshot = await visit.site.snapshots.current()
     what = "leaders" if visit.query.get("what") == "leaders" else "replicas"
-    visible = [each for each in snapshot.topics.values() if visit.user.sees(each.name)]
+    sees = visit.user.view()
+    visible = [each for each in snapshot.topics.values() if sees(each.name)]
     listed = listing(
         visible,
         visit.query,

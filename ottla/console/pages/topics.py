@@ -35,10 +35,9 @@ async def topics(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
     internal = visit.query.get("internal") == "1"
+    sees = visit.user.view()
     visible = [
-        topic
-        for topic in snapshot.topics.values()
-        if (internal or not topic.internal) and visit.user.sees(topic.name)
+        topic for topic in snapshot.topics.values() if (internal or not topic.internal) and sees(topic.name)
     ]
     listed = listing(
         visible,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,8 +60,8 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
     for node in nodes:
         rows.setdefault(placed[node.id], []).append(node)
     at: dict[str, tuple[int, int]] = {}
-    for number, members in rows.items():
-        for row, node in enumerate(sorted(members, key=lambda each: each.label)):
+    for number, members in sorted(rows.items()):
+        for row, node in enumerate(sorted(members, key=lambda each: (_height(each, edges, at), each.label))):
             at[node.id] = (_MARGIN + number * (_BOX + _GAP_X), _MARGIN + row * (_HIGH + _GAP_Y))
     width = max((x for x, _ in at.values()), default=0) + _BOX + _MARGIN
     height = max((y for _, y in at.values()), default=0) + _HIGH + _MARGIN
@@ -70,27 +71,58 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z"/></marker></defs>'
     ).format(width, height, len(nodes), len(edges))
-    body = Markup("").join(_edge(edge, at) for edge in edges if edge.source in at and edge.target in at)
+    drawn = [edge for edge in edges if edge.source in at and edge.target in at]
+    # Labels come last, so that no line goes through them.
+    body = Markup("").join([_line(edge, at) for edge in drawn] + _labels(drawn, at))
     boxes = Markup("").join(_node(node, *at[node.id]) for node in nodes)
     return head + body + boxes + Markup("</svg>")
 
 
-def _edge(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
-    (x1, y1), (x2, y2) = at[edge.source], at[edge.target]
-    x1, y1, y2 = x1 + _BOX, y1 + _HIGH // 2, y2 + _HIGH // 2
+def _height(node: Node, edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> float:
+    """Where those stand that lead to it, on average: beside them fewer lines cross."""
+    before = [at[edge.source][1] for edge in edges if edge.target == node.id and edge.source in at]
+    return sum(before) / len(before) if before else 0.0
+
+
+def _line(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
+    (x1, y1), (x2, y2) = _ends(edge, at)
     middle = (x1 + x2) // 2
-    line = Markup('<path d="M{} {} C{} {} {} {} {} {}" marker-end="url(#arrow)"/>').format(
+    return Markup('<path d="M{} {} C{} {} {} {} {} {}" marker-end="url(#arrow)"/>').format(
         x1, y1, middle, y1, middle, y2, x2, y2
     )
-    if not edge.label:
-        return line
+
+
+def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Markup:
+    """At this share of the way, from 0 to 1."""
+    (x1, y1), (x2, y2) = _ends(edge, at)
+    middle = (x1 + x2) / 2
+    rest = 1 - share
+    x = rest**3 * x1 + 3 * rest * share * middle + share**3 * x2  # as the line is bent
+    y = (rest**3 + 3 * rest**2 * share) * y1 + (3 * rest * share**2 + share**3) * y2
     parts = edge.label.split(" · ")
-    top = (y1 + y2) // 2 - 4 - _LINE * (len(parts) - 1)
+    top = round(y) + 3 - _LINE * (len(parts) - 1) // 2
     spans = Markup("").join(
-        Markup('<tspan x="{}" y="{}">{}</tspan>').format(middle, top + _LINE * number, each)
+        Markup('<tspan x="{}" y="{}">{}</tspan>').format(round(x), top + _LINE * number, each)
         for number, each in enumerate(parts)
     )
-    return line + Markup('<text class="edge-label" text-anchor="middle">{}</text>').format(spans)
+    return Markup('<text class="edge-label" text-anchor="middle">{}</text>').format(spans)
+
+
+def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Markup]:
+    """Nearer to the end where fewer lines meet."""
+    outgoing = Counter(edge.source for edge in edges)
+    incoming = Counter(edge.target for edge in edges)
+    return [
+        _label(edge, at, 0.35 if outgoing[edge.source] <= incoming[edge.target] else 0.65)
+        for edge in edges
+        if edge.label
+    ]
+
+
+def _ends(edge: Edge, at: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """From the right side of one box to the left side of the other."""
+    (x1, y1), (x2, y2) = at[edge.source], at[edge.target]
+    return (x1 + _BOX, y1 + _HIGH // 2), (x2, y2 + _HIGH // 2)
 
 
 def _node(node: Node, x: int, y: int) -> Markup:

@@ -63,17 +63,20 @@ def listing(
     """`query` has q, sort, desc, page and size; `others` are parameters that links keep."""
     wanted = query.get("q", "").strip()
     words = wanted.lower().split()
-    found = [row for row in rows if all(word in text(row).lower() for word in words)]
+    found = list(rows)
+    for word in words:
+        found = [row for row in found if word in text(row).lower()]
     sort = query.get("sort", default)
     if sort not in columns:
         sort = default
     descending = query.get("desc") == "1"
     key = columns[sort]
     found.sort(key=text)
+    keys = {id(row): key(row) for row in found}
     # None goes last, whichever way round.
-    known = [row for row in found if key(row) is not None]
-    known.sort(key=key, reverse=descending)
-    found = known + [row for row in found if key(row) is None]
+    known = [row for row in found if keys[id(row)] is not None]
+    known.sort(key=lambda row: keys[id(row)], reverse=descending)
+    found = known + [row for row in found if keys[id(row)] is None]
     size = _number(query.get("size"), 50)
     size = size if size in _SIZES else 50
     pages = max(1, -(-len(found) // size))

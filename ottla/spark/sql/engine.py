@@ -218,6 +218,9 @@ class Engine:
         codecs = self._codecs(target, writing=True)
 
         def write(rows: DataFrame, batch: int) -> None:
+            if _is_hopping(plan):
+                # Spark has the windows of a record in any order; in Kafka Streams the earlier ones come first.
+                rows = rows.sortWithinPartitions(WINDOW_START)
             write_batch(self._encoded(rows, target, codecs), options, batch_id=batch, checkpoint=checkpoint)
 
         def begin() -> StreamingQuery:
@@ -288,11 +291,12 @@ class Engine:
         def collect(rows: DataFrame, _batch: int) -> None:
             if KEEP in rows.columns:
                 rows = rows.where(KEEP)
-            found = rows.select(*map(quoted, names)).collect()
+            shown = [*names, WINDOW_START] if _is_hopping(plan) else names
+            found = rows.select(*map(quoted, shown)).collect()
             if plan.mode != "stateful":  # those are in the order in which they were made
-                found.sort(key=lambda row: row[-1] or 0)
+                found.sort(key=lambda row: tuple(each or 0 for each in row[len(plan.names) :]))
             for row in found:
-                waiting.put(tuple(map(plain, row[:-1])))
+                waiting.put(tuple(map(plain, row[: len(plan.names)])))
 
         checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
 
@@ -322,6 +326,11 @@ class Engine:
                     raise SqlError(sentence(failure)) from None
                 if not query.isActive and waiting.empty():
                     return
+
+
+def _is_hopping(plan: Plan) -> bool:
+    """Whether a record may be in several windows, which Spark makes."""
+    return plan.mode == "update" and plan.window is not None and plan.window.advance_ms is not None
 
 
 def plain(value: Any) -> Any:

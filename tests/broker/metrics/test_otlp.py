@@ -15,6 +15,7 @@ import pytest
 from ottla.broker.lifecycle.server import StartupError
 from ottla.metrics.histogram import Histogram
 from ottla.metrics.otlp import export_request, parse
+from ottla.metrics.otlp_push import CollectorClient, PushThread
 from ottla.metrics.text import counter, family, gauge, labels, summary
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import get, scrape
@@ -176,6 +177,19 @@ def test_the_last_push_comes_at_the_end(collector: Collector) -> None:
         if attributes(pushed.resource.attributes)["service.instance.id"] == "7":
             break
     assert by_name(pushed)["kafka_server_kafkaserver_brokerstate"].gauge.data_points[0].as_int == 7
+
+
+def test_other_programs_push_from_a_thread(collector: Collector) -> None:
+    pushing = PushThread(
+        CollectorClient(collector.url, {"service.name": "other"}), lambda: gauge("g", "G.", 5), 3600
+    )
+    pushing.start()
+    pushing.stop()  # with a last push
+    while True:
+        pushed = collector.pushed.get(timeout=20)
+        if attributes(pushed.resource.attributes)["service.name"] == "other":
+            break
+    assert by_name(pushed)["g"].gauge.data_points[0].as_int == 5
 
 
 @pytest.mark.parametrize(

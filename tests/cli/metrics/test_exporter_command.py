@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import signal
 import subprocess
 
 from tests.broker.metrics.scraping import Metrics, get
+from tests.broker.telemetry.collector import Collector
 
 
 def url_of(process: subprocess.Popen[bytes]) -> str:
@@ -53,3 +55,22 @@ def test_what_is_wrong_is_one_sentence(ottla):
     refused = ottla("exporter", "--topic.filter", "(", check=False)
     assert refused.code == 2
     assert "--topic.filter '(' is no regular expression" in refused.err
+
+
+def test_brokers_and_exporters_push_to_a_collector(ottla, tmp_path):
+    with Collector() as collector:
+        url = f"http://127.0.0.1:{collector.server_port}"
+        broker = ottla.start("start", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "--otlp", url)
+        for line in iter(broker.stdout.readline, b""):
+            if b"Ctrl-C" in line:
+                break
+        end(broker)  # with a last push
+        assert b"kafka_server_kafkaserver_brokerstate" in gzip.decompress(collector.bodies.get(timeout=20))
+        exporter = ottla.start("exporter", "--web.listen-address", "127.0.0.1:0", "--otlp", url)
+        assert get(url_of(exporter))[0] == 200
+        end(exporter)
+        assert b"kafka_brokers" in gzip.decompress(collector.bodies.get(timeout=20))
+        collector.shutdown()
+        collector.thread.join()
+    refused = ottla("exporter", "--otlp", "nowhere", check=False)
+    assert (refused.code, "--otlp: 'nowhere' is no URL of a collector" in refused.err) == (2, True)

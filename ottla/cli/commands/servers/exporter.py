@@ -14,13 +14,14 @@ import click
 
 from ottla.cli.commands.servers.http_servers import cannot_listen, configure_log
 from ottla.cli.commands.servers.start import log_format_option
-from ottla.cli.options import bootstrap_server_option, file_option, make_client
+from ottla.cli.options import bootstrap_server_option, file_option, make_client, seconds_option
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.client.cluster import Cluster
+    from ottla.metrics.otlp_push import PushThread
 
 DEFAULT_LISTEN = "127.0.0.1:9308"
 
@@ -59,6 +60,8 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
 )
 @click.option("--pipelines", is_flag=True, help="Pipelines that were started on this machine, too.")
 @click.option("--audit", "with_audit", is_flag=True, help="What `ottla audit` has counted, too.")
+@click.option("--otlp", metavar="URL", help="Push it to an OpenTelemetry collector, too.")
+@seconds_option("--otlp-interval", default=15.0, help="How often it is pushed.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @log_format_option
 def exporter(
@@ -74,6 +77,8 @@ def exporter(
     idle_groups: bool,
     pipelines: bool,
     with_audit: bool,
+    otlp: str | None,
+    otlp_interval: float,
     quiet: bool,
     log_format: str,
 ) -> None:
@@ -87,6 +92,7 @@ def exporter(
       ottla exporter
       ottla exporter --kafka.server kafka1:9092 --web.listen-address :9308
       ottla exporter --topic.filter '^orders' --group.filter '^billing' --pipelines
+      ottla exporter --otlp http://localhost:4318
     """
     from ottla.cli.commands.servers.start import parse_listen
     from ottla.exporter.exporter import Exporter
@@ -106,11 +112,14 @@ def exporter(
         idle_groups=idle_groups,
         more=_more(client.cluster, pipelines, with_audit),
     )
+    pushing = None if otlp is None else _pushing(otlp, exporting.render, otlp_interval)
     server = MetricsThread(host.strip("[]"), int(port), exporting.render, path)
     try:
         server.start()
     except OSError as error:
         raise cannot_listen(listen, error) from None
+    if pushing is not None:
+        pushing.start()
     if not quiet:
         click.secho("The exporter is ready.", fg="green", bold=True)
         click.echo(click.style("Metrics   ", dim=True) + click.style(server.url, fg="cyan"))
@@ -118,9 +127,20 @@ def exporter(
         click.echo("\nCtrl-C stops it.")
     wait_for_end()
     server.stop()
+    if pushing is not None:
+        pushing.stop()
     client.close()
     if not quiet:
         click.echo("Stopped cleanly.")
+
+
+def _pushing(url: str, render: Callable[[], str], interval: float) -> PushThread:
+    from ottla.metrics.otlp_push import BadCollector, CollectorClient, PushThread
+
+    try:
+        return PushThread(CollectorClient(url, {"service.name": "ottla-exporter"}), render, interval)
+    except BadCollector as error:
+        raise click.UsageError(f"--otlp: {error}.") from None
 
 
 def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], list[str]]:

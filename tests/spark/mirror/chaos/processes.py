@@ -70,9 +70,10 @@ class Side:
 
 
 class MirrorProcess:
-    """`ottla mirror start`, started again after each kill."""
+    """`ottla mirror start`, or the same without Spark, started again after each kill."""
 
-    def __init__(self, directory: Path, properties: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, properties: Mapping[str, str], *, with_spark: bool = True) -> None:
+        self._with_spark = with_spark
         self._file = directory / "mm2.properties"
         self._file.write_text("".join(f"{name} = {value}\n" for name, value in properties.items()))
         self.log = directory / "mirror.log"
@@ -80,9 +81,13 @@ class MirrorProcess:
         self.starts = 0
 
     def start(self) -> None:
+        if self._with_spark:
+            command = ["ottla", "mirror", "start", str(self._file), "--master", "local[2]"]
+        else:
+            command = ["tests.spark.mirror.chaos.without_spark", str(self._file)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ottla", "mirror", "start", str(self._file), "--master", "local[2]"],
+                [sys.executable, "-m", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -3,7 +3,7 @@
     OTTLA_CHAOS_RECORDS=1000000 OTTLA_CHAOS_KILLS=20 .venv/bin/pytest -n0 -s tests/spark/mirror/chaos -m spark
 
 By default 50,000 records and 8 kills. OTTLA_CHAOS_SEED repeats the kills of a run; OTTLA_CHAOS_BROKERS=3 takes clusters
-of three brokers in place of single ones.
+of three brokers in place of single ones; OTTLA_CHAOS_SPARK=no runs the micro-batches without Spark (see without_spark).
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 RECORDS = int(os.environ.get("OTTLA_CHAOS_RECORDS", "50000"))
 KILLS = int(os.environ.get("OTTLA_CHAOS_KILLS", "8"))
+WITH_SPARK = os.environ.get("OTTLA_CHAOS_SPARK", "yes") != "no"
 BROKERS = int(os.environ.get("OTTLA_CHAOS_BROKERS", "1"))
 GROUPS = [f"group-{number}" for number in range(5)]
 PLACES = [TopicPartition(topic, each) for topic, count in PARTITIONS.items() for each in range(count)]
@@ -83,7 +84,7 @@ class Chaos:
             # Many transactions, so that kills find them in all states.
             "ottla.max.offsets.per.trigger": str(max(2000, RECORDS // 50)),
         }
-        self.mirror = MirrorProcess(self._directory, self._properties)
+        self.mirror = MirrorProcess(self._directory, self._properties, with_spark=WITH_SPARK)
         self.mirror.start()
 
     def close(self) -> None:
@@ -152,7 +153,7 @@ def test_records_arrive_once_and_groups_go_on_exactly_although_everything_is_kil
     print(f"OTTLA_CHAOS_SEED={seed}")
     random.seed(seed)
     writer = Writer(chaos.source.servers)
-    kinds = ["mirror", "source", "target", "worker"]
+    kinds = ["mirror", "source", "target", *(["worker"] if WITH_SPARK else [])]
     kills = [kinds[number % len(kinds)] for number in range(KILLS)]
     random.shuffle(kills)
     for what in kills:

@@ -14,12 +14,15 @@ pytest.importorskip("pyarrow")
 
 from bench.peers import apache_kafka
 from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.leader_epochs import EpochEnd
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.spark.mirror.link.append import CannotMirror, check_target
 from ottla.spark.mirror.link.copy import copy_log
+from ottla.spark.mirror.link.history import check_ends, check_history
 from ottla.spark.mirror.link.settings import parse_link
 from ottla.spark.mirror.link.topics import LinkTopics
+from ottla.spark.mirror.raw_copy import Diverged
 from ottla.testing import Broker
 from tests.spark.mirror.link.clusters import log_bytes, settings
 
@@ -69,6 +72,17 @@ def test_kafkas_log_is_the_same_here(kafka: tuple[str, Path]) -> None:
             == end
             == 603
         )
+        # Again: Kafka is asked whether it still has what was copied.
+        producer.begin_transaction()
+        producer.produce("t", b"more")
+        producer.commit_transaction(30)
+        assert copy_log(source, settings(target), link.name, place, 605, skip_gaps=False).next_offset == 605
+        with closing(Cluster(source)) as here, closing(Cluster(settings(target))) as there:
+            assert check_history(here, there, [place])[place] >= 0
+            with pytest.raises(Diverged, match="t-0 of the source has lost"):
+                check_ends(here, {place: EpochEnd(0, 606)})
+            with pytest.raises(Diverged, match="what was copied up to offset 604 in leader epoch 9"):
+                check_ends(here, {place: EpochEnd(9, 605)})
         [segment] = data.glob("**/t-0/*.log")
         assert log_bytes(target, "t") == segment.read_bytes()
         [copied] = (target.data / "t-0").glob("*.log")

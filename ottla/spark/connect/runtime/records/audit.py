@@ -80,7 +80,7 @@ class Delivered:
         tier = self._tier
         return Page(
             tier.topic(topic), tier.name, number, first, first, 0, self._host, tier.bucket_ms,
-            counted_in=self._began_ms, has_checksums=tier.has_checksums, topic_id=self._cluster.topic_id(topic).hex(),
+            counter=self._began_ms, has_checksums=tier.has_checksums, topic_id=self._cluster.topic_id(topic).hex(),
         )  # fmt: skip
 
 

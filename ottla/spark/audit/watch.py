@@ -1,0 +1,143 @@
+"""The balance as a continuous query: whenever something was counted, and what is found is in a topic.
+
+The topic of findings is compacted: a key is a bucket of a topic in a tier, the value what is wrong there. When late
+pages put a bucket right, its key gets a tombstone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.audit.audit_topic import AUDIT_TOPIC
+from ottla.audit.books import Finding
+from ottla.audit.committed import committed_batches
+from ottla.client.admin.topics import create_topic
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.produce import produce
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.record_format import Record
+from ottla.spark.audit.balance import Terms, balance, read_books
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+FINDINGS_TOPIC = "__ottla_audit_findings"
+
+Key = tuple[str, int, str, str]
+
+
+class FindingsTopic:
+    """What was found, kept in step with the books. Used by one thread at a time."""
+
+    def __init__(self, cluster: Cluster, topic: str = FINDINGS_TOPIC) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._known: dict[Key, Finding] | None = None
+
+    def prepare(self) -> None:
+        """Raises ClientError."""
+        try:
+            replicas = min(3, max(1, len(self._cluster.nodes())))
+            configs = {"cleanup.policy": "compact"}
+            create_topic(
+                self._cluster, self._topic, partitions=1, replication_factor=replicas, configs=configs
+            )
+        except ClientError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        partition = TopicPartition(self._topic, 0)
+        self._cluster.retrying(lambda: self._cluster.leader(partition), [self._topic])
+
+    def read(self) -> dict[Key, Finding]:
+        """Raises ClientError."""
+        found: dict[Key, Finding] = {}
+        for batch in committed_batches(self._cluster, TopicPartition(self._topic, 0), None):
+            for record in batch.records():
+                key = json.loads(record.key or b"null")
+                if record.value is None:
+                    found.pop(tuple(key), None)
+                else:
+                    found[tuple(key)] = Finding(**json.loads(record.value))
+        return found
+
+    def update(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """Write what has changed: what is new or different, and what is right by now. Raises ClientError."""
+        known = self.read() if self._known is None else self._known
+        now = {_key(each): each for each in findings}
+        changed = [each for key, each in now.items() if known.get(key) != each]
+        settled = [each for key, each in known.items() if key not in now]
+        at = time.time_ns() // 1_000_000
+        records = [Record(0, at, _name(each), json.dumps(each._asdict()).encode()) for each in changed]
+        records += [Record(0, at, _name(each), None) for each in settled]
+        if records:
+            produce(self._cluster, self._topic, records, 0)
+        self._known = now
+        return changed, settled
+
+
+def _key(finding: Finding) -> Key:
+    return finding.topic, finding.bucket_ms, finding.tier, finding.before
+
+
+def _name(finding: Finding) -> bytes:
+    return json.dumps(_key(finding)).encode()
+
+
+def watch(
+    spark: SparkSession,
+    clusters: Sequence[Mapping[str, str]],
+    findings: FindingsTopic,
+    terms: Terms,
+    *,
+    interval: float = 60.0,
+    topic: str = AUDIT_TOPIC,
+    on_change: Callable[[list[Finding], list[Finding]], None] | None = None,
+) -> Watching:
+    """Balance the books of clusters when they change, at most every `interval` seconds.
+
+    Clusters are given as options of `format("ottla")`.
+    """
+    checkpoint = tempfile.mkdtemp(prefix="ottla-audit-")
+
+    def look(_: DataFrame, __: int) -> None:
+        changed, settled = findings.update(balance(read_books(spark, clusters, topic), terms))
+        if on_change is not None and (changed or settled):
+            on_change(changed, settled)
+
+    new = (
+        spark.readStream.format("ottla")
+        .options(**clusters[0], subscribe=topic, startingOffsets="earliest")
+        .load()
+    )
+    for options in clusters[1:]:
+        more = spark.readStream.format("ottla").options(
+            **options, subscribe=topic, startingOffsets="earliest"
+        )
+        new = new.unionAll(more.load())
+    query = (
+        new.writeStream.foreachBatch(look)
+        .queryName("ottla audit")
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=f"{int(interval * 1000)} milliseconds")
+        .start()
+    )
+    return Watching(query, checkpoint)
+
+
+class Watching:
+    """Its checkpoint is of no importance: every look is at all of the books."""
+
+    def __init__(self, query: StreamingQuery, checkpoint: str) -> None:
+        self.query = query
+        self._checkpoint = checkpoint
+
+    def stop(self) -> None:
+        self.query.stop()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
