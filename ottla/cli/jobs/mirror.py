@@ -16,7 +16,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.spark.mirror.mirror_maker import FlowStatus
+    from ottla.spark.mirror.copy_loop import CopyStatus
     from ottla.spark.mirror.settings import FlowSettings
 
 _LOOK_SECONDS = 0.5
@@ -62,7 +62,7 @@ def run_flows(
         click.echo("Stopped cleanly.")
 
 
-def _line(status: FlowStatus) -> str:
+def _line(status: CopyStatus) -> str:
     if status.state == "FAILED":
         return f"{status.name}  {status.state}  {status.reason}"
     return f"{status.name}  {status.state}  {len(status.topics)} topics"

@@ -73,9 +73,9 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
 
 
 def show_status(properties: Properties, *, reverse: bool) -> None:
+    from ottla.spark.mirror.errors import Diverged
     from ottla.spark.mirror.link.history import check_history
     from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
-    from ottla.spark.mirror.raw_copy import Diverged
 
     with _linked(properties, reverse) as (link, source, target):
         mirrors = LinkTopics(link, source, target).mirrors()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,8 +24,10 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.arrow_map import map_in_arrow
 from ottla.spark.mirror import formats, internal_topics
+from ottla.spark.mirror.errors import Recreated
 from ottla.spark.mirror.formats import OffsetSync, Position, Run
 from ottla.spark.mirror.internal_topics import Entry, InternalWriter
+from ottla.spark.mirror.ranges_query import RangesQuery
 from ottla.spark.mirror.raw_copy import CopyRange, copy_range
 from ottla.spark.mirror.settings import FlowSettings, Side
 from ottla.spark.mirror.topic_sync import CopiedTopic
@@ -36,17 +36,12 @@ from ottla.spark.mirror.translation import Translation
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 log = logging.getLogger("ottla.mirror")
 
 _RESULT = "topic string, partition int, next bigint, runs string, bytes bigint, pages string"
 _TRANSACTION_TIMEOUT_MS = 300_000
 _POSITION_PARTITIONS = 25
-
-
-class Recreated(ClientError):
-    """A topic of the source is not the one that was copied so far."""
 
 
 class CopyQuery:
@@ -58,19 +53,15 @@ class CopyQuery:
     def __init__(
         self, spark: SparkSession, flow: FlowSettings, topics: Sequence[CopiedTopic], translation: Translation
     ) -> None:
-        self._spark = spark
         self._flow = flow
         self._topics = {topic.name: topic for topic in topics}
         self._translation = translation
-        self._checkpoint = ""
-        self._query: StreamingQuery | None = None
+        self.query = RangesQuery(spark, f"mirror {flow.name}", self._copy)
         #: Of this process.
         self.bytes_copied = 0
         self.last_batch_at: float | None = None
 
     def start(self) -> None:
-        from ottla.spark.mirror.ranges_source import FORMAT, RangesDataSource
-
         with closing(Cluster(self._flow.target.settings)) as target:
             self._prepare(target)
             # Ends what an earlier one left open, before its positions are read.
@@ -78,33 +69,7 @@ class CopyQuery:
             positions = read_positions(target, self._flow)
             self._check_topics(positions)
             load_runs(target, self._flow, self._translation)
-        self._checkpoint = tempfile.mkdtemp(prefix="ottla-mirror-")
-        self._spark.dataSource.register(RangesDataSource)
-        frame = self._spark.readStream.format(FORMAT).options(**self._options(positions)).load()
-        self._query = (
-            frame.writeStream.foreachBatch(self._copy)
-            .queryName(f"mirror {self._flow.name}")
-            .option("checkpointLocation", self._checkpoint)
-            .start()
-        )
-
-    @property
-    def is_running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
-
-    def failure(self) -> BaseException | None:
-        if self._query is None or self._query.isActive:
-            return None
-        found: BaseException | None = self._query.exception()
-        return found
-
-    def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
-        if self._checkpoint:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            self._checkpoint = ""
+        self.query.start(self._options(positions))
 
     # Before the first micro-batch
 

@@ -7,20 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.spark.mirror import internal_topics
-from ottla.spark.mirror.flow import CopyQuery, Recreated
+from ottla.spark.mirror.copy_loop import CopyLoop, CopyStatus
+from ottla.spark.mirror.errors import reason_of
+from ottla.spark.mirror.flow import CopyQuery
 from ottla.spark.mirror.formats import Heartbeat
 from ottla.spark.mirror.group_sync import GroupSync
 from ottla.spark.mirror.internal_topics import InternalWriter
 from ottla.spark.mirror.policy import HEARTBEATS
-from ottla.spark.mirror.raw_copy import Diverged, Gap
 from ottla.spark.mirror.settings import FlowSettings
-from ottla.spark.mirror.topic_sync import CopiedTopic, TopicSync
+from ottla.spark.mirror.topic_sync import TopicSync
 from ottla.spark.mirror.translation import Translation
 
 if TYPE_CHECKING:
@@ -33,17 +33,6 @@ _RETRY_SECONDS = 2.0
 #: How often a flow looks whether its query still runs.
 _LOOK_SECONDS = 0.5
 _OLD_RUNS_SECONDS = 600.0
-#: What somebody has to decide: it does not go away by itself.
-_LASTING: tuple[type[ClientError], ...] = (Gap, Recreated, Diverged)
-
-
-@dataclass
-class FlowStatus:
-    name: str
-    state: str = "STARTING"  # RUNNING, WAITING, FAILED or STOPPED after that
-    reason: str = ""
-    topics: tuple[str, ...] = ()
-    bytes_copied: int = 0
 
 
 class MirrorMaker:
@@ -69,7 +58,7 @@ class MirrorMaker:
         for thread in self._threads:
             thread.start()
 
-    def statuses(self) -> list[FlowStatus]:
+    def statuses(self) -> list[CopyStatus]:
         return [flow.status for flow in self._flows]
 
     def stop(self) -> None:
@@ -100,46 +89,26 @@ class _Flow:
         self.settings = settings
         self._stopping = stopping
         self.translation = Translation()
-        self.status = FlowStatus(settings.name)
-        self._failure = ""
+        self.status = CopyStatus(settings.name)
+        self._loop = CopyLoop(f"Flow {settings.name}", settings, self.status, stopping, _RETRY_SECONDS)
 
     def run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with (
-                    closing(Cluster(self.settings.source.settings)) as source,
-                    closing(Cluster(self.settings.target.settings)) as target,
-                ):
-                    self._copy(TopicSync(self.settings, source, target))
-            except ClientError as error:
-                self._failed(error.message, lasting=isinstance(error, _LASTING))
-            except Exception as error:  # whatever Spark raises: the flow must not end unseen
-                log.exception("Flow %s failed.", self.settings.name)
-                self._failed(str(error).split("\n")[0], lasting=False)
-            self._stopping.wait(_RETRY_SECONDS)
-        self.status.state = "STOPPED"
+        self._loop.run(self._copy)
 
-    def _failed(self, reason: str, *, lasting: bool) -> None:
-        self.status.state, self.status.reason = "FAILED", reason
-        if reason != self._failure:
-            log.error("Flow %s: %s", self.settings.name, reason)
-        self._failure = reason
-        if lasting:  # until somebody decides and starts again
-            self._stopping.wait()
-
-    def _copy(self, sync: TopicSync) -> None:
+    def _copy(self, source: Cluster, target: Cluster) -> None:
         """Until the topics change, the query fails, or everything stops."""
         settings = self.settings
+        sync = TopicSync(settings, source, target)
         topics = sync.topics()
         refresh, configs, acls = map(
             Every, (settings.refresh_topics, settings.sync_topic_configs, settings.sync_topic_acls)
         )
         refresh.is_due()
-        query = CopyQuery(self._spark, settings, topics, self.translation)
+        copy = CopyQuery(self._spark, settings, topics, self.translation)
         try:
             if topics:
-                query.start()
-            self._running(topics)
+                copy.start()
+            self._loop.running(tuple(topic.name for topic in topics))
             while not self._stopping.wait(_LOOK_SECONDS):
                 if configs.is_due():
                     sync.sync_configs(topics)
@@ -147,29 +116,11 @@ class _Flow:
                     sync.sync_acls(topics)
                 if refresh.is_due() and sync.topics() != topics:
                     return
-                self.status.bytes_copied = query.bytes_copied
-                if topics and not query.is_running:
-                    raise reason_of(query.failure())
+                self.status.bytes_copied = copy.bytes_copied
+                if topics and not copy.query.is_running:
+                    raise reason_of(copy.query.failure())
         finally:
-            query.stop()
-
-    def _running(self, topics: Sequence[CopiedTopic]) -> None:
-        self.status.state, self.status.reason, self._failure = "RUNNING", "", ""
-        self.status.topics = tuple(topic.name for topic in topics)
-
-
-def reason_of(failure: BaseException | None) -> ClientError:
-    """What Spark wraps in layers of Java and Python: the sentence of the error that was raised first."""
-    text = str(failure)
-    for kind in _LASTING:
-        _, found, rest = text.rpartition(f"{kind.__name__}: ")
-        if found:
-            return kind(rest.split("\n")[0].strip())
-    for line in text.split("\n"):
-        _, found, rest = line.partition("Error: ")
-        if found and rest:
-            return ClientError(rest.strip())
-    return ClientError(text.split("\n")[0] or "The query of the flow has ended.")
+            copy.query.stop()
 
 
 class _Beside:

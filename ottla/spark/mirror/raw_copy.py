@@ -46,6 +46,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.spark import kernels
 from ottla.spark.kernels.sealing import Seal, restamp
+from ottla.spark.mirror.errors import Gap
 from ottla.spark.mirror.formats import Run
 
 #: The last version in which a write does not add its partition to the transaction by itself.
@@ -81,18 +82,6 @@ class Copied(NamedTuple):
     runs: tuple[Run, ...]
     bytes: int
     pages: tuple[Page, ...] = ()  # for the audit
-
-
-class Gap(ClientError):
-    """Records that were to be copied are gone from the source."""
-
-
-class Diverged(ClientError):
-    """Records that were copied are gone from the source, or others are in their place."""
-
-    def __init__(self, message: str, partition: TopicPartition | None = None) -> None:
-        super().__init__(message)
-        self.partition = partition
 
 
 def copy_range(

@@ -20,8 +20,9 @@ from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.client.transactions import TransactionClient
 from ottla.spark.mirror import raw_copy
+from ottla.spark.mirror.errors import Gap
 from ottla.spark.mirror.formats import Run
-from ottla.spark.mirror.raw_copy import Copied, CopyRange, Gap, copy_range
+from ottla.spark.mirror.raw_copy import Copied, CopyRange, copy_range
 from ottla.testing import Broker
 
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]

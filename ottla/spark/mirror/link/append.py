@@ -17,10 +17,7 @@ from ottla.protocol.messages.mirror import (
     MirrorAppendResponse,
     MirrorAppendTopic,
 )
-
-
-class CannotMirror(ClientError):
-    """The target is no Ottla, or one that is too old."""
+from ottla.spark.mirror.errors import CannotMirror
 
 
 class NoRoom(ClientError):

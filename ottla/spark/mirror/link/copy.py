@@ -12,9 +12,9 @@ from ottla.client.offsets import EARLIEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
 from ottla.protocol.errors import ErrorCode
+from ottla.spark.mirror.errors import Gap
 from ottla.spark.mirror.link.append import NoRoom, check_appended, mirror_append
 from ottla.spark.mirror.link.history import check_ends, check_history
-from ottla.spark.mirror.raw_copy import Gap
 
 _FETCH_BYTES = 8 << 20
 

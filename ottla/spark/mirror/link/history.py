@@ -15,7 +15,7 @@ from ottla.client.errors import ClientError
 from ottla.client.leader_epochs import EpochEnd, epoch_ends
 from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.protocol.mirror_link import MIRROR_LINK
-from ottla.spark.mirror.raw_copy import Diverged
+from ottla.spark.mirror.errors import Diverged
 
 #: A mirror answers with its last epoch when it is asked for a later one.
 _LAST = 2**31 - 1

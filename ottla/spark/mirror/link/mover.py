@@ -7,36 +7,29 @@ and two that run at the same time do no harm.
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
-import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster, TopicPartition
-from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.messages.mirror import MirrorAppendPartitionResult
 from ottla.spark.arrow_map import map_in_arrow
-from ottla.spark.mirror.flow import Recreated
-from ottla.spark.mirror.link.append import CannotMirror, NoRoom, check_appended, mirror_append
+from ottla.spark.mirror.copy_loop import CopyLoop, CopyStatus
+from ottla.spark.mirror.errors import reason_of
+from ottla.spark.mirror.link.append import NoRoom, check_appended, mirror_append
 from ottla.spark.mirror.link.copy import LinkCopied, copy_log
 from ottla.spark.mirror.link.group_offsets import sync_group_offsets
 from ottla.spark.mirror.link.history import check_history
 from ottla.spark.mirror.link.settings import LinkSettings
 from ottla.spark.mirror.link.topics import LinkTopics
-from ottla.spark.mirror.mirror_maker import Every, FlowStatus, reason_of
-from ottla.spark.mirror.raw_copy import Diverged, Gap
+from ottla.spark.mirror.mirror_maker import Every
+from ottla.spark.mirror.ranges_query import RangesQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
-
-log = logging.getLogger("ottla.mirror")
 
 _RESULT = "topic string, partition int, next bigint, bytes bigint, refusal string"
 _RETRY_SECONDS = 1.0
@@ -45,52 +38,27 @@ _LOOK_SECONDS = 0.2
 _HISTORY_SECONDS = 5.0
 #: How long a copy waits that the target had no room for.
 _ROOM_SECONDS = 2.0
-_LASTING = (Gap, Recreated, CannotMirror, Diverged)
 
 
 class LinkQuery:
     """The query over a fixed set of partitions. Made anew when topics come or go. Owner: the thread of the link."""
 
     def __init__(self, spark: SparkSession, link: LinkSettings, topics: Mapping[str, int]) -> None:
-        self._spark = spark
         self._link = link
         self._topics = topics
-        self._checkpoint = ""
-        self._query: StreamingQuery | None = None
+        # Spark wants names that no other query has, and an earlier one of this link may not have ended yet.
+        self.query = RangesQuery(spark, f"link {link.name} {uuid.uuid4().hex}", self._copy)
         self._stopping = threading.Event()
         self.bytes_copied = 0
         #: Why the target takes nothing at the moment.
         self.waits_for = ""
 
     def start(self, target: Cluster) -> None:
-        from ottla.spark.mirror.ranges_source import FORMAT, RangesDataSource
-
-        self._checkpoint = tempfile.mkdtemp(prefix="ottla-link-")
-        self._spark.dataSource.register(RangesDataSource)
-        frame = self._spark.readStream.format(FORMAT).options(**self._options(target)).load()
-        self._query = (
-            frame.writeStream.foreachBatch(self._copy)
-            .queryName(f"link {self._link.name} {os.path.basename(self._checkpoint)}")
-            .option("checkpointLocation", self._checkpoint)
-            .start()
-        )
-
-    @property
-    def is_running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
-
-    def failure(self) -> BaseException | None:
-        found: BaseException | None = None if self._query is None else self._query.exception()
-        return found
+        self.query.start(self._options(target))
 
     def stop(self) -> None:
         self._stopping.set()
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
-        if self._checkpoint:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            self._checkpoint = ""
+        self.query.stop()
 
     def _options(self, target: Cluster) -> dict[str, str]:
         starting: dict[str, dict[str, int]] = {}
@@ -168,9 +136,9 @@ class LinkMover:
         self._spark = spark
         self._link = link
         self._stopping = threading.Event()
-        self._failure = ""
-        self.status = FlowStatus(link.name)
-        self._thread = threading.Thread(target=self._run, name=f"link {link.name}")
+        self.status = CopyStatus(link.name)
+        self._loop = CopyLoop(f"Link {link.name}", link.flow, self.status, self._stopping, _RETRY_SECONDS)
+        self._thread = threading.Thread(target=self._loop.run, args=(self._copy,), name=f"link {link.name}")
 
     def start(self) -> None:
         self._thread.start()
@@ -178,31 +146,6 @@ class LinkMover:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join()
-
-    def _run(self) -> None:
-        flow = self._link.flow
-        while not self._stopping.is_set():
-            try:
-                with (
-                    closing(Cluster(flow.source.settings)) as source,
-                    closing(Cluster(flow.target.settings)) as target,
-                ):
-                    self._copy(source, target)
-            except ClientError as error:
-                self._failed(error.message, lasting=isinstance(error, _LASTING))
-            except Exception as error:  # whatever Spark raises: the link must not end unseen
-                log.exception("Link %s failed.", self._link.name)
-                self._failed(str(error).split("\n")[0], lasting=False)
-            self._stopping.wait(_RETRY_SECONDS)
-        self.status.state = "STOPPED"
-
-    def _failed(self, reason: str, *, lasting: bool) -> None:
-        self.status.state, self.status.reason = "FAILED", reason
-        if reason != self._failure:
-            log.error("Link %s: %s", self._link.name, reason)
-        self._failure = reason
-        if lasting:  # until somebody decides and starts again
-            self._stopping.wait()
 
     def _copy(self, source: Cluster, target: Cluster) -> None:
         """Until the topics change, the query fails, or everything stops."""
@@ -215,17 +158,17 @@ class LinkMover:
             (flow.refresh_topics, flow.sync_group_offsets, flow.sync_topic_configs, _HISTORY_SECONDS),
         )
         refresh.is_due()
-        query = LinkQuery(self._spark, self._link, copied)
+        copy = LinkQuery(self._spark, self._link, copied)
         try:
             if copied:
-                query.start(target)
-            self._failure, self.status.topics = "", tuple(copied)
-            self._show(query)
+                copy.start(target)
+            self._loop.running(tuple(copied))
+            self._show(copy)
             while not self._stopping.wait(_LOOK_SECONDS):
-                self._show(query)
-                if copied and not query.is_running:
-                    raise reason_of(query.failure())
-                if query.waits_for:
+                self._show(copy)
+                if copied and not copy.query.is_running:
+                    raise reason_of(copy.query.failure())
+                if copy.waits_for:
                     continue  # nothing else could be written there, either
                 if history.is_due():
                     check_history(source, target, partitions)
@@ -236,11 +179,11 @@ class LinkMover:
                 if refresh.is_due() and topics.prepare() != copied:
                     return
         finally:
-            query.stop()
+            copy.stop()
 
-    def _show(self, query: LinkQuery) -> None:
-        status, why = self.status, query.waits_for
-        if why and why != status.reason:
-            log.error("Link %s waits: %s", self._link.name, why)
-        status.state, status.reason = ("WAITING", why) if why else ("RUNNING", "")
-        status.bytes_copied = query.bytes_copied
+    def _show(self, copy: LinkQuery) -> None:
+        if copy.waits_for:
+            self._loop.waiting(copy.waits_for)
+        else:
+            self._loop.running(self.status.topics)
+        self.status.bytes_copied = copy.bytes_copied

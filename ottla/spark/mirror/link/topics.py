@@ -15,7 +15,7 @@ from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.mirror_link import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID
-from ottla.spark.mirror.flow import Recreated
+from ottla.spark.mirror.errors import Recreated
 from ottla.spark.mirror.internal_topics import wait_for
 from ottla.spark.mirror.link.append import check_target
 from ottla.spark.mirror.link.settings import LinkSettings

@@ -17,12 +17,12 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.leader_epochs import EpochEnd
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
-from ottla.spark.mirror.link.append import CannotMirror, check_target
+from ottla.spark.mirror.errors import CannotMirror, Diverged
+from ottla.spark.mirror.link.append import check_target
 from ottla.spark.mirror.link.copy import copy_log
 from ottla.spark.mirror.link.history import check_ends, check_history
 from ottla.spark.mirror.link.settings import parse_link
 from ottla.spark.mirror.link.topics import LinkTopics
-from ottla.spark.mirror.raw_copy import Diverged
 from ottla.testing import Broker
 from tests.spark.mirror.link.clusters import log_bytes, settings
 

@@ -17,9 +17,9 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster as Client
 from ottla.client.cluster import TopicPartition
 from ottla.client.settings import Settings
+from ottla.spark.mirror.errors import Diverged
 from ottla.spark.mirror.link.copy import copy_log
 from ottla.spark.mirror.link.history import check_history
-from ottla.spark.mirror.raw_copy import Diverged
 from ottla.testing import Broker, Cluster
 from tests.spark.mirror.link.clusters import (
     LINK,
