@@ -266,8 +266,9 @@ class Dispatcher:
             context.cost = RequestCost(len(frame))
         timed = self._timed
         if timed is not None:
-            number = api.requests[version]
-            api.requests[version] = number + 1
+            counts = api.requests
+            number = counts[version]
+            counts[version] = number + 1
             if not number & timed.mask:
                 context.timing = timed.begin(api)
         if self._broker.faults is not None:
