@@ -1,4 +1,4 @@
-"""What the console is told: options of the command line, or a file in TOML.
+"""The settings of the console: options of the command line, or a file in TOML.
 
 listen = "0.0.0.0:8080"
 

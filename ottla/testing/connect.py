@@ -136,7 +136,7 @@ class SourceHarness:
         return found
 
     def commit(self) -> None:
-        """Records and offsets are written in one transaction; then the tasks are told."""
+        """Records and offsets are written in one transaction; then the tasks are notified."""
         for record in self._polled:
             self._offsets.put(record)
         self.committed += self._polled

@@ -1,4 +1,4 @@
-"""What an SSL or SASL_SSL listener is told: certificates, who is trusted, and how a certificate becomes a principal.
+"""The settings of an SSL or SASL_SSL listener: certificates, who is trusted, and how a certificate becomes a principal.
 
 Certificates are read again while the broker runs: when somebody alters the settings of a listener, and when a file
 changes. Connections that are there go on with what they began with.

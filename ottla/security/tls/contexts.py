@@ -1,4 +1,4 @@
-"""What OpenSSL is told: contexts for listeners and for clients."""
+"""TLS contexts for listeners and for clients."""
 
 from __future__ import annotations
 

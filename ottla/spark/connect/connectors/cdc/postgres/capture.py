@@ -225,9 +225,9 @@ class PostgresCapture:
         self._offered = offset["lsn_commit"]
 
     def committed(self) -> None:
-        """PostgreSQL is told before the slot is read again: telling it costs a walk through its log.
+        """PostgreSQL is notified before the slot is read again: that costs a walk through its log.
 
-        It is told of what offsets say only. Transactions that gave no records leave no offset, and a slot that is ahead
+        It learns only what offsets say. Transactions that gave no records leave no offset, and a slot that is ahead
         of its offset looks as if somebody else had read it.
         """
         self._committed = max(self._committed, self._offered)
