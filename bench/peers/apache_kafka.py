@@ -17,13 +17,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-from bench.measuring.wire import free_port, wait_until_ready
+from bench.measuring.wire import free_port
+from bench.peers.broker_process import BrokerProcess
 
 VERSION = "4.3.0"
 SCALA = "2.13"
@@ -224,11 +224,13 @@ def random_cluster_id() -> str:
     return run_tool("kafka.tools.StorageTool", ["random-uuid"]).stdout.strip().splitlines()[-1]
 
 
-class ApacheKafka:
+class ApacheKafka(BrokerProcess):
     """One Apache Kafka broker in KRaft mode, broker and controller in one process.
 
-    Owns its process and, unless ``data`` is given, its temporary directory; stops only that process.
+    Owns, unless ``data`` is given, its temporary directory.
     """
+
+    name = "Apache Kafka"
 
     def __init__(
         self,
@@ -241,32 +243,14 @@ class ApacheKafka:
         jvm: Sequence[str] = BROKER_JVM,
         start_timeout: float = 120,
     ) -> None:
-        self.port = port or free_port()
+        super().__init__(port, start_timeout)
         self._second_listener = second_listener  # security protocol and port
-        self.bootstrap_servers = f"127.0.0.1:{self.port}"
-        self.startup_seconds = 0.0
         self._config = dict(config or {})
         self._cluster_id = cluster_id
         self._jvm = tuple(jvm)
-        self._start_timeout = start_timeout
         self._temporary = data is None
         self.directory = Path(tempfile.mkdtemp(prefix="apache-kafka-") if data is None else data)
         self.log_dir = self.directory / "data"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise RuntimeError("Apache Kafka is not running")
-        return self._process.pid
-
-    @property
-    def pids(self) -> list[int]:
-        return [self.pid]
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def properties(self) -> dict[str, str]:
         controller = free_port()
@@ -306,43 +290,11 @@ class ApacheKafka:
         if not (self.log_dir / "meta.properties").exists():
             cluster = self._cluster_id or random_cluster_id()
             run_tool("kafka.tools.StorageTool", ["format", "-t", cluster, "-c", str(properties)])
-        output = self.directory / "kafka.out"
-        began = time.perf_counter()
-        with open(output, "ab") as sink:
-            self._process = subprocess.Popen(
-                [java(), *self._jvm, "-cp", classpath, "kafka.Kafka", str(properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            wait_until_ready("127.0.0.1", self.port, self._process, timeout=self._start_timeout)
-        except Exception as error:
-            self.stop()
-            tail = output.read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"Apache Kafka did not start: {error}\n{tail}") from error
-        self.startup_seconds = time.perf_counter() - began
+        self.launch(
+            [java(), *self._jvm, "-cp", classpath, "kafka.Kafka", str(properties)],
+            self.directory / "kafka.out",
+        )
         return self
-
-    def stop(self, *, timeout: float = 30) -> None:
-        """Shut the broker down cleanly; kill it if it does not go."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def kill(self) -> None:
-        """End the broker as ``kill -9`` does."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
 
     def remove(self) -> None:
         if self._temporary:

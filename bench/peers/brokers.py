@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from bench.measuring.wire import free_port, wait_until_ready
 from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.peers.broker_process import BrokerProcess
 
 
 class Secured(NamedTuple):
@@ -48,79 +48,28 @@ class Broker(Protocol):
     def remove(self) -> None: ...
 
 
-class OttlaBroker:
-    """One ``ottla start``. Owns its process and its temporary directory; stops only that process."""
+class OttlaBroker(BrokerProcess):
+    """One ``ottla start``. Owns its temporary directory."""
+
+    name = "Ottla"
 
     def __init__(
         self, command: Sequence[str], *, options: Sequence[str] = (), start_timeout: float = 60
     ) -> None:
-        self.port = free_port()
-        self.bootstrap_servers = f"127.0.0.1:{self.port}"
-        self.startup_seconds = 0.0
+        super().__init__(None, start_timeout)
         self.directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
         self.log_dir = self.directory / "data"
         self._command = [*command, "start", "--listen", self.bootstrap_servers, "--data", str(self.log_dir)]
         self._command += options
-        self._start_timeout = start_timeout
-        self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Before it is started."""
         for name, value in settings.items():
             self._command += ["--set", f"{name}={value}"]
 
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise RuntimeError("Ottla is not running")
-        return self._process.pid
-
-    @property
-    def pids(self) -> list[int]:
-        return [self.pid]
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
     def start(self) -> Self:
-        output = self.directory / "ottla.out"
-        began = time.perf_counter()
-        with open(output, "ab") as sink:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            wait_until_ready("127.0.0.1", self.port, self._process, timeout=self._start_timeout)
-        except Exception as error:
-            self.stop()
-            tail = output.read_text(errors="replace").strip()[-2000:]
-            raise RuntimeError(f"`{shlex.join(self._command)}` did not start: {error}\n{tail}") from error
-        self.startup_seconds = time.perf_counter() - began
+        self.launch(self._command, self.directory / "ottla.out")
         return self
-
-    def stop(self, *, timeout: float = 30) -> None:
-        """Ask it to go, as SIGTERM does; kill it if it does not."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def kill(self) -> None:
-        """End it as ``kill -9`` does."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
