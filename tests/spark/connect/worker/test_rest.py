@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla import KAFKA_VERSION, __version__
 from ottla.testing import Broker
 from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, wait_for
 
@@ -46,6 +47,9 @@ def test_the_root_names_the_cluster_and_health_is_good(worker: Worker) -> None:
     assert root.status == 200
     assert set(root.body) == {"version", "commit", "kafka_cluster_id"}
     assert root.body["kafka_cluster_id"]
+    # kcctl refuses "restart --tasks" to a Connect before 3.0, and "stop" to one before 3.5.
+    assert root.body["version"] == KAFKA_VERSION
+    assert root.body["commit"] == f"ottla-{__version__}"
     assert worker.call("GET", "/health").body == {
         "status": "healthy",
         "message": "Worker has completed startup and is ready to handle requests.",
@@ -418,6 +422,21 @@ def test_loggers_are_shown_and_set(worker: Worker) -> None:
         "Desired 'level' parameter was not specified in request.",
     )
     assert worker.call("PUT", path, {"level": "HUGE"}).status == 404
+    unknown = worker.call("GET", "/admin/loggers/no.such.logger")
+    assert (unknown.status, unknown.body["message"]) == (404, "Logger no.such.logger not found.")
+    assert worker.call("GET", "/admin/loggers/ROOT").body == worker.call("GET", "/admin/loggers/root").body
+
+
+def test_a_level_of_the_root_counts_for_loggers_that_have_their_own(worker: Worker) -> None:
+    path = "/admin/loggers/ottla.spark.connect.made.down"
+    before = worker.call("GET", "/admin/loggers/root").body["level"]
+    worker.call("PUT", path, {"level": "TRACE"})
+    try:
+        changed = worker.call("PUT", "/admin/loggers/root", {"level": "ERROR"}).body
+        assert {"root", "ottla.spark.connect.made.down"} <= set(changed)
+        assert worker.call("GET", path).body["level"] == "ERROR"
+    finally:
+        worker.call("PUT", "/admin/loggers/root", {"level": before})
 
 
 def test_methods_and_content_types_that_there_are_not(worker: Worker) -> None:
