@@ -328,6 +328,16 @@ def test_offsets_of_a_sink_are_those_of_its_group(
     assert worker.call("PATCH", path, at(1)).status == 200
     assert worker.call("GET", path).body == at(1)
     assert worker.call("PATCH", path, {"offsets": [{"partition": {"a": 1}, "offset": {}}]}).status == 400
+    for where, offset, code, message in (
+        ({"kafka_topic": None}, 1, 400, "Kafka topic names must be valid strings and may not be null"),
+        ({"kafka_partition": "x"}, 1, 400, "Failed to parse the following Kafka partition value"),
+        ({}, "x", 400, "Failed to parse the following Kafka offset value in the provided offsets: 'x'."),
+        ({"kafka_topic": "none"}, 1, 500, "Failed to alter consumer group offsets for connector"),
+    ):
+        [given] = at(1)["offsets"]
+        wrong = {"partition": {**given["partition"], **where}, "offset": {"kafka_offset": offset}}
+        answer = worker.call("PATCH", path, {"offsets": [wrong]})
+        assert (answer.status, message in answer.body["message"]) == (code, True), answer
     assert worker.call("DELETE", path).status == 200
     assert worker.call("GET", path).body == {"offsets": []}
 
@@ -358,6 +368,9 @@ def test_a_plugin_shows_its_settings(worker: Worker) -> None:
     assert settings["name"]["group"] == "Common"
     field = "/connector-plugins/org.apache.kafka.connect.transforms.HoistField$Value/config"
     assert [each["name"] for each in worker.call("GET", field).body] == ["field"]
+    by_alias = worker.call("GET", "/connector-plugins/TopicNameMatches/config").body
+    assert [each["name"] for each in by_alias] == ["pattern"]
+    assert worker.call("GET", "/connector-plugins/JsonConverter/config").status == 200
 
 
 def test_validation_has_definition_and_value_of_each_setting(worker: Worker) -> None:
@@ -405,6 +418,18 @@ def test_a_sink_needs_topics(worker: Worker) -> None:
     answer = worker.call("PUT", path, {"connector.class": "FileStreamSink", "name": "q", "file": "x"})
     assert answer.body["error_count"] == 2
     assert answer.body["groups"] == ["Common", "Transforms", "Predicates", "Error Handling"]
+    given = {
+        "connector.class": "FileStreamSink",
+        "name": "q",
+        "file": "x",
+        "topics": "a,,b",
+        "tasks.max": "x",
+    }
+    found = {each["value"]["name"]: each["value"] for each in worker.call("PUT", path, given).body["configs"]}
+    assert found["topics"]["errors"] == ["Configuration 'topics' values must not be empty."]
+    assert found["topics"]["value"] == "a,,b"
+    # What is not a number has no value that could be shown.
+    assert (found["tasks.max"]["value"], len(found["tasks.max"]["errors"])) == (None, 1)
 
 
 def test_loggers_are_shown_and_set(worker: Worker) -> None:
