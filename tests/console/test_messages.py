@@ -401,6 +401,16 @@ def test_a_message_is_sent_again_as_the_same_bytes(
 # -- masks --
 
 
+@pytest.mark.parametrize("offset", ["9" * 30, "-1", "x", ""])
+def test_a_message_that_cannot_be_named_is_not_sent_again(visitor: Visitor, topic: str, offset: str) -> None:
+    given = {"csrf": visitor.token(), "partition": "0", "offset": offset}
+    answer = visitor.http.post(f"/clusters/local/topics/{topic}/resend", data=given)
+    assert (answer.status_code, "Say which message" in answer.text) == (400, True)
+    given = {"csrf": visitor.token(), "partition": offset or "none", "value": "v"}
+    answer = visitor.http.post(f"/clusters/local/topics/{topic}/produce", data=given)
+    assert (answer.status_code, "There is no partition" in answer.text) == (400, True)
+
+
 def test_masked_fields_are_hidden_on_pages_in_searches_and_in_exports(
     broker: Broker, open_console: Callable[..., InBackground], topic: str
 ) -> None:
