@@ -85,6 +85,17 @@ def test_a_connector_is_created_shown_and_deleted(worker: Worker, name: str, lin
     wait_for(lambda: worker.call("GET", f"/connectors/{name}/status").status == 404)
 
 
+def test_the_location_of_a_connector_leads_to_it_whatever_its_name(worker: Worker, lines: Path) -> None:
+    name = f"ä b/{uuid.uuid4().hex[:8]}"
+    made = worker.call(
+        "POST", "/connectors", {"name": name, "config": source(lines), "initial_state": "STOPPED"}
+    )
+    assert made.status == 201
+    path = made.headers["Location"].removeprefix(worker.url)
+    assert worker.call("GET", path).body["name"] == name
+    assert worker.call("DELETE", path).status == 204
+
+
 def test_the_status_names_worker_version_and_type(worker: Worker, running: str) -> None:
     status = worker.call("GET", f"/connectors/{running}/status").body
     host = worker.url.removeprefix("http://")

@@ -118,7 +118,7 @@ class Connectors:
         """With the address of what was created, on the worker that was asked."""
         if answer.status == 201:
             base = f"{self._scheme}://{request.headers.get('host', '')}"
-            answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='/')}"}
+            answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='')}"}
         return answer
 
     async def put_config(self, request: Request) -> Response:
