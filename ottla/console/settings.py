@@ -171,10 +171,10 @@ def parse(document: Mapping[str, Any], folder: Path) -> ConsoleSettings:
         masks=tuple(_mask(each) for each in _tables(document, "masks")),
         audit_file=folder / _text(document, "audit_log") if "audit_log" in document else None,
         secret=_secret(folder / _text(document, "secret_file")) if "secret_file" in document else None,
-        session_seconds=int(float(document.get("session_hours", 8)) * 3600),
+        session_seconds=int(_positive(document, "session_hours", 8) * 3600),
         tls={str(name): str(value) for name, value in tls.items()} if tls else None,
-        lag_seconds=float(document.get("lag_seconds", 15)),
-        refresh_seconds=float(document.get("refresh_seconds", 5)),
+        lag_seconds=_positive(document, "lag_seconds", 15),
+        refresh_seconds=_positive(document, "refresh_seconds", 5),
     )
 
 
@@ -280,6 +280,13 @@ def _texts(table: Mapping[str, Any], name: str, default: tuple[str, ...] | None 
     if isinstance(found, str) or not isinstance(found, (list, tuple)):
         raise BadSettings(f"{name} must be a list of texts.")
     return tuple(str(each) for each in found)
+
+
+def _positive(table: Mapping[str, Any], name: str, default: float) -> float:
+    found = table.get(name, default)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < 1e9:
+        raise BadSettings(f"{name} must be a number above 0.")
+    return float(found)
 
 
 def _flag(table: Mapping[str, Any], name: str) -> bool:

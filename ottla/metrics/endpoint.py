@@ -24,6 +24,8 @@ _HEAD_BYTES = 16 * 1024
 _IDLE_SECONDS = 120.0
 _FIRST_SECONDS = 10.0
 _MAX_CONNECTIONS = 32
+# Where kafka_exporter is asked whether it lives, without asking the cluster.
+_HEALTH = "/healthz"
 
 
 async def in_slices(lines: Iterable[str]) -> str:
@@ -121,6 +123,8 @@ class MetricsEndpoint:
             return "405 Method Not Allowed\r\nAllow: GET, HEAD", "text/plain", b"Only GET is served here.\n"
         if path == self._path:
             return "200 OK", CONTENT_TYPE, (await self._render()).encode()
+        if path == _HEALTH:
+            return "200 OK", "text/plain", b"ok"
         found = "200 OK" if path == "/" else "404 Not Found"
         return found, "text/plain", f"The metrics are at {self._path}.\n".encode()
 

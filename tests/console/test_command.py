@@ -212,6 +212,9 @@ def test_a_file_names_clusters_roles_logins_and_masks(tmp_path: Path) -> None:
         "read_only = 1",
         '[login.oidc]\nissuer = "https://x"',
         "[[masks]]\ntopics = []",
+        'lag_seconds = "often"',
+        "refresh_seconds = 0",
+        "session_hours = true",
     ],
 )
 def test_a_wrong_file_is_refused(text: str, tmp_path: Path) -> None:

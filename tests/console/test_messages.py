@@ -240,6 +240,21 @@ def test_what_cannot_be_searched_for_is_said(visitor: Visitor, topic: str) -> No
     assert "There are only these functions" in page.text
 
 
+def test_a_search_is_answered_in_json_too(broker: Broker, visitor: Visitor, topic: str) -> None:
+    write(broker, topic, [b"Customer %d" % number for number in range(200)], partition=1)
+    write(broker, topic, [b"nobody"] * 20, partition=0)
+    where = f"topics/{topic}/messages"
+    assert values(visitor.json(where, q="customer 17")) == [
+        "Customer 17",
+        *(f"Customer 17{n}" for n in range(10)),
+    ]
+    assert len(values(visitor.json(where, q="customer", limit="25"))) == 25
+    assert values(visitor.json(where, q="somebody")) == []
+    wrong = visitor.get(f"{where}.json", q="(", mode="regex")
+    assert wrong.status_code == 400
+    assert "That is no regular expression" in wrong.json()["message"]
+
+
 def test_a_search_ends_with_the_visitor(broker: Broker, visitor: Visitor, topic: str) -> None:
     """A regular expression that never ends is ended by closing the page."""
     write(broker, topic, [b"a" * 5000 + b"!"] * 50, partition=0)
@@ -384,6 +399,16 @@ def test_a_message_is_sent_again_as_the_same_bytes(
 
 
 # -- masks --
+
+
+@pytest.mark.parametrize("offset", ["9" * 30, "-1", "x", ""])
+def test_a_message_that_cannot_be_named_is_not_sent_again(visitor: Visitor, topic: str, offset: str) -> None:
+    given = {"csrf": visitor.token(), "partition": "0", "offset": offset}
+    answer = visitor.http.post(f"/clusters/local/topics/{topic}/resend", data=given)
+    assert (answer.status_code, "Say which message" in answer.text) == (400, True)
+    given = {"csrf": visitor.token(), "partition": offset or "none", "value": "v"}
+    answer = visitor.http.post(f"/clusters/local/topics/{topic}/produce", data=given)
+    assert (answer.status_code, "There is no partition" in answer.text) == (400, True)
 
 
 def test_masked_fields_are_hidden_on_pages_in_searches_and_in_exports(

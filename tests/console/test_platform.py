@@ -239,6 +239,25 @@ def test_secrets_of_connectors_are_in_no_page(
     assert (kept["a.password"], kept["file"]) == ("s3cret-pw", str(tmp_path / "other"))
 
 
+def test_what_is_wrong_with_a_setting_of_no_definition_is_shown(
+    broker: Broker, open_console: Callable[..., InBackground], names: Callable[[], str], tmp_path: Path
+) -> None:
+    """Workers answer with `"definition": null` then."""
+    properties = standalone_properties(
+        broker.bootstrap_servers, tmp_path / "offsets", connector_client_config_override_policy="None"
+    )
+    with Worker(properties) as running:
+        running.wait_until_ready()
+        with Visitor(open_console(cluster={"connect": running.url}).url) as visitor:
+            form = visitor.form(visitor.get("new-connector", **{"class": SINK}), "/new-connector")
+            given = {"config:file": str(tmp_path / "out"), "config:topics": "x"}
+            wrong = visitor.send(
+                form, connector_name=names(), extra="consumer.override.max.poll.records = 1", **given
+            )
+            assert wrong.status_code == 400
+            assert "does not allow" in text_of(wrong)
+
+
 def test_a_connector_that_no_worker_has_taken_up_is_shown(
     broker: Broker, open_console: Callable[..., InBackground], names: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -257,7 +276,7 @@ def test_a_connector_that_no_worker_has_taken_up_is_shown(
             assert (shown["connector"]["state"], shown["config"]["topics"]) == ("UNASSIGNED", "x")
             [row] = visitor.json("connectors")["connectors"]
             assert (row["name"], row["state"]) == (name, "UNASSIGNED")
-            assert visitor.get("connectors/none/state").status_code == 400
+            assert visitor.get("connectors/none/state").status_code == 404
 
 
 def test_a_connect_that_does_not_answer_is_said(open_console: Callable[..., InBackground]) -> None:

@@ -48,6 +48,22 @@ def test_a_connection_is_kept_for_the_next_scrape(server: MetricsThread) -> None
             assert answer.endswith(b"\r\n\r\nsome_gauge 1\n")
 
 
+def test_whether_it_lives_is_said_without_measuring() -> None:
+    """Probes ask kafka_exporter so, more often than Prometheus does."""
+
+    def never() -> str:
+        raise AssertionError("The metrics were made.")
+
+    server = MetricsThread("127.0.0.1", 0, never).start()
+    try:
+        with connect(server) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            answer = read(connection)
+            assert (answer[:15], answer[-2:]) == (b"HTTP/1.1 200 OK", b"ok")
+    finally:
+        server.stop()
+
+
 def test_a_client_that_wants_it_closed_or_sends_a_body_gets_no_second_answer(server: MetricsThread) -> None:
     for more in (b"Connection: close\r\n", b"Content-Length: 3\r\n"):
         with connect(server) as connection:

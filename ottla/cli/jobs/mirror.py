@@ -35,8 +35,7 @@ def run_flows(
     except ClientError as error:
         raise JobError(error.message) from None
     stopping = threading.Event()
-    for number in ending_signals(signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
+    set_by_signals(stopping)
     log_to_stderr()
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.spark.mirror.mirror_maker import MirrorMaker
@@ -44,6 +43,7 @@ def run_flows(
 
     with stderr_to(java_log()):
         spark = session("ottla mirror", master)
+    set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     maker = MirrorMaker(spark, flows)
     maker.start()
@@ -60,6 +60,13 @@ def run_flows(
     spark.stop()
     if not quiet:
         click.echo("Stopped cleanly.")
+
+
+def set_by_signals(stopping: threading.Event) -> None:
+    """To be called again when Spark has started: PySpark's handler of Ctrl-C ends the main thread only, and the
+    process would go on for ever."""
+    for number in ending_signals(signal.SIGHUP):
+        signal.signal(number, lambda *_: stopping.set())
 
 
 def _line(status: CopyStatus) -> str:

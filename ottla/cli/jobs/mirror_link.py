@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.errors import JobError
-from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster, Topic
@@ -44,17 +42,17 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
         from ottla.spark.mirror.link.append import check_target
 
         check_target(target.any_connection())
-    stopping = threading.Event()
-    for number in ending_signals(signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
     from ottla.cli.commands.sql.sql import java_log, stderr_to
-    from ottla.cli.jobs.mirror import log_to_stderr
+    from ottla.cli.jobs.mirror import log_to_stderr, set_by_signals
     from ottla.spark.mirror.link.mover import LinkMover
     from ottla.spark.session import session
 
+    stopping = threading.Event()
+    set_by_signals(stopping)
     log_to_stderr()
     with stderr_to(java_log()):
         spark = session("ottla mirror link", master)
+    set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     mover = LinkMover(spark, link)
     mover.start()

@@ -201,12 +201,9 @@ def _add_option(target: argparse._ActionsContainer, head: str, help_text: str) -
     target.add_argument(*names, metavar=metavar, type=_TYPES.get(of_type, str), **more)
 
 
-# Whose options and output the tools have. Scripts look at the first word of --version.
-KAFKA_VERSION = "4.3.0"
-
-
 def _version() -> str:
-    from ottla import __version__
+    """Scripts look at the first word."""
+    from ottla import KAFKA_VERSION, __version__
 
     return f"{KAFKA_VERSION} (ottla {__version__})"
 

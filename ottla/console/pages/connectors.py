@@ -195,8 +195,9 @@ def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:
     checked = remote.request("PUT", f"/connector-plugins/{part(name)}/config/validate", dict(config))
     fields = []
     for each in checked.get("configs", []):
-        definition, value = each.get("definition", {}), each.get("value", {})
-        key = definition.get("name", "")
+        # What is wrong with a setting that the connector does not define comes without a definition.
+        definition, value = each.get("definition") or {}, each.get("value") or {}
+        key = definition.get("name") or value.get("name", "")
         if key in ("name", "connector.class") or value.get("visible") is False:
             continue
         is_secret = definition.get("type") == "PASSWORD" or bool(_SECRET.search(key))

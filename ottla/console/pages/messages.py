@@ -65,7 +65,9 @@ class Messages:
             matcher(wanted.query)
         except BadQuery as error:
             problem = str(error)
-        if not (is_live or (is_search and not visit.wants_json)) and problem is None:
+        if is_search and visit.wants_json and problem is None:
+            shown = await self._hits(visit, wanted.limit)
+        elif not is_live and not is_search and problem is None:
             decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
             found, following = await visit.site.calls.read(selection.read, state.name, numbers, wanted)
             shown = await visit.site.calls.run(lambda: [_shown(decoder, mask, each) for each in found])
@@ -82,6 +84,8 @@ class Messages:
             "messages": [each.document() for each in shown],
             "next": selection.cursor_text(following),
         }
+        if problem is not None and visit.wants_json:
+            raise HttpError(400, 400, problem)
         return Page("messages/messages.html", data, 400 if problem else 200, more)
 
     def _form(self, visit: Visit, state: TopicState, wanted: Selection) -> dict[str, Any]:
@@ -136,6 +140,16 @@ class Messages:
             wanted.committed_only,
             self._masks_for(visit, state.name),
         )
+
+    async def _hits(self, visit: Visit, limit: int) -> list[ShownMessage]:
+        """All at once, for who does not read a stream."""
+        hits: list[ShownMessage] = []
+        async for line in search(await self._job(visit, limit)):
+            if "hit" in line:
+                hits.append(line["hit"])
+            elif "failed" in line:
+                raise HttpError(502, 502, line["failed"])
+        return hits
 
     async def search(self, visit: Visit) -> Page | Response:
         job = await self._job(visit, _HITS)

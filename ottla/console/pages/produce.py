@@ -69,7 +69,9 @@ class Producing:
         form = visit.form
         try:
             record = await visit.site.calls.run(_record, form, topic, visit.site.codecs)
-            partition = int(form["partition"]) if form.get("partition") else None
+            partition = _number(form["partition"]) if form.get("partition") else None
+            if form.get("partition") and partition is None:
+                raise ValueError(f"There is no partition {form['partition']}.")
         except (ValueError, ClientError) as error:
             return await self._page(visit, {**_BLANK, **form}, str(error))
         [written] = await visit.site.calls.change(produce, topic, [record], partition)
@@ -97,13 +99,17 @@ class Producing:
 _BLANK = {"key": "", "value": "", "headers": "", "partition": "", "key_kind": "text", "value_kind": "text"}
 
 
+def _number(text: str) -> int | None:
+    """None for what is no partition and no offset."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
 async def _message(visit: Visit, given: dict[str, str]) -> Message:
     """The one that a form names. Raises HttpError."""
     topic = visit.params["topic"]
-    try:
-        partition, offset = int(given["partition"]), int(given["offset"])
-    except (KeyError, ValueError):
-        raise HttpError(400, 400, "Say which message, by partition and offset.") from None
+    partition, offset = (_number(given.get(name, "")) for name in ("partition", "offset"))
+    if partition is None or offset is None:
+        raise HttpError(400, 400, "Say which message, by partition and offset.")
 
     def find(cluster: Cluster) -> Message | None:
         found = list(read_range(cluster, (topic, partition), offset, offset + 1))

@@ -18,6 +18,7 @@ from ottla.console.access.login import Logins
 from ottla.console.access.roles import NOBODY, Level
 from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
 from ottla.console.cluster.site import Site
+from ottla.console.remote import NotThere
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Request, Response, Router, json_response
@@ -246,5 +247,7 @@ class App:
 def of_client(error: ClientError) -> HttpError:
     if isinstance(error, Unreachable):
         return HttpError(502, 502, error.message)
+    if isinstance(error, NotThere):
+        return HttpError(404, 404, error.message)
     status = _STATUS.get(error.code, 400) if error.code is not None else 400
     return HttpError(status, status, error.message)

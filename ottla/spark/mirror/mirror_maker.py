@@ -33,6 +33,8 @@ _RETRY_SECONDS = 2.0
 #: How often a flow looks whether its query still runs.
 _LOOK_SECONDS = 0.5
 _OLD_RUNS_SECONDS = 600.0
+#: Whoever ends the mirror does not wait longer for threads that wait for a cluster that is gone.
+_STOP_SECONDS = 15.0
 
 
 class MirrorMaker:
@@ -53,6 +55,8 @@ class MirrorMaker:
             for flow in flows
             if flow.emit_heartbeats
         ]
+        for thread in self._threads:
+            thread.daemon = True
 
     def start(self) -> None:
         for thread in self._threads:
@@ -63,8 +67,9 @@ class MirrorMaker:
 
     def stop(self) -> None:
         self._stopping.set()
+        deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class Every:

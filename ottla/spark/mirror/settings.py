@@ -11,6 +11,7 @@ from ottla.audit.counting import Tier
 from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.spark.connect.config.providers import ConfigProviders
 from ottla.spark.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
 from ottla.spark.options import SECURITY_OPTIONS
 
@@ -133,6 +134,7 @@ class _Section:
 
 def parse_flows(properties: Mapping[str, str], only_targets: Sequence[str] = ()) -> list[FlowSettings]:
     """Every pair of clusters; those that are not enabled have heartbeats only. `only_targets` is --clusters."""
+    properties = ConfigProviders.from_config(properties).resolved(properties)
     aliases = _list(properties.get("clusters", ""))
     if len(aliases) < 2:
         raise BadMirrorSettings("clusters must name at least two clusters, as in 'clusters = A, B'.")
@@ -143,15 +145,15 @@ def parse_flows(properties: Mapping[str, str], only_targets: Sequence[str] = ())
             raise BadMirrorSettings(f"There is no cluster '{each}' in clusters = {', '.join(aliases)}.")
     _check_flow_names(properties, aliases)
     sides = {alias: _side(properties, alias) for alias in aliases}
-    flows = [
-        _flow(properties, sides[source], sides[target])
-        for source, target in permutations(aliases, 2)
-        if not only_targets or target in only_targets
-    ]
+    flows = [_flow(properties, sides[source], sides[target]) for source, target in permutations(aliases, 2)]
     if not any(flow.enabled for flow in flows):
         raise BadMirrorSettings(
             f"No flow is enabled: say for instance '{aliases[0]}->{aliases[1]}.enabled = true'."
         )
+    # One file serves the mirrors beside every cluster: where nothing is copied to, there may still be heartbeats.
+    flows = [flow for flow in flows if not only_targets or flow.target.alias in only_targets]
+    if not any(flow.enabled or flow.emit_heartbeats for flow in flows):
+        raise BadMirrorSettings(f"Nothing flows into {', '.join(only_targets)}: no such flow is enabled.")
     return flows
 
 
@@ -223,7 +225,7 @@ def _flow(properties: Mapping[str, str], source: Side, target: Side) -> FlowSett
         offset_syncs_replication_factor=own.number("offset-syncs.topic.replication.factor", 3),
         offset_syncs_on_source=_location(own) == "source",
         emit_offset_syncs=own.flag("emit.offset-syncs.enabled", True),
-        start_at_latest=_start(own) == "latest",
+        start_at_latest=_start(own, properties, source.alias) == "latest",
         skip_gaps=_choice(own, "ottla.gaps", "fail", ("fail", "skip")) == "skip",
         max_offsets_per_trigger=own.number("ottla.max.offsets.per.trigger", 1_000_000),
         add_source_alias=own.flag("add.source.alias.to.remote.topic", True),
@@ -278,15 +280,23 @@ def _location(own: _Section) -> str:
     return _choice(own, "offset-syncs.topic.location", "source", ("source", "target"))
 
 
-def _start(own: _Section) -> str:
-    return _choice(own, "consumer.auto.offset.reset", "earliest", ("earliest", "latest"))
+def _start(own: _Section, properties: Mapping[str, str], source: str) -> str:
+    """As MirrorMaker's consumer finds it: what is said of the source's consumers goes before what is said of all."""
+    name = "consumer.auto.offset.reset"
+    found = own.text(f"source.{name}", "") or properties.get(f"{source}.{name}", "").strip()
+    if not found:
+        return _choice(own, name, "earliest", ("earliest", "latest"))
+    return _checked(f"{source}.{name}", found, ("earliest", "latest"))
 
 
 def _choice(own: _Section, name: str, default: str, choices: Sequence[str]) -> str:
-    text = own.text(name, default).lower()
-    if text not in choices:
+    return _checked(name, own.text(name, default), choices)
+
+
+def _checked(name: str, text: str, choices: Sequence[str]) -> str:
+    if text.lower() not in choices:
         raise BadMirrorSettings(f"{name} must be {' or '.join(choices)}, not '{text}'.")
-    return text
+    return text.lower()
 
 
 def _list(text: str) -> list[str]:

@@ -75,7 +75,7 @@ def test_the_files_of_the_repository_can_be_read():
         worker = WorkerConfig.from_properties(properties, distributed=kind == "distributed")
         assert worker.warnings == ()
     for kind in ("file-source", "file-sink", "console-source", "console-sink"):
-        assert read_connector_file(config / f"connect-{kind}.properties")["name"] == f"local-{kind}"
+        assert read_connector_file(config / f"connect-{kind}.properties").config["name"] == f"local-{kind}"
 
 
 def test_connectors_in_jars_are_listed_as_by_kafkas(monkeypatch, capsys, tmp_path):

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla import __version__
-from ottla.cli.kafka.tool import KAFKA_VERSION
+from ottla import KAFKA_VERSION, __version__
 from ottla.cli.main import KAFKA_TOOLS
 from ottla.testing import Broker
 

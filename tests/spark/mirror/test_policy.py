@@ -1,5 +1,7 @@
 """Names on the other side, and what is copied at all."""
 
+from pathlib import Path
+
 import pytest
 
 from ottla.spark.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
@@ -125,3 +127,40 @@ def test_only_flows_into_the_named_clusters_run() -> None:
     assert [each.name for each in flows] == ["A->B"]
     with pytest.raises(BadMirrorSettings, match="There is no cluster 'C'"):
         parse_flows(TWO, ["C"])
+
+
+def test_a_mirror_beside_a_cluster_that_nothing_is_copied_to_has_heartbeats() -> None:
+    """One file is given to the mirrors of all clusters, each with --clusters of its own."""
+    flows = parse_flows(TWO | {"A->B.enabled": "true"}, ["A"])
+    assert [(each.name, each.enabled, each.emit_heartbeats) for each in flows] == [("B->A", False, 1)]
+    with pytest.raises(BadMirrorSettings, match="Nothing flows into A"):
+        parse_flows(TWO | {"A->B.enabled": "true", "emit.heartbeats.enabled": "false"}, ["A"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "A.consumer.auto.offset.reset",
+        "A->B.consumer.auto.offset.reset",
+        "A->B.source.consumer.auto.offset.reset",
+        "consumer.auto.offset.reset",
+    ],
+)
+def test_where_to_begin_is_a_setting_of_the_consumers(name: str) -> None:
+    assert flow(**{name: "latest"}).start_at_latest
+    assert not flow(**{"B.consumer.auto.offset.reset": "latest"}).start_at_latest
+    with pytest.raises(BadMirrorSettings, match="must be earliest or latest, not 'never'"):
+        flow(**{name: "never"})
+
+
+def test_secrets_are_looked_up_by_config_providers(tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("server=kafka.example.org:9093\n")
+    provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    given = {
+        "config.providers": "file",
+        "config.providers.file.class": provider,
+        "B.bootstrap.servers": f"${{file:{tmp_path}/secrets:server}}",
+    }
+    found = flow(**given)
+    assert found.target.properties["bootstrap.servers"] == "kafka.example.org:9093"
+    assert found.target.settings.servers == "kafka.example.org:9093"

@@ -111,7 +111,12 @@ def create(
     replace: bool,
 ) -> None:
     """Create a connector from KEY=VALUE settings, a file, or both."""
-    config = {} if file is None else _config_of(file)
+    config: dict[str, str] = {}
+    if file is not None:
+        from ottla.cli.commands.connect.connector_files import read_connector_file
+
+        given = read_connector_file(file)
+        config, state = dict(given.config), state or given.initial_state
     for each in settings:
         key, equals, value = each.partition("=")
         if not equals:
@@ -127,12 +132,6 @@ def create(
         body["initial_state"] = state.upper()
     worker.ask("POST", "connectors", body=body)
     output.done(f"Created connector {name}.")
-
-
-def _config_of(file: Path) -> dict[str, str]:
-    from ottla.cli.commands.connect.connector_files import read_connector_file
-
-    return dict(read_connector_file(file))
 
 
 def _told(verb: str, path: str, method: str, done: str) -> click.Command:

@@ -23,6 +23,7 @@ from ottla.cli.commands.servers.start import http_listener
 from ottla.cli.errors import JobError
 
 if TYPE_CHECKING:
+    from ottla.cli.commands.connect.connector_files import ConnectorFile
     from ottla.http.background import InBackground
     from ottla.spark.connect.config.worker_config import WorkerConfig
 
@@ -77,7 +78,7 @@ def serve(
     properties: Mapping[str, str],
     *,
     distributed: bool = True,
-    connectors: Sequence[Mapping[str, str]] = (),
+    connectors: Sequence[ConnectorFile] = (),
     quiet: bool = False,
     log_format: str = "text",
 ) -> None:
@@ -95,7 +96,16 @@ def serve(
         topics = ", ".join((worker.config_topic, worker.offset_topic, worker.status_topic))
         about |= {"Group": worker.group_id, "Topics": topics}
     serve_until_stopped(
-        lambda: ConnectServer(worker, SparkEngine, connectors=connectors),
+        lambda: ConnectServer(
+            worker,
+            SparkEngine,
+            connectors=[each.config for each in connectors],
+            initial_states={
+                each.config["name"]: each.initial_state
+                for each in connectors
+                if each.initial_state is not None
+            },
+        ),
         name="Connect worker",
         about=about,
         example="curl {url}/connectors",

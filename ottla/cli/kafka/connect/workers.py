@@ -49,8 +49,8 @@ def standalone(argv: list[str]) -> int | None:
     from ottla.cli.commands.connect.connector_files import read_connector_file
 
     connectors = [read_connector_file(each) for each in args.connectors]
-    for file, config in zip(args.connectors, connectors, strict=True):
-        if not config.get("name", "").strip():
+    for file, given in zip(args.connectors, connectors, strict=True):
+        if not given.config.get("name", "").strip():
             raise JobError(f"{file} does not say the name of the connector: add name=….")
     if args.daemon:
         return _in_background(argv, "connectStandalone.out")

@@ -51,7 +51,8 @@ def sink_config(config: Mapping[str, str]) -> ConfigDef:
 
 def sink_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     """What is wrong with settings of a sink that are right each for itself, by the settings concerned."""
-    topics = [each for each in parse_value("topics", config.get("topics"), ConfigType.LIST) or [] if each]
+    named = parse_value("topics", config.get("topics"), ConfigType.LIST) or []
+    topics = [each for each in named if each]
     pattern = (config.get("topics.regex") or "").strip()
     dead_letters = (config.get("errors.deadletterqueue.topic.name") or "").strip()
     found: dict[str, list[str]] = {}
@@ -60,6 +61,8 @@ def sink_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         if not topics:
             message = "Must configure one of topics or topics.regex"
         found = {"topics": [message], "topics.regex": [message]}
+    if topics and len(topics) < len(named):
+        found.setdefault("topics", []).append("Configuration 'topics' values must not be empty.")
     begin = f"The DLQ topic '{dead_letters}' may not be"
     if dead_letters and dead_letters in topics:
         shown = f"topics=[{', '.join(topics)}]"

@@ -158,11 +158,6 @@ class LocalConnectors:
         with self._lock:
             return self._lock.wait_for(lambda: not self._slots, max(0.0, deadline - time.monotonic()))
 
-    def is_running(self, name: str) -> bool:
-        with self._lock:
-            slot = self._slots.get(name)
-            return slot is not None and slot.running is not None
-
     # Each connector's thread
 
     def _see_to(self, name: str, slot: _Slot) -> None:

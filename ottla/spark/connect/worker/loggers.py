@@ -24,20 +24,23 @@ class UnknownLevel(ValueError):
     pass
 
 
+class UnknownLogger(LookupError):
+    pass
+
+
 class Loggers:
     def __init__(self) -> None:
         self._modified: dict[str, int] = {}
 
     def all(self) -> dict[str, Any]:
         """Those whose level is set, and the root."""
-        names = [
-            name
-            for name, logger in list(logging.root.manager.loggerDict.items())
-            if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET
-        ]
-        return {name: self.get(name) for name in [*sorted(names), ROOT]}
+        return {name: self.get(name) for name in [*sorted(_with_level()), ROOT]}
 
     def get(self, name: str) -> dict[str, Any]:
+        """Raises UnknownLogger: asking for a logger of Python by its name would make one."""
+        name = _plain(name)
+        if name != ROOT and not isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
+            raise UnknownLogger(name)
         level = _logger(name).getEffectiveLevel()
         return {
             "level": _NAMES.get(level, logging.getLevelName(level)),
@@ -49,8 +52,11 @@ class Loggers:
         number = _LEVELS.get(level.strip().upper())
         if number is None:
             raise UnknownLevel(level)
+        namespace = _plain(namespace)
         names = [namespace]
-        if namespace != ROOT:
+        if namespace == ROOT:
+            names += _with_level()
+        else:
             names += [
                 name for name in list(logging.root.manager.loggerDict) if name.startswith(namespace + ".")
             ]
@@ -59,6 +65,19 @@ class Loggers:
             _logger(name).setLevel(number)
             self._modified[name] = now
         return sorted(names)
+
+
+def _with_level() -> list[str]:
+    return [
+        name
+        for name, logger in list(logging.root.manager.loggerDict.items())
+        if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET
+    ]
+
+
+def _plain(name: str) -> str:
+    """Kafka knows the root however it is written."""
+    return ROOT if name.lower() == ROOT else name
 
 
 def _logger(name: str) -> logging.Logger:

@@ -104,6 +104,11 @@ class OffsetRequests:
             except ClientError as error:
                 if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
                     raise _still_active(name) from None
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise RequestError(
+                        500,
+                        f"Failed to alter consumer group offsets for connector {name}: a partition does not exist",
+                    ) from None
                 if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
 
@@ -131,23 +136,29 @@ def _sink_offsets(offsets: Offsets) -> dict[TopicPartition, int | None]:
             raise errors.bad_request(
                 "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'"
             )
-        found[TopicPartition(str(partition[_TOPIC]), _whole(partition[_PARTITION], _PARTITION))] = (
-            None if offset is None else _sink_offset(offset)
-        )
+        if not isinstance(partition[_TOPIC], str):
+            raise errors.bad_request("Kafka topic names must be valid strings and may not be null")
+        number = _whole(partition[_PARTITION], "partition")
+        found[TopicPartition(partition[_TOPIC], number)] = None if offset is None else _sink_offset(offset)
     return found
 
 
 def _sink_offset(offset: Any) -> int:
     if not isinstance(offset, dict) or _OFFSET not in offset:
-        raise errors.bad_request("The offset for a sink connector should contain the key 'kafka_offset'")
-    return _whole(offset[_OFFSET], _OFFSET)
+        raise errors.bad_request(
+            "The offset for a sink connector should either be null or contain the key 'kafka_offset'"
+        )
+    return _whole(offset[_OFFSET], "offset")
 
 
-def _whole(value: Any, name: str) -> int:
+def _whole(value: Any, what: str) -> int:
     try:
         number = int(str(value))
     except ValueError:
-        raise errors.bad_request(f"'{name}' must be a whole number, not {value!r}") from None
+        raise errors.bad_request(
+            f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
+            f"{what.capitalize()} values for sink connectors need to be integers."
+        ) from None
     if number < 0:
-        raise errors.bad_request(f"'{name}' cannot be negative")
+        raise errors.bad_request(f"The Kafka {what} value {number} in the provided offsets is negative.")
     return number

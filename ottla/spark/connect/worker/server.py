@@ -32,6 +32,7 @@ from ottla.spark.connect.worker.rest.listeners import (
     https_properties,
     parse_listeners,
 )
+from ottla.spark.connect.worker.rest.requests import initial_state
 from ottla.spark.connect.worker.rest.response_headers import response_headers
 from ottla.spark.connect.worker.rest.routes import build_router
 from ottla.spark.connect.worker.standalone import StandaloneHerder
@@ -61,12 +62,15 @@ class ConnectServer:
         engine: Callable[[WorkerConfig], ConnectorEngine],
         *,
         connectors: Sequence[Mapping[str, str]] = (),
+        initial_states: Mapping[str, str] | None = None,
     ) -> None:
-        """`connectors` are those of a standalone worker, from its files."""
+        """`connectors` are those of a standalone worker, from its files, and `initial_states` how some of them begin,
+        by name."""
         self.worker = worker
         self._make_engine = engine
         self._engine: ConnectorEngine | None = None
         self._from_files = connectors
+        self._initial_states = initial_states or {}
         self._listeners = parse_listeners("listeners", worker.values["listeners"])
         if not self._listeners:
             raise ConfigError("listeners must name at least one address, for example http://127.0.0.1:8083.")
@@ -127,7 +131,7 @@ class ConnectServer:
     def _create(self, herder: Herder, config: Mapping[str, str]) -> None:
         name = config.get("name", "")
         try:
-            herder.create(name, dict(config))
+            herder.create(name, dict(config), initial_state(self._initial_states.get(name)))
         except RequestError as error:
             raise ConfigError(f"Connector {name or 'without a name'} cannot be created: {error}") from None
 

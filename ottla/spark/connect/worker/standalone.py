@@ -50,10 +50,6 @@ class StandaloneHerder(Herder):
     def wanted(self, state: ConfigState) -> dict[str, Wanted]:
         return {name: Wanted(config, state.target(name)) for name, config in state.connectors.items()}
 
-    def require_owner(self, connector: str) -> None:
-        if not self.connectors.is_running(connector):
-            raise RequestError(409, f"Connector {connector} is not running: it is stopped or has failed.")
-
     def _changed(self, change: Change) -> None:
         if change.restart is not None:
             self.connectors.restart(change.restart)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla import KAFKA_VERSION, __version__
 from ottla.testing import Broker
 from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, wait_for
 
@@ -46,6 +47,9 @@ def test_the_root_names_the_cluster_and_health_is_good(worker: Worker) -> None:
     assert root.status == 200
     assert set(root.body) == {"version", "commit", "kafka_cluster_id"}
     assert root.body["kafka_cluster_id"]
+    # kcctl refuses "restart --tasks" to a Connect before 3.0, and "stop" to one before 3.5.
+    assert root.body["version"] == KAFKA_VERSION
+    assert root.body["commit"] == f"ottla-{__version__}"
     assert worker.call("GET", "/health").body == {
         "status": "healthy",
         "message": "Worker has completed startup and is ready to handle requests.",
@@ -79,6 +83,17 @@ def test_a_connector_is_created_shown_and_deleted(worker: Worker, name: str, lin
     assert worker.call("DELETE", f"/connectors/{name}").status == 204
     assert worker.call("GET", f"/connectors/{name}").status == 404
     wait_for(lambda: worker.call("GET", f"/connectors/{name}/status").status == 404)
+
+
+def test_the_location_of_a_connector_leads_to_it_whatever_its_name(worker: Worker, lines: Path) -> None:
+    name = f"ä b/{uuid.uuid4().hex[:8]}"
+    made = worker.call(
+        "POST", "/connectors", {"name": name, "config": source(lines), "initial_state": "STOPPED"}
+    )
+    assert made.status == 201
+    path = made.headers["Location"].removeprefix(worker.url)
+    assert worker.call("GET", path).body["name"] == name
+    assert worker.call("DELETE", path).status == 204
 
 
 def test_the_status_names_worker_version_and_type(worker: Worker, running: str) -> None:
@@ -324,6 +339,16 @@ def test_offsets_of_a_sink_are_those_of_its_group(
     assert worker.call("PATCH", path, at(1)).status == 200
     assert worker.call("GET", path).body == at(1)
     assert worker.call("PATCH", path, {"offsets": [{"partition": {"a": 1}, "offset": {}}]}).status == 400
+    for where, offset, code, message in (
+        ({"kafka_topic": None}, 1, 400, "Kafka topic names must be valid strings and may not be null"),
+        ({"kafka_partition": "x"}, 1, 400, "Failed to parse the following Kafka partition value"),
+        ({}, "x", 400, "Failed to parse the following Kafka offset value in the provided offsets: 'x'."),
+        ({"kafka_topic": "none"}, 1, 500, "Failed to alter consumer group offsets for connector"),
+    ):
+        [given] = at(1)["offsets"]
+        wrong = {"partition": {**given["partition"], **where}, "offset": {"kafka_offset": offset}}
+        answer = worker.call("PATCH", path, {"offsets": [wrong]})
+        assert (answer.status, message in answer.body["message"]) == (code, True), answer
     assert worker.call("DELETE", path).status == 200
     assert worker.call("GET", path).body == {"offsets": []}
 
@@ -354,6 +379,9 @@ def test_a_plugin_shows_its_settings(worker: Worker) -> None:
     assert settings["name"]["group"] == "Common"
     field = "/connector-plugins/org.apache.kafka.connect.transforms.HoistField$Value/config"
     assert [each["name"] for each in worker.call("GET", field).body] == ["field"]
+    by_alias = worker.call("GET", "/connector-plugins/TopicNameMatches/config").body
+    assert [each["name"] for each in by_alias] == ["pattern"]
+    assert worker.call("GET", "/connector-plugins/JsonConverter/config").status == 200
 
 
 def test_validation_has_definition_and_value_of_each_setting(worker: Worker) -> None:
@@ -401,6 +429,18 @@ def test_a_sink_needs_topics(worker: Worker) -> None:
     answer = worker.call("PUT", path, {"connector.class": "FileStreamSink", "name": "q", "file": "x"})
     assert answer.body["error_count"] == 2
     assert answer.body["groups"] == ["Common", "Transforms", "Predicates", "Error Handling"]
+    given = {
+        "connector.class": "FileStreamSink",
+        "name": "q",
+        "file": "x",
+        "topics": "a,,b",
+        "tasks.max": "x",
+    }
+    found = {each["value"]["name"]: each["value"] for each in worker.call("PUT", path, given).body["configs"]}
+    assert found["topics"]["errors"] == ["Configuration 'topics' values must not be empty."]
+    assert found["topics"]["value"] == "a,,b"
+    # What is not a number has no value that could be shown.
+    assert (found["tasks.max"]["value"], len(found["tasks.max"]["errors"])) == (None, 1)
 
 
 def test_loggers_are_shown_and_set(worker: Worker) -> None:
@@ -418,6 +458,21 @@ def test_loggers_are_shown_and_set(worker: Worker) -> None:
         "Desired 'level' parameter was not specified in request.",
     )
     assert worker.call("PUT", path, {"level": "HUGE"}).status == 404
+    unknown = worker.call("GET", "/admin/loggers/no.such.logger")
+    assert (unknown.status, unknown.body["message"]) == (404, "Logger no.such.logger not found.")
+    assert worker.call("GET", "/admin/loggers/ROOT").body == worker.call("GET", "/admin/loggers/root").body
+
+
+def test_a_level_of_the_root_counts_for_loggers_that_have_their_own(worker: Worker) -> None:
+    path = "/admin/loggers/ottla.spark.connect.made.down"
+    before = worker.call("GET", "/admin/loggers/root").body["level"]
+    worker.call("PUT", path, {"level": "TRACE"})
+    try:
+        changed = worker.call("PUT", "/admin/loggers/root", {"level": "ERROR"}).body
+        assert {"root", "ottla.spark.connect.made.down"} <= set(changed)
+        assert worker.call("GET", path).body["level"] == "ERROR"
+    finally:
+        worker.call("PUT", "/admin/loggers/root", {"level": before})
 
 
 def test_methods_and_content_types_that_there_are_not(worker: Worker) -> None:

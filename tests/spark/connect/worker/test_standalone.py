@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.commands.connect.connector_files import read_connector_file
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.worker.java_maps import decode_map, encode_map
 from ottla.testing import Broker
@@ -74,6 +75,46 @@ def test_connectors_are_created_over_rest_as_well(broker: Broker, tmp_path: Path
         worker.wait_until("two", "PAUSED", ["PAUSED"])
         assert worker.call("DELETE", "/connectors/two").status == 204
         wait_for(lambda: worker.call("GET", "/connectors/two/status").status == 404)
+
+
+def test_a_connector_that_could_not_start_is_restarted(broker: Broker, tmp_path: Path, lines: Path) -> None:
+    secrets = tmp_path / "secrets"
+    secrets.write_text("topic=t-six\n")
+    provider = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    given = {**standalone_properties(broker.bootstrap_servers, tmp_path / "offsets"), **provider}
+    with Worker(given) as worker:
+        secret = {**config("six", lines), "topic": f"${{file:{secrets}:topic}}"}
+        body = {"name": "six", "config": secret, "initial_state": "STOPPED"}
+        assert worker.call("POST", "/connectors", body).status == 201
+        worker.wait_until("six", "STOPPED")
+        assert worker.call("POST", "/connectors/six/restart").status == 204
+        assert worker.status("six") == ("STOPPED", [])
+        secrets.rename(tmp_path / "elsewhere")
+        worker.call("PUT", "/connectors/six/resume")
+        worker.wait_until("six", "FAILED")
+        (tmp_path / "elsewhere").rename(secrets)
+        assert worker.call("POST", "/connectors/six/restart").status == 204
+        worker.wait_until("six", "RUNNING", ["RUNNING"])
+
+
+def test_a_connector_of_a_file_may_begin_stopped(broker: Broker, tmp_path: Path, lines: Path) -> None:
+    file = tmp_path / "seven.json"
+    asked = {"name": "seven", "config": {**config("seven", lines), "x": None}, "initial_state": "stopped"}
+    file.write_text(json.dumps(asked))
+    read = read_connector_file(file)
+    assert read.initial_state == "stopped"
+    given = standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")
+    with Worker(given, connectors=[read.config], initial_states={"seven": read.initial_state}) as worker:
+        worker.wait_until("seven", "STOPPED", [])
+        assert "x" not in worker.call("GET", "/connectors/seven/config").body
+    with (
+        pytest.raises(ConfigError, match="initial_state cannot be asleep"),
+        Worker(given, connectors=[read.config], initial_states={"seven": "asleep"}),
+    ):
+        pass
 
 
 def test_nothing_is_started_after_the_worker_has_stopped(broker: Broker, tmp_path: Path, lines: Path) -> None:

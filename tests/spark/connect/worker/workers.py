@@ -98,6 +98,7 @@ class Worker(InBackground):
         properties: Mapping[str, str],
         *,
         connectors: Sequence[Mapping[str, str]] = (),
+        initial_states: Mapping[str, str] | None = None,
         engine: Callable[[WorkerConfig], ConnectorEngine] = in_threads,
     ) -> None:
         distributed = "group.id" in properties
@@ -105,7 +106,9 @@ class Worker(InBackground):
         self.server: ConnectServer | None = None
 
         def make() -> ConnectServer:
-            self.server = ConnectServer(self.config, engine, connectors=connectors)
+            self.server = ConnectServer(
+                self.config, engine, connectors=connectors, initial_states=initial_states
+            )
             return self.server
 
         super().__init__(make, "connect-worker")

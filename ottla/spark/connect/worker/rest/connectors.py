@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from ottla.http import HttpError, Request, Response, json_response
 from ottla.spark.connect.worker import errors
-from ottla.spark.connect.worker.config_state import RestartRequest, TargetState
+from ottla.spark.connect.worker.config_state import RestartRequest
 from ottla.spark.connect.worker.distributed.requests_to_leader import BadSignature, check_signature
 from ottla.spark.connect.worker.errors import RequestError
 from ottla.spark.connect.worker.herder import Created, Herder
@@ -16,6 +16,7 @@ from ottla.spark.connect.worker.rest.carrying_out import CarryingOut
 from ottla.spark.connect.worker.rest.requests import (
     flag,
     http_error,
+    initial_state,
     named,
     read_config,
     read_json,
@@ -25,7 +26,6 @@ from ottla.spark.connect.worker.rest.requests import (
     task_number,
 )
 
-_INITIAL = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _CREATE_FIELDS = ("name", "config", "initial_state")
 
 
@@ -107,7 +107,7 @@ class Connectors:
             config = read_config(fields["config"])
             name = str(fields.get("name") or config.get("name", "")).strip()
             config = named(name, config)
-            target = _initial_state(fields.get("initial_state"))
+            target = initial_state(fields.get("initial_state"))
         except RequestError as error:
             raise http_error(error) from None
         call = partial(self._herder.create, name, config, target)
@@ -118,7 +118,7 @@ class Connectors:
         """With the address of what was created, on the worker that was asked."""
         if answer.status == 201:
             base = f"{self._scheme}://{request.headers.get('host', '')}"
-            answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='/')}"}
+            answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='')}"}
         return answer
 
     async def put_config(self, request: Request) -> Response:
@@ -212,12 +212,3 @@ def _name(request: Request) -> str:
 
 def _message(text: str) -> Response:
     return json_response({"message": text})
-
-
-def _initial_state(value: object) -> TargetState | None:
-    if value is None:
-        return None
-    found = _INITIAL.get(str(value).upper())
-    if found is None:
-        raise errors.bad_request(f"initial_state cannot be {value}: give one of {', '.join(_INITIAL)}.")
-    return found

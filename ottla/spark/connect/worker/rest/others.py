@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ottla import __version__
+from ottla import KAFKA_VERSION, __version__
 from ottla.http import HttpError, Request, Response, json_response
 from ottla.spark.connect.plugins import PluginKind, available
 from ottla.spark.connect.worker.errors import RequestError, bad_request
 from ottla.spark.connect.worker.herder import Herder
-from ottla.spark.connect.worker.loggers import UnknownLevel
+from ottla.spark.connect.worker.loggers import UnknownLevel, UnknownLogger
 from ottla.spark.connect.worker.rest.carrying_out import CarryingOut
 from ottla.spark.connect.worker.rest.requests import flag, http_error, read_config, read_json, read_object
 from ottla.spark.connect.worker.validation.connector_configs import ConfigInfos, plugin_definitions
@@ -21,8 +21,13 @@ class Others:
         self._do = carrying_out.answer
 
     def root(self, _request: Request) -> Response:
+        # Clients such as kcctl do not ask an older Connect for stop, offsets or the restart of tasks.
         return json_response(
-            {"version": __version__, "commit": "ottla", "kafka_cluster_id": self._herder.cluster_id}
+            {
+                "version": KAFKA_VERSION,
+                "commit": f"ottla-{__version__}",
+                "kafka_cluster_id": self._herder.cluster_id,
+            }
         )
 
     def health(self, _request: Request) -> Response:
@@ -70,7 +75,11 @@ class Others:
         return json_response(self._herder.loggers.all())
 
     def get_logger(self, request: Request) -> Response:
-        return json_response(self._herder.loggers.get(request.params["logger"]))
+        name = request.params["logger"]
+        try:
+            return json_response(self._herder.loggers.get(name))
+        except UnknownLogger:
+            raise HttpError(404, 404, f"Logger {name} not found.") from None
 
     async def set_logger(self, request: Request) -> Response:
         name = request.params["logger"]

@@ -8,9 +8,12 @@ from typing import Any
 
 from ottla.http import HttpError, Request
 from ottla.spark.connect.worker import errors
+from ottla.spark.connect.worker.config_state import TargetState
 from ottla.spark.connect.worker.errors import RequestError
 
 Json = dict[str, Any]
+
+_INITIAL = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
 
 def flag(request: Request, name: str, *, default: bool = False) -> bool:
@@ -72,6 +75,16 @@ def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
             f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})"
         )
     return {**config, "name": name}
+
+
+def initial_state(value: object) -> TargetState | None:
+    """How a connector begins; None is as always. Raises RequestError."""
+    if value is None:
+        return None
+    found = _INITIAL.get(str(value).upper())
+    if found is None:
+        raise errors.bad_request(f"initial_state cannot be {value}: give one of {', '.join(_INITIAL)}.")
+    return found
 
 
 def read_offsets(body: bytes) -> list[tuple[Json, Json | None]]:

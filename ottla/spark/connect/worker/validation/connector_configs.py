@@ -100,8 +100,6 @@ def plugin_definitions(name: str) -> list[Json]:
             plugin = find(name, kind)
         except ClientError:
             continue
-        if plugin.class_name != name and kind is not PluginKind.CONNECTOR:
-            continue  # Kafka knows only connectors by their alias
         found = plugin.load()
         own = getattr(found, "config_def", None)
         keys = dict(own.keys) if isinstance(own, ConfigDef) else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.spark.connect.config.config_def import ConfigDef, ConfigKey, ConfigType
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, parse_value
 
 Json = dict[str, Any]
 
@@ -31,7 +31,7 @@ def definition_of(key: ConfigKey) -> Json:
 def value_of(key: ConfigKey, given: str | None, recommended: Sequence[Any], errors: Sequence[str]) -> Json:
     shown: Any
     if given is not None:
-        shown = HIDDEN if key.type is ConfigType.PASSWORD else given
+        shown = HIDDEN if key.type is ConfigType.PASSWORD else _parsable(key, given)
     else:
         shown = None if key.is_required else as_text(key.default, key.type)
     return {
@@ -41,6 +41,15 @@ def value_of(key: ConfigKey, given: str | None, recommended: Sequence[Any], erro
         "errors": list(errors),
         "visible": True,
     }
+
+
+def _parsable(key: ConfigKey, given: str) -> str | None:
+    """None for what is not of the type, as Kafka has no value to show then; the error beside it quotes it."""
+    try:
+        parse_value(key.name, given, key.type)
+    except ConfigError:
+        return None
+    return given
 
 
 def as_text(value: Any, type: ConfigType) -> Any:
