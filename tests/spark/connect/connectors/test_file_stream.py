@@ -53,16 +53,34 @@ def test_lines_end_with_a_line_feed_a_carriage_return_or_both(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "content", [b"a\nb\n\xc3\xa4c\nrest", b"a\r\nb\rc\nrest", b"\xff\xfe bad\nfine\n", b"", b"\n\n"]
+    "content",
+    [
+        b"a\nb\n\xc3\xa4c\nrest",
+        b"a\r\nb\rc\nrest",
+        b"\xff\xfe bad\nfine\n",
+        b"",
+        b"\n\n",
+        b"rest",
+        b"\xe2\x82\n\xf0\x9f\n\xc3\n\xa4\n\xed\xa0\x80\n\xf4\x90\x80\x80\nz\x0b\x0c\x1c\xc2\x85\xe2\x80\xa8\n",
+    ],
 )
 def test_columns_are_the_same_lines(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lines"
     path.write_bytes(content)
     one, other = _task(path), _task(path)
-    records, columns = one.poll(), other.poll_columns()
-    assert [each.value for each in records] == ([] if columns is None else columns.values.to_pylist())
-    if columns is not None:
-        assert columns.offsets[0][1] == records[-1].source_offset
+    records, found = one.poll(), other.poll_columns()
+    assert [each.value for each in records] == ([] if found is None else found.columns.values)
+    if found is not None:
+        assert found.offsets == [(records[-1].source_partition, records[-1].source_offset)]
+        about = [
+            (each.value, each.value_schema, each.source_partition, each.source_offset) for each in records
+        ]
+        again = [
+            (each.value, each.value_schema, each.source_partition, each.source_offset)
+            for each in found.records()
+        ]
+        assert again == about
+        assert found.columns.timestamps == [each.timestamp for each in found.records()]
     one.stop()
     other.stop()
 
