@@ -41,6 +41,20 @@ class Columns:
     def replaced(self, **changes: Any) -> Self:
         return replace(self, **changes)
 
+    def parts(self, most: int) -> Iterator[Columns]:
+        """The same, at most so many in each."""
+        for begin in range(0, len(self), most):
+            some = slice(begin, begin + most)
+            yield Columns(
+                topic=self.topic,
+                partition=self.partition,
+                value_schema=self.value_schema,
+                values=self.values[some],
+                key_schema=self.key_schema,
+                keys=self.keys[some],
+                timestamps=self.timestamps[some],
+            )
+
 
 @dataclass(slots=True, kw_only=True)
 class SinkColumns(Columns):

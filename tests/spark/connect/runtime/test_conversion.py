@@ -128,6 +128,14 @@ def test_where_an_offset_is_known_for_the_last_record_only_the_others_are_asked_
     assert found["t"].values == [b"1", b"3", b"4"]
 
 
+def test_of_many_records_a_late_one_that_fails_leaves_nothing_twice() -> None:
+    records = _lines(*("x" if n == 900 else str(n) for n in range(1000)))
+    found = _source({**_CAST, "errors.tolerance": "all"}).convert_all(records)
+    assert found["t"].values == [b"%d" % n for n in range(1000) if n != 900]
+    good = _source(_CAST).convert_all(records[:900])
+    assert good["t"].values == [b"%d" % n for n in range(900)]
+
+
 class Counting:
     calls: int = 0
 

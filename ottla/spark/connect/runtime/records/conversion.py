@@ -23,6 +23,9 @@ from ottla.spark.connect.runtime.records.topic_records import (
 )
 from ottla.spark.connect.transforms.chain import Chain
 
+#: So few are forgotten before the garbage collector counts them, whose rounds would cost more than the conversion.
+_AT_ONCE = 250
+
 #: Called with a failure that is tolerated or not, before that is decided.
 OnFailure = Callable[[Failure, Any], None]
 
@@ -87,20 +90,24 @@ class SourceConversion(_Conversion):
         return found
 
     def _add_columns(self, columns: Columns, found: dict[str, ConvertedRecords]) -> bool:
+        """False, and nothing is added, if they have to be converted one by one."""
+        converted: list[tuple[str, ConvertedRecords]] = []
         try:
-            if self._transform is not None:
-                columns = self._transform.apply_columns(columns)
-            topic, count = columns.topic, len(columns)
-            converted = ConvertedRecords(
-                [columns.partition] * count,
-                _all_from_connect(self._key, topic, columns.key_schema, columns.keys),
-                self._value.all_from_connect(topic, columns.value_schema, columns.values),
-                [[]] * count,
-                columns.timestamps,
-            )
+            for some in columns.parts(_AT_ONCE):
+                if self._transform is not None:
+                    some = self._transform.apply_columns(some)
+                its = ConvertedRecords(
+                    [some.partition] * len(some),
+                    _all_from_connect(self._key, some.topic, some.key_schema, some.keys),
+                    self._value.all_from_connect(some.topic, some.value_schema, some.values),
+                    [[]] * len(some),
+                    some.timestamps,
+                )
+                converted.append((some.topic, its))
         except Exception:  # which record it is, and what is to be done about it, shows one by one
             return False
-        found.setdefault(topic, ConvertedRecords()).extend(converted)
+        for topic, its in converted:
+            found.setdefault(topic, ConvertedRecords()).extend(its)
         return True
 
     def _add_each(self, records: Sequence[SourceRecord], found: dict[str, ConvertedRecords]) -> None:
