@@ -155,6 +155,11 @@ class JsonConverter(Converter):
                 return schema, read(node)
         return self._read_envelope(data)
 
+    def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
+        if self._with_schemas:
+            return super().all_to_connect(topic, data)
+        return None, [None if each is None else read_plain(each) for each in data]
+
     def _read_envelope(self, data: bytes) -> SchemaAndValue:
         envelope = scan_decimals(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:

@@ -8,7 +8,7 @@ from ottla.spark.connect.api import SinkTask, SourceTask
 from ottla.spark.connect.connectors.file_stream import FileStreamSinkTask, FileStreamSourceTask
 from ottla.spark.connect.converters.converter import Converter
 from ottla.spark.connect.converters.json_converter import JsonConverter
-from ottla.spark.connect.converters.registry.avro_converter import AvroConverter
+from ottla.spark.connect.converters.registry.protobuf_converter import ProtobufConverter
 from ottla.spark.connect.converters.string_converter import StringConverter
 from ottla.spark.connect.data.columns import SinkColumns, runs
 from ottla.spark.connect.data.record import ConnectRecord, Header, SinkRecord, SourceRecord
@@ -92,7 +92,7 @@ def test_whoever_changes_what_happens_to_one_record_does_not_inherit_what_happen
     assert shouting.all_from_connect("t", STRING, ["a", "b"]) == [b'"A"', b'"B"']
     assert JsonConverter.all_from_connect is not Converter.all_from_connect
     assert StringConverter.all_to_connect is not Converter.all_to_connect
-    assert AvroConverter.all_from_connect is Converter.all_from_connect
+    assert ProtobufConverter.all_from_connect is Converter.all_from_connect
     assert HoistFieldValue().takes_columns
     assert InsertFieldKey().takes_columns
     assert not HeaderFromValue().takes_columns

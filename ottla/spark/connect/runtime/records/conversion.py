@@ -255,7 +255,7 @@ def _all_from_connect(
     converter: Converter, topic: str, schema: Schema | None, values: list[Any]
 ) -> list[bytes | None]:
     """Most topics have no keys at all."""
-    if values.count(None) == len(values):
+    if values[0] is None and values.count(None) == len(values):
         return [converter.from_connect(topic, schema, None)] * len(values)
     return converter.all_from_connect(topic, schema, values)
 
@@ -263,7 +263,7 @@ def _all_from_connect(
 def _all_to_connect(
     converter: Converter, topic: str, data: list[bytes | None]
 ) -> tuple[Schema | None, list[Any]]:
-    if data.count(None) == len(data):
+    if data[0] is None and data.count(None) == len(data):
         schema, value = converter.to_connect(topic, None)
         return schema, [value] * len(data)
     return converter.all_to_connect(topic, data)
