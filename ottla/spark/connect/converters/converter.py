@@ -65,7 +65,7 @@ class Converter:
 
     def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
         """What `to_connect` makes of each of them, and the schema that all have. Raises anything for what it cannot
-        convert, and MixedSchemasError if there are several schemas."""
+        convert, and MixedRecordsError if there are several schemas."""
         schemas, values = zip(*(self.to_connect(topic, each) for each in data), strict=True)
         return only_schema(schemas), list(values)
 

@@ -18,8 +18,8 @@ from ottla.spark.connect.data.schema import Schema
 _FEWEST = 4
 
 
-class MixedSchemasError(Exception):
-    """Values that had the same schema have several now: they cannot be one column."""
+class MixedRecordsError(Exception):
+    """What records share in columns they do not share any more, for example because some have got another schema."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,11 +114,11 @@ def _run(records: Sequence[SourceRecord]) -> tuple[Sequence[SourceRecord], Colum
 
 
 def only_schema(schemas: Sequence[Schema | None]) -> Schema | None:
-    """That all of them are. Raises MixedSchemasError."""
+    """That all of them are. Raises MixedRecordsError."""
     first = schemas[0]
     for each in schemas:
         if each is not first and each != first:
-            raise MixedSchemasError
+            raise MixedRecordsError
     return first
 
 

@@ -54,10 +54,23 @@ class Predicate:
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "test", "test_columns", Predicate.test_columns)
+
     def configure(self, config: Mapping[str, str]) -> None:
         self.settings = self.config_def.parse(config)
 
     def test(self, record: ConnectRecord) -> bool:
+        raise NotImplementedError
+
+    @property
+    def takes_columns(self) -> bool:
+        return type(self).test_columns is not Predicate.test_columns
+
+    def test_columns(self, columns: Columns) -> bool:
+        """What `test` says of each of the records. It may raise anything, for example MixedRecordsError, and has no
+        side effects."""
         raise NotImplementedError
 
     def close(self) -> None: ...
@@ -81,7 +94,7 @@ class KeyOrValueTransform(Transform):
         raise NotImplementedError
 
     def change_all(self, schema: Schema | None, values: list[Any]) -> tuple[Schema | None, list[Any]]:
-        """What `change` makes of each of them, and the schema that all have. Raises MixedSchemasError."""
+        """What `change` makes of each of them, and the schema that all have. Raises MixedRecordsError."""
         change = self.change
         schemas, changed = zip(*[change(schema, each) for each in values], strict=True)
         return only_schema(schemas), list(changed)

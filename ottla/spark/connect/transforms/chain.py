@@ -38,8 +38,10 @@ class Chain:
 
     def __init__(self, stages: list[Stage]) -> None:
         self.stages = stages
-        #: Whether all of them take columns, of whatever record.
-        self.takes_columns = all(each.predicate is None and each.transform.takes_columns for each in stages)
+        self.takes_columns = all(
+            each.transform.takes_columns and (each.predicate is None or each.predicate.takes_columns)
+            for each in stages
+        )
         #: The stage at work: after an error, the one that failed.
         self.current: Stage | None = None
 
@@ -91,7 +93,8 @@ class Chain:
     def apply_columns(self, columns: C) -> C:
         """May raise anything: then the same records have to be applied one by one."""
         for stage in self.stages:
-            columns = stage.transform.apply_columns(columns)
+            if stage.predicate is None or stage.predicate.test_columns(columns) != stage.negate:
+                columns = stage.transform.apply_columns(columns)
         return columns
 
     def apply_all(self, records: Iterable[ConnectRecord]) -> list[ConnectRecord]:

@@ -15,6 +15,7 @@ from ottla.spark.connect.connectors.file_stream import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
 )
+from ottla.spark.connect.data.columns import SinkColumns
 from ottla.testing.connect import SourceHarness
 
 
@@ -83,6 +84,34 @@ def test_columns_are_the_same_lines(tmp_path: Path, content: bytes) -> None:
         assert found.columns.timestamps == [each.timestamp for each in found.records()]
     one.stop()
     other.stop()
+
+
+@pytest.mark.parametrize("values", [["a", "b"], ["a", None, {"n": [1.5, True]}], [""], []])
+def test_columns_become_the_same_lines(tmp_path: Path, values: list[Any]) -> None:
+    columns = SinkColumns(
+        topic="t",
+        partition=0,
+        value_schema=None,
+        values=values,
+        key_schema=None,
+        keys=[None] * len(values),
+        timestamps=[None] * len(values),
+        offsets=list(range(len(values))),
+        timestamp_types=[0] * len(values),
+        original_topic="t",
+        original_partition=0,
+    )
+    for name in ("one", "other"):
+        task = FileStreamSinkTask()
+        task.start({"file": str(tmp_path / name)}, None)  # type: ignore[arg-type]
+        if name == "one":
+            task.put([*columns.records(), *columns.records()])
+        else:
+            task.put_columns([columns, columns])
+        task.stop()
+    written = (tmp_path / "one").read_text()
+    assert (tmp_path / "other").read_text() == written
+    assert written.count("\n") == 2 * len(values)
 
 
 def test_no_more_than_a_batch_at_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.spark.connect.converters import load_converter
 from ottla.spark.connect.converters.converter import Converter
-from ottla.spark.connect.data.columns import MixedSchemasError
+from ottla.spark.connect.data.columns import MixedRecordsError
 from ottla.spark.connect.data.schema import Schema
 from tests.spark.connect.oracle.records import PLAIN, WITH_SCHEMA
 from tests.spark.connect.oracle.running import comparable
@@ -81,7 +81,7 @@ def _read_alike(one: Converter, many: Converter, data: list[bytes | None]) -> No
             continue
         try:
             schema, values = many.all_to_connect("t", some)
-        except MixedSchemasError:
+        except MixedRecordsError:
             assert any(each != pairs[0][0] for each, _ in pairs)
             continue
         assert comparable([(schema, each) for each in values]) == comparable(pairs)

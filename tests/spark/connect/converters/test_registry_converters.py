@@ -18,7 +18,7 @@ from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.converters import load_converter
 from ottla.spark.connect.converters.converter import Converter
 from ottla.spark.connect.data import logical
-from ottla.spark.connect.data.columns import MixedSchemasError
+from ottla.spark.connect.data.columns import MixedRecordsError
 from ottla.spark.connect.data.schema import (
     BOOLEAN,
     BYTES,
@@ -307,7 +307,7 @@ def test_many_are_written_and_read_as_each_is(kind: str, url: str, converter: Ma
     assert written == [made.from_connect(topic, optional, each) for each in with_null]
     with pytest.raises(DataError):
         made.all_from_connect(topic, CITY, [*cities, {"name": "Linz"}])
-    with pytest.raises((DataError, MixedSchemasError)):
+    with pytest.raises((DataError, MixedRecordsError)):
         made.all_to_connect(topic, [made.from_connect(topic, CITY, cities[0]), None])
 
 

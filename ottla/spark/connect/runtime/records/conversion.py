@@ -23,7 +23,7 @@ from ottla.spark.connect.runtime.records.topic_records import (
 )
 from ottla.spark.connect.transforms.chain import Chain
 
-#: So few are forgotten before the garbage collector counts them, whose rounds would cost more than the conversion.
+#: What transforms make of so few is forgotten before the garbage collector counts it, whose rounds would cost more.
 _AT_ONCE = 250
 
 #: Called with a failure that is tolerated or not, before that is decided.
@@ -93,7 +93,7 @@ class SourceConversion(_Conversion):
         """False, and nothing is added, if they have to be converted one by one."""
         converted: list[tuple[str, ConvertedRecords]] = []
         try:
-            for some in columns.parts(_AT_ONCE):
+            for some in [columns] if self._transform is None else columns.parts(_AT_ONCE):
                 if self._transform is not None:
                     some = self._transform.apply_columns(some)
                 its = ConvertedRecords(

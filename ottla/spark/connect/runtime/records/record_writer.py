@@ -74,10 +74,7 @@ class RecordWriter:
             )
         named = None if _is_empty(records.partitions) else pa.array(records.partitions, pa.int32())
         keys = None if _is_empty(records.keys) else pa.array(records.keys, pa.binary())
-        timestamps = None
-        if not _is_empty(records.timestamps):
-            now = int(time.time() * 1000)
-            timestamps = pa.array([now if each is None else each for each in records.timestamps], pa.int64())
+        timestamps = None if _is_empty(records.timestamps) else pa.array(records.timestamps, pa.int64())
         values = pa.array(records.values, pa.binary())
         self._send(topic, values, keys, headers, timestamps, named)
 
