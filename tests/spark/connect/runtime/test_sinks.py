@@ -324,3 +324,28 @@ def test_a_sink_gets_records_of_several_partitions_at_once_and_no_more_than_max_
     for partition in range(3):
         its = [each.value for each in store.records if each.original_partition == partition]
         assert its == [f"{partition}-{number}" for number in range(5 if partition == 2 else 2)]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(b"k", b"v"), (None, b""), (b"", None), (b"\xff", b"w")],
+        [(None, b""), (None, b"")],
+        [(b"k", None), (b"k", None)],
+        [(b"a", b"1"), (b"b", b"22")],
+    ],
+)
+def test_keys_and_values_may_be_missing_or_empty(
+    worker: Worker,
+    ottla_broker: Broker,
+    ottla_topic: str,
+    store: Store,
+    pairs: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    for key, value in pairs:
+        ottla_broker.produce(ottla_topic, value, key=key)
+    raw = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    worker.start(_sink(store, ottla_topic, key_converter=raw, value_converter=raw))
+    wait_for(lambda: len(store.records) == len(pairs))
+    assert [(each.key, each.value) for each in store.records] == pairs
+    assert [each.offset for each in store.records] == list(range(len(pairs)))
