@@ -8,7 +8,7 @@ and handled there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
@@ -41,24 +41,17 @@ class Columns:
     def replaced(self, **changes: Any) -> Self:
         return replace(self, **changes)
 
-    def parts(self, most: int) -> Iterator[Columns]:
+    def parts(self, most: int) -> Iterator[Self]:
         """The same, at most so many in each."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        lists = {name: column for name, column in given.items() if isinstance(column, list)}
         for begin in range(0, len(self), most):
-            some = slice(begin, begin + most)
-            yield Columns(
-                topic=self.topic,
-                partition=self.partition,
-                value_schema=self.value_schema,
-                values=self.values[some],
-                key_schema=self.key_schema,
-                keys=self.keys[some],
-                timestamps=self.timestamps[some],
-            )
+            yield self.replaced(**{name: column[begin : begin + most] for name, column in lists.items()})
 
 
 @dataclass(slots=True, kw_only=True)
 class SinkColumns(Columns):
-    """Of one partition, before any transform `original_topic` and `original_partition`."""
+    """What transforms leave as it was is there as well: offsets, `original_topic` and `original_partition`."""
 
     offsets: list[int]
     timestamp_types: list[int]

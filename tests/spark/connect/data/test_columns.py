@@ -61,6 +61,7 @@ def test_columns_of_a_sink_are_its_records() -> None:
         SinkRecord("new", "x", STRING, 1, None, timestamp=5, offset=10, timestamp_type=0, **about),
         SinkRecord("new", "y", STRING, None, None, timestamp=None, offset=12, timestamp_type=1, **about),
     ]
+    assert [each.records() for each in columns.parts(1)] == [[each] for each in columns.records()]
 
 
 class Shouting(JsonConverter):
