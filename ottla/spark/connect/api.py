@@ -15,14 +15,12 @@ Tasks are called by one thread at a time. `stop` may be called at any time, also
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ottla.spark.connect.config.config_def import ConfigDef
+from ottla.spark.connect.data.columns import Columns, SinkColumns, keep_in_step
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Config = Mapping[str, str]
 SourcePartition = Mapping[str, Any]
@@ -95,22 +93,34 @@ class Connector:
 
 
 class SourceColumns(NamedTuple):
-    """Records of one topic without keys and headers, as one column of strings or bytes."""
+    """What one poll gives, in columns."""
 
-    topic: str
-    values: pa.Array
+    columns: Columns
     #: The offset after the last of them, of each source partition.
     offsets: Sequence[tuple[SourcePartition, SourceOffset]]
+    #: The same as records, each with its own offset. Asked for if they have to be handled one by one.
+    records: Callable[[], Sequence[SourceRecord]]
 
 
 class SourceTask:
-    """A task may also have `poll_columns() -> SourceColumns | None`. It is called in place of `poll` where records are
-    written as they are: with the String or ByteArray converter and without transforms."""
+    """`poll_columns` may be defined as well as `poll`. It is called instead unless a transform needs whole records."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "poll", "poll_columns", SourceTask.poll_columns)
 
     def start(self, config: Config, context: SourceTaskContext) -> None: ...
 
     def poll(self) -> Sequence[SourceRecord]:
         """The next records, or none for now. Returns within about a second; whoever has nothing returns at once."""
+        raise NotImplementedError
+
+    @property
+    def gives_columns(self) -> bool:
+        return type(self).poll_columns is not SourceTask.poll_columns
+
+    def poll_columns(self) -> SourceColumns | None:
+        """As `poll`."""
         raise NotImplementedError
 
     def commit(self) -> None:
@@ -132,8 +142,14 @@ class SourceConnector(Connector):
 
 
 class SinkTask:
+    """`put_columns` may be defined as well as `put`."""
+
     #: Whether `put` is also called now and then when there is nothing to put, as by Kafka.
     wants_empty_puts: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "put", "put_columns", SinkTask.put_columns)
 
     def start(self, config: Config, context: SinkTaskContext) -> None: ...
 
@@ -141,6 +157,15 @@ class SinkTask:
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """The next records; also called with none while there are none, so that what is due by the clock is done."""
+        raise NotImplementedError
+
+    @property
+    def takes_columns(self) -> bool:
+        return type(self).put_columns is not SinkTask.put_columns
+
+    def put_columns(self, columns: Sequence[SinkColumns]) -> None:
+        """As `put` with the records of all of them, in this order. Called where there are no headers, and no record has
+        failed on its way. For sinks that do not report single records."""
         raise NotImplementedError
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:

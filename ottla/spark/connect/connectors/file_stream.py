@@ -14,10 +14,8 @@ import re
 import select
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
-
-import pyarrow as pa
 
 from ottla.spark.connect.api import (
     Config,
@@ -33,6 +31,7 @@ from ottla.spark.connect.api import (
     TopicPartition,
 )
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty
+from ottla.spark.connect.data.columns import Columns, SinkColumns
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
 from ottla.spark.connect.data.schema import STRING
 from ottla.spark.connect.errors import ConnectError, RetriableError
@@ -80,7 +79,9 @@ class FileStreamSourceTask(SourceTask):
         if not self._lines and not self._read_lines():
             return ()
         some, self._lines = self._lines[: self._batch_size], self._lines[self._batch_size :]
-        now = int(time.time() * 1000)
+        return self._records(some, _now_ms())
+
+    def _records(self, lines: Iterable[tuple[bytes, int]], now: int) -> list[SourceRecord]:
         partition = {_FILENAME: self._path}
         tracked = self._path is not None
         return [
@@ -92,32 +93,61 @@ class FileStreamSourceTask(SourceTask):
                 source_partition=partition,
                 source_offset={_POSITION: end if tracked else None},
             )
-            for line, end in some
+            for line, end in lines
         ]
 
     def poll_columns(self) -> SourceColumns | None:
-        """The lines as they are, without an object for each. Used where nothing needs one."""
+        """All lines that were read, without an object for each."""
         if not self._open():
             return None
-        lines = [line for line, _ in self._lines]
-        self._lines = []
-        if not lines:
-            data = self._rest + self._read()
-            if b"\r" in data:
-                self._rest, self._lines = b"", []
-                self._split(data)
-                return self.poll_columns() if self._lines else None
-            *lines, self._rest = data.split(b"\n")
-            if not lines:
+        if not self._lines:
+            read = self._read()
+            if not read:
                 return None
-            self._position += len(data) - len(self._rest)
-        values = pa.array(lines, pa.binary())
-        try:
-            values = values.cast(pa.string())
-        except pa.ArrowInvalid:  # what is not UTF-8 is replaced, as wherever bytes become text
-            values = pa.array([line.decode(errors="replace") for line in lines], pa.string())
-        offset = {_POSITION: self._position if self._path is not None else None}
-        return SourceColumns(self._topic, values, [({_FILENAME: self._path}, offset)])
+            data = self._rest + read
+            if b"\r" not in data:
+                return self._columns_of(data)
+            self._split(data)
+            if not self._lines:
+                return None
+        lines, self._lines = self._lines, []
+        return self._columns(
+            [line.decode(errors="replace") for line, _ in lines], lines[-1][1], lambda: lines
+        )
+
+    def _columns_of(self, data: bytes) -> SourceColumns | None:
+        """Where line feeds are all that ends lines."""
+        *lines, self._rest = data.rsplit(b"\n", 1)
+        if not lines:
+            return None
+        text, begin = lines[0], self._position
+        self._position += len(text) + 1
+
+        def with_ends() -> Iterator[tuple[bytes, int]]:
+            end = begin
+            for line in text.split(b"\n"):
+                end += len(line) + 1
+                yield line, end
+
+        # In UTF-8 a line feed is never a part of anything else, not even of what has to be replaced.
+        return self._columns(text.decode(errors="replace").split("\n"), self._position, with_ends)
+
+    def _columns(
+        self, values: list[str], end: int, lines: Callable[[], Iterable[tuple[bytes, int]]]
+    ) -> SourceColumns:
+        now = _now_ms()
+        columns = Columns(
+            topic=self._topic,
+            value_schema=STRING,
+            values=values,
+            key_schema=None,
+            keys=[None] * len(values),
+            timestamps=[now] * len(values),
+        )
+        offset = {_POSITION: end if self._path is not None else None}
+        return SourceColumns(
+            columns, [({_FILENAME: self._path}, offset)], lambda: self._records(lines(), now)
+        )
 
     def _open(self) -> bool:
         if self._stream is not None:
@@ -242,8 +272,18 @@ class FileStreamSinkTask(SinkTask):
             ) from error
 
     def put(self, records: Sequence[SinkRecord]) -> None:
+        self._write([record.value for record in records])
+
+    def put_columns(self, columns: Sequence[SinkColumns]) -> None:
+        self._write([value for each in columns for value in each.values])
+
+    def _write(self, values: list[Any]) -> None:
         assert self._stream is not None
-        data = "".join(f"{_text(record.value)}\n" for record in records).encode()
+        try:
+            text = "\n".join(values)
+        except TypeError:  # not all are texts
+            text = "\n".join(map(_text, values))
+        data = f"{text}\n".encode() if values else b""
         if self._path:
             self._append(data)
         else:
@@ -278,6 +318,10 @@ class FileStreamSinkTask(SinkTask):
         stream, self._stream = getattr(self, "_stream", None), None
         if stream is not None:
             stream.close()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.spark.connect.converters.converter import Converter, SchemaAndValue
@@ -22,3 +23,6 @@ class ByteArrayConverter(Converter):
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         return OPTIONAL_BYTES, data
+
+    def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
+        return OPTIONAL_BYTES, list(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigType, Importance, invalid
@@ -108,16 +108,29 @@ class JsonConverter(Converter):
         payload = self._writers.of(schema)(value)
         if not self._with_schemas:
             return to_bytes(payload)
-        head = self._heads.get(schema)
-        if head is None:
-            head = self._heads[schema] = self._head(schema)
-        return to_bytes(f"{head}{payload}}}")
+        return to_bytes(f"{self._head(schema)}{payload}}}")
+
+    def all_from_connect(
+        self, topic: str, schema: Schema | None, values: Sequence[Any]
+    ) -> list[bytes | None]:
+        if schema is None or not values:
+            return super().all_from_connect(topic, schema, values)
+        # JSON as it is written here has no line feeds.
+        payloads = "\n".join(self._writers.write_all(schema, values))
+        written = to_bytes(payloads).split(b"\n")
+        if not self._with_schemas:
+            return [*written]
+        head = to_bytes(self._head(schema))
+        return [b"%b%b}" % (head, each) for each in written]
 
     def _head(self, schema: Schema | None) -> str:
-        if len(self._heads) >= self._cache_size:
-            self._heads.clear()
-        written = "null" if schema is None else write_schema(schema, self._write_default)
-        return f'{{"schema":{written},"payload":'
+        head = self._heads.get(schema)
+        if head is None:
+            if len(self._heads) >= self._cache_size:
+                self._heads.clear()
+            written = "null" if schema is None else write_schema(schema, self._write_default)
+            head = self._heads[schema] = f'{{"schema":{written},"payload":'
+        return head
 
     def _write_default(self, schema: Schema, value: Any) -> str:
         return self._writers.of(schema)(value)
@@ -141,6 +154,11 @@ class JsonConverter(Converter):
             else:
                 return schema, read(node)
         return self._read_envelope(data)
+
+    def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
+        if self._with_schemas:
+            return super().all_to_connect(topic, data)
+        return None, [None if each is None else read_plain(each) for each in data]
 
     def _read_envelope(self, data: bytes) -> SchemaAndValue:
         envelope = scan_decimals(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigError, ConfigType, Importance
@@ -50,3 +50,18 @@ class StringConverter(Converter):
         if data is None:
             return OPTIONAL_STRING, None
         return OPTIONAL_STRING, data.decode(self._decode_with, "replace")
+
+    def all_from_connect(
+        self, topic: str, schema: Schema | None, values: Sequence[Any]
+    ) -> list[bytes | None]:
+        encoding = self._encode_with
+        return [
+            each.encode(encoding, "replace")
+            if each.__class__ is str
+            else self.from_connect(topic, schema, each)
+            for each in values
+        ]
+
+    def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
+        encoding = self._decode_with
+        return OPTIONAL_STRING, [None if each is None else each.decode(encoding, "replace") for each in data]

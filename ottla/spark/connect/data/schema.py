@@ -6,6 +6,7 @@ A value without a schema is None, bool, int, float, str, bytes, list or dict. Wi
 
 from __future__ import annotations
 
+import builtins
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,15 @@ class SchemaType(enum.Enum):
         return self not in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT)
 
 
+_PLAIN = {
+    SchemaType.STRING: str,
+    SchemaType.BOOLEAN: bool,
+    SchemaType.FLOAT64: float,
+    SchemaType.FLOAT32: float,
+    SchemaType.BYTES: bytes,
+}
+
+
 @dataclass(frozen=True)
 class Field:
     name: str
@@ -56,10 +66,13 @@ class Schema:
     key_schema: Schema | None = None
     #: Of a map or an array.
     value_schema: Schema | None = None
+    #: Values of exactly this type fit without a closer look. None if there is more to it, as with a logical type.
+    plain_type: builtins.type | None = field(init=False, repr=False, compare=False, hash=False)
     _by_name: dict[str, Field] = field(init=False, repr=False, compare=False, hash=False)
     _hash: int | None = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "plain_type", _PLAIN.get(self.type) if self.name is None else None)
         object.__setattr__(self, "_by_name", {each.name: each for each in self.fields})
         object.__setattr__(self, "_hash", None)
 

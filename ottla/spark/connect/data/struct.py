@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.spark.connect.data.java_values import java_text
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.validation import TYPES, validate_value
 from ottla.spark.connect.errors import DataError
-
-#: Values of exactly these types fit without a closer look, where the schema has no logical type.
-_PLAIN = {
-    SchemaType.STRING: str,
-    SchemaType.BOOLEAN: bool,
-    SchemaType.FLOAT64: float,
-    SchemaType.FLOAT32: float,
-    SchemaType.BYTES: bytes,
-}
 
 
 class Struct:
@@ -45,12 +36,24 @@ class Struct:
         struct.values = values
         return struct
 
+    @classmethod
+    def all_of(cls, schema: Schema, rows: Iterable[list[Any]]) -> list[Struct]:
+        """As `of`, of many."""
+        new = cls.__new__
+        structs = []
+        for values in rows:
+            struct = new(cls)
+            struct.schema = schema
+            struct.values = values
+            structs.append(struct)
+        return structs
+
     def put(self, name: str, value: Any) -> Struct:
         field = self.schema.field(name)
         if field is None:
             raise DataError(f"{name} is not a valid field name")
         schema = field.schema
-        if schema.name is not None or type(value) is not _PLAIN.get(schema.type):
+        if type(value) is not schema.plain_type:
             validate_value(schema, value, f'field: "{name}"')
         self.values[field.index] = value
         return self

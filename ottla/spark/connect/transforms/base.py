@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
+from ottla.spark.connect.data.columns import Columns, keep_in_step, only_schema
 from ottla.spark.connect.data.java_values import java_class_name
 from ottla.spark.connect.data.record import ConnectRecord, SinkRecord
 from ottla.spark.connect.data.schema import Field, Schema, SchemaType
@@ -15,6 +16,8 @@ from ottla.spark.connect.errors import DataError
 
 _MOST_SCHEMAS = 16
 
+C = TypeVar("C", bound=Columns)
+
 
 class Transform:
     """One record in, one out: changed or not, or None to drop it. One thread at a time calls it."""
@@ -22,11 +25,24 @@ class Transform:
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "apply", "apply_columns", Transform.apply_columns)
+
     def configure(self, config: Mapping[str, str]) -> None:
         """`config` has what follows `transforms.NAME.`; raises ConfigError."""
         self.settings = self.config_def.parse(config)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        raise NotImplementedError
+
+    @property
+    def takes_columns(self) -> bool:
+        return type(self).apply_columns is not Transform.apply_columns
+
+    def apply_columns(self, columns: C) -> C:
+        """What `apply` makes of each of the records, if none is dropped and all still share topic and schemas. It may
+        raise anything, and has no side effects: `apply` then gets the same records, one by one."""
         raise NotImplementedError
 
     def close(self) -> None: ...
@@ -38,10 +54,23 @@ class Predicate:
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "test", "test_columns", Predicate.test_columns)
+
     def configure(self, config: Mapping[str, str]) -> None:
         self.settings = self.config_def.parse(config)
 
     def test(self, record: ConnectRecord) -> bool:
+        raise NotImplementedError
+
+    @property
+    def takes_columns(self) -> bool:
+        return type(self).test_columns is not Predicate.test_columns
+
+    def test_columns(self, columns: Columns) -> bool:
+        """What `test` says of each of the records. It may raise anything, for example MixedRecordsError, and has no
+        side effects."""
         raise NotImplementedError
 
     def close(self) -> None: ...
@@ -52,9 +81,37 @@ class KeyOrValueTransform(Transform):
 
     of_key: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        keep_in_step(cls, "change", "change_all", KeyOrValueTransform.change_all)
+
     def configure(self, config: Mapping[str, str]) -> None:
         super().configure(config)
         self.schemas = SchemaCache()
+
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
+        """The key or the value, as it is from now on. What needs more of a record defines `apply` instead."""
+        raise NotImplementedError
+
+    def change_all(self, schema: Schema | None, values: list[Any]) -> tuple[Schema | None, list[Any]]:
+        """What `change` makes of each of them, and the schema that all have. Raises MixedRecordsError."""
+        change = self.change
+        schemas, changed = zip(*[change(schema, each) for each in values], strict=True)
+        return only_schema(schemas), list(changed)
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        schema, value = self.schema_of(record), self.value_of(record)
+        new_schema, new_value = self.change(schema, value)
+        if new_value is value and new_schema is schema:
+            return record
+        return self.changed(record, new_schema, new_value)
+
+    def apply_columns(self, columns: C) -> C:
+        if self.of_key:
+            schema, keys = self.change_all(columns.key_schema, columns.keys)
+            return columns.replaced(key_schema=schema, keys=keys)
+        schema, values = self.change_all(columns.value_schema, columns.values)
+        return columns.replaced(value_schema=schema, values=values)
 
     def schema_of(self, record: ConnectRecord) -> Schema | None:
         return record.key_schema if self.of_key else record.value_schema
@@ -79,14 +136,19 @@ class SchemaCache:
 
     def __init__(self) -> None:
         self._kept: dict[Schema, Schema] = {}
+        self._last: Schema | None = None
+        self._last_updated: Schema | None = None
 
     def get(self, schema: Schema) -> Schema | None:
-        return self._kept.get(schema)
+        if schema is not self._last:
+            self._last, self._last_updated = schema, self._kept.get(schema)
+        return self._last_updated
 
     def put(self, schema: Schema, updated: Schema) -> Schema:
         if len(self._kept) >= _MOST_SCHEMAS:
             self._kept.pop(next(iter(self._kept)))
         self._kept[schema] = updated
+        self._last, self._last_updated = schema, updated
         return updated
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance, invalid
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import Float32, as_float32, java_class, java_text, wrapped
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.data.values import moment_to_string
@@ -90,23 +89,21 @@ class Cast(KeyOrValueTransform):
         self._casts = parse_spec(self.settings["spec"])
         self._whole = self._casts.get(None)
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        value = self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if value is None:
-            return record
-        schema = self.schema_of(record)
+            return schema, None
         if schema is None:
-            return self.changed(record, None, self._cast_schemaless(value))
+            return None, self._cast_schemaless(value)
         updated = self.schemas.get(schema) or self.schemas.put(schema, self._updated(schema))
         if self._whole is not None:
-            return self.changed(record, updated, cast(schema, value, self._whole))
+            return updated, cast(schema, value, self._whole)
         struct = require_struct(value, _PURPOSE, schema)
         result = Struct(updated)
         for field in struct.schema.fields:
             given = self.field_value(struct, field)
             target = self._casts.get(field.name)
             result.put(field.name, given if target is None else cast(field.schema, given, target))
-        return self.changed(record, updated, result)
+        return updated, result
 
     def _cast_schemaless(self, value: Any) -> Any:
         if self._whole is not None:

@@ -17,7 +17,7 @@ from ottla.spark.connect.config.config_def import (
 )
 from ottla.spark.connect.converters.loading import load_class
 from ottla.spark.connect.data.record import ConnectRecord
-from ottla.spark.connect.transforms.base import Predicate, Transform
+from ottla.spark.connect.transforms.base import C, Predicate, Transform
 from ottla.spark.connect.transforms.functions import FunctionTransform
 
 Config = Mapping[str, str]
@@ -38,6 +38,10 @@ class Chain:
 
     def __init__(self, stages: list[Stage]) -> None:
         self.stages = stages
+        self.takes_columns = all(
+            each.transform.takes_columns and (each.predicate is None or each.predicate.takes_columns)
+            for each in stages
+        )
         #: The stage at work: after an error, the one that failed.
         self.current: Stage | None = None
 
@@ -85,6 +89,13 @@ class Chain:
                 record = applied
         self.current = None
         return record
+
+    def apply_columns(self, columns: C) -> C:
+        """May raise anything: then the same records have to be applied one by one."""
+        for stage in self.stages:
+            if stage.predicate is None or stage.predicate.test_columns(columns) != stage.negate:
+                columns = stage.transform.apply_columns(columns)
+        return columns
 
     def apply_all(self, records: Iterable[ConnectRecord]) -> list[ConnectRecord]:
         """Those that are not dropped. Raises for the first that fails."""

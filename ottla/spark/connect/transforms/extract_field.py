@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
-from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.data.schema import Schema
 from ottla.spark.connect.errors import DataError
 from ottla.spark.connect.transforms.base import (
     KeyOrValueTransform,
@@ -35,18 +36,17 @@ class ExtractField(KeyOrValueTransform):
         self._path = FieldPath(self.settings["field"], self.settings["field.syntax.version"])
         self._replaces: bool = self.settings["replace.null.with.default"]
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
             if value is None:
-                return self.changed(record, None, None)
-            return self.changed(record, None, self._path.in_map(require_map(value, _PURPOSE)))
+                return None, None
+            return None, self._path.in_map(require_map(value, _PURPOSE))
         struct = None if value is None else require_struct(value, _PURPOSE, schema)
         field = self._path.field_in(schema)
         if field is None:
             raise DataError(f"Unknown field: {self.settings['field']}")
         found = None if struct is None else self._path.in_struct(struct, replace_null=self._replaces)
-        return self.changed(record, field.schema, found)
+        return field.schema, found
 
 
 class ExtractFieldKey(ExtractField):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.spark.connect.data.columns import MixedRecordsError
 from ottla.spark.connect.data.record import ConnectRecord
-from ottla.spark.connect.transforms.base import Transform
+from ottla.spark.connect.transforms.base import C, Transform
 
 
 class Filter(Transform):
     def apply(self, record: ConnectRecord) -> None:
         return None
+
+    def apply_columns(self, columns: C) -> C:
+        """Whole columns are not dropped: this is for those that a predicate leaves alone."""
+        raise MixedRecordsError

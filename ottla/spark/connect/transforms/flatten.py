@@ -8,7 +8,6 @@ from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
 from ottla.spark.connect.data.java_values import java_class
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import DataError
@@ -37,19 +36,18 @@ class Flatten(KeyOrValueTransform):
         super().configure(config)
         self._delimiter: str = self.settings["delimiter"]
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if value is None:
-            return record
+            return schema, None
         if schema is None:
             flat: dict[str, Any] = {}
             self._add(require_map(value, _PURPOSE), "", flat)
-            return self.changed(record, None, flat)
+            return None, flat
         struct = require_struct(value, _PURPOSE, schema)
         updated = self.schemas.get(schema) or self.schemas.put(schema, self._updated(schema))
         result = Struct(updated)
         self._fill(struct, "", result)
-        return self.changed(record, updated, result)
+        return updated, result
 
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name

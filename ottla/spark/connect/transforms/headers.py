@@ -8,7 +8,7 @@ from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importa
 from ottla.spark.connect.config.validators import filled_list, not_null
 from ottla.spark.connect.data.record import ConnectRecord, Header
 from ottla.spark.connect.data.values import parse_string
-from ottla.spark.connect.transforms.base import Transform
+from ottla.spark.connect.transforms.base import C, Transform
 
 
 class InsertHeader(Transform):
@@ -54,3 +54,6 @@ class DropHeaders(Transform):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         return record.replaced(headers=[each for each in record.headers if each.key not in self._dropped])
+
+    def apply_columns(self, columns: C) -> C:
+        return columns  # they have no headers

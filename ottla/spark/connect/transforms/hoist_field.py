@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.transforms.base import KeyOrValueTransform, numbered
@@ -23,15 +23,24 @@ class HoistField(KeyOrValueTransform):
         super().configure(config)
         self._field: str = self.settings["field"]
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
-            return self.changed(record, None, {self._field: value})
+            return None, {self._field: value}
+        updated = self._updated(schema)
+        return updated, Struct(updated).put(self._field, value)
+
+    def change_all(self, schema: Schema | None, values: list[Any]) -> tuple[Schema | None, list[Any]]:
+        if schema is None or set(map(type, values)) != {schema.plain_type}:
+            return super().change_all(schema, values)
+        updated = self._updated(schema)
+        return updated, Struct.all_of(updated, [[each] for each in values])
+
+    def _updated(self, schema: Schema) -> Schema:
         updated = self.schemas.get(schema)
         if updated is None:
             updated = Schema(SchemaType.STRUCT, fields=numbered([(self._field, schema)]))
             self.schemas.put(schema, updated)
-        return self.changed(record, updated, Struct(updated).put(self._field, value))
+        return updated
 
 
 class HoistFieldKey(HoistField):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance, invalid
 from ottla.spark.connect.data import logical
+from ottla.spark.connect.data.columns import Columns, SinkColumns, only_schema
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import INT32, INT64, STRING, Schema
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.data.validation import validate_value
 from ottla.spark.connect.transforms.base import (
+    C,
     KeyOrValueTransform,
     basics_of,
     numbered,
@@ -85,14 +87,31 @@ class InsertField(KeyOrValueTransform):
         value = self.value_of(record)
         if value is None:
             return record
-        schema = self.schema_of(record)
+        inserted = (self._value(each.setting, record) for each in self._insertions)
+        return self.changed(record, *self._with(self.schema_of(record), value, inserted))
+
+    def apply_columns(self, columns: C) -> C:
+        schema = columns.key_schema if self.of_key else columns.value_schema
+        values = columns.keys if self.of_key else columns.values
+        inserted = zip(*(self._column(each.setting, columns) for each in self._insertions), strict=True)
+        schemas, changed = zip(
+            *(
+                (schema, None) if value is None else self._with(schema, value, more)
+                for value, more in zip(values, inserted, strict=True)
+            ),
+            strict=True,
+        )
+        if self.of_key:
+            return columns.replaced(key_schema=only_schema(schemas), keys=list(changed))
+        return columns.replaced(value_schema=only_schema(schemas), values=list(changed))
+
+    def _with(self, schema: Schema | None, value: Any, inserted: Iterable[Any]) -> tuple[Schema | None, Any]:
         if schema is None:
             updated_map = dict(require_map(value, _PURPOSE))
-            for each in self._insertions:
-                inserted = self._value(each.setting, record)
-                if inserted is not None:
-                    updated_map[each.name] = inserted
-            return self.changed(record, None, updated_map)
+            for each, more in zip(self._insertions, inserted, strict=True):
+                if more is not None:
+                    updated_map[each.name] = more
+            return None, updated_map
         struct = require_struct(value, _PURPOSE, schema)
         updated = self.schemas.get(schema)
         if updated is None:
@@ -103,13 +122,12 @@ class InsertField(KeyOrValueTransform):
             if given is None:  # all others were checked when the record was made
                 validate_value(field.schema, None, f'field: "{field.name}"')
             result.values[field.index] = given
-        for each in self._insertions:
-            inserted = self._value(each.setting, record)
-            if inserted is not None:
-                if each.schema.name is not None:
-                    inserted = logical.timestamp_from_millis(inserted)
-                result.put(each.name, inserted)
-        return self.changed(record, updated, result)
+        for each, more in zip(self._insertions, inserted, strict=True):
+            if more is not None:
+                result.put(
+                    each.name, more if each.schema.name is None else logical.timestamp_from_millis(more)
+                )
+        return updated, result
 
     def _updated(self, schema: Schema) -> Schema:
         fields = [(each.name, each.schema) for each in schema.fields]
@@ -125,6 +143,18 @@ class InsertField(KeyOrValueTransform):
         if setting == "timestamp.field":
             return record.timestamp
         return self._static
+
+    def _column(self, setting: str, columns: Columns) -> list[Any]:
+        if setting == "topic.field":
+            return [columns.topic] * len(columns)
+        if setting == "partition.field":
+            return [columns.partition] * len(columns)
+        if setting == "offset.field":
+            assert isinstance(columns, SinkColumns)  # if not, `apply` says so
+            return columns.offsets
+        if setting == "timestamp.field":
+            return columns.timestamps
+        return [self._static] * len(columns)
 
 
 class InsertFieldKey(InsertField):

@@ -12,7 +12,6 @@ from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importa
 from ottla.spark.connect.config.validators import filled_list
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import Float32, as_float32, java_class, wrapped
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import DataError
@@ -56,13 +55,12 @@ class MaskField(KeyOrValueTransform):
         self._fields = dict.fromkeys(self.settings["fields"])
         self._replacement: str | None = self.settings["replacement"]
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
             updated_map = dict(require_map(value, _PURPOSE))
             for name in self._fields:
                 updated_map[name] = self._masked(updated_map.get(name), None)
-            return self.changed(record, None, updated_map)
+            return None, updated_map
         struct = require_struct(value, _PURPOSE, schema)
         updated = Struct(struct.schema)
         for field in struct.schema.fields:
@@ -70,7 +68,7 @@ class MaskField(KeyOrValueTransform):
             updated.put(
                 field.name, self._masked(given, field.schema) if field.name in self._fields else given
             )
-        return self.changed(record, schema, updated)
+        return schema, updated
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty
 from ottla.spark.connect.config.validators import all_of, regex
+from ottla.spark.connect.data.columns import Columns, MixedRecordsError
 from ottla.spark.connect.data.java_regex import compile_java
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.transforms.base import Predicate
@@ -24,10 +25,19 @@ class HasHeaderKey(Predicate):
         name = self.settings["name"]
         return any(each.key == name for each in record.headers)
 
+    def test_columns(self, columns: Columns) -> bool:
+        return False  # they have no headers
+
 
 class RecordIsTombstone(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None
+
+    def test_columns(self, columns: Columns) -> bool:
+        first = columns.values[0] is None
+        if any((each is None) != first for each in columns.values):
+            raise MixedRecordsError
+        return first
 
 
 class TopicNameMatches(Predicate):
@@ -45,9 +55,15 @@ class TopicNameMatches(Predicate):
         self._known: dict[str, bool] = {}
 
     def test(self, record: ConnectRecord) -> bool:
-        found = self._known.get(record.topic)
+        return self._matches(record.topic)
+
+    def test_columns(self, columns: Columns) -> bool:
+        return self._matches(columns.topic)
+
+    def _matches(self, topic: str) -> bool:
+        found = self._known.get(topic)
         if found is None:
             if len(self._known) > 1000:
                 self._known.clear()
-            found = self._known[record.topic] = self._pattern.fullmatch(record.topic) is not None
+            found = self._known[topic] = self._pattern.fullmatch(topic) is not None
         return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, invalid
-from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.data.schema import Schema
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.transforms.base import (
     KeyOrValueTransform,
@@ -61,11 +61,9 @@ class ReplaceField(KeyOrValueTransform):
         self._included = frozenset(self.settings["include"])
         self._renames = _parse_renames(self.settings["renames"])
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        value = self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if value is None:
-            return record
-        schema = self.schema_of(record)
+            return schema, None
         if schema is None:
             renames = self._renames
             kept_map = {
@@ -73,14 +71,14 @@ class ReplaceField(KeyOrValueTransform):
                 for name, each in require_map(value, _PURPOSE).items()
                 if self._keeps(name)
             }
-            return self.changed(record, None, kept_map)
+            return None, kept_map
         struct = require_struct(value, _PURPOSE, schema)
         kept = [each for each in struct.schema.fields if self._keeps(each.name)]
         updated = self.schemas.get(schema)
         if updated is None:
             named = [(self._renames.get(each.name, each.name), each.schema) for each in kept]
             updated = self.schemas.put(schema, basics_of(struct.schema, numbered(named)))
-        return self.changed(record, updated, self._filled(updated, struct, kept))
+        return updated, self._filled(updated, struct, kept)
 
     def _filled(self, schema: Any, struct: Struct, kept: list[Any]) -> Struct:
         result = Struct(schema)

@@ -10,7 +10,7 @@ from ottla.spark.connect.data.java_dates import BadPattern, DateFormat
 from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java, replacement
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.errors import DataError
-from ottla.spark.connect.transforms.base import Transform
+from ottla.spark.connect.transforms.base import C, Transform
 
 
 class RegexRouter(Transform):
@@ -45,6 +45,9 @@ class RegexRouter(Transform):
                 self._known.clear()
             routed = self._known[topic] = self._routed(topic)
         return record if routed is topic else record.replaced(topic=routed)
+
+    def apply_columns(self, columns: C) -> C:
+        return columns.replaced(topic=self._routed(columns.topic))
 
     def _routed(self, topic: str) -> str:
         if self._pattern.fullmatch(topic) is None:

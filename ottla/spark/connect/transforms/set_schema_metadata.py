@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import DataError
@@ -28,11 +28,10 @@ class SetSchemaMetadata(KeyOrValueTransform):
         if self._name is None and self._version is None:
             raise ConfigError("Neither schema name nor version configured")
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
             if value is None:
-                return record
+                return None, None
             raise DataError(f"Schema required for [{_PURPOSE}]")
         if schema.type is not SchemaType.STRUCT:
             raise DataError("Cannot list fields on non-struct type")
@@ -46,7 +45,7 @@ class SetSchemaMetadata(KeyOrValueTransform):
             self.schemas.put(schema, updated)
         if isinstance(value, Struct):
             value = self._moved(value, updated)
-        return self.changed(record, updated, value)
+        return updated, value
 
     def _moved(self, struct: Struct, schema: Schema) -> Struct:
         result = Struct(schema)

@@ -10,7 +10,6 @@ from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, Config
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_dates import BadDate, BadPattern, DateFormat
 from ottla.spark.connect.data.java_values import java_class
-from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import INT64, STRING, Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import ConnectError, DataError
@@ -90,18 +89,17 @@ class TimestampConverter(KeyOrValueTransform):
                     + pattern
                 ) from None
 
-    def apply(self, record: ConnectRecord) -> ConnectRecord:
-        schema, value = self.schema_of(record), self.value_of(record)
+    def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
-            return self.changed(record, None, self._schemaless(value))
+            return None, self._schemaless(value)
         if not self._field:
             updated = _SCHEMAS[self._target].as_optional(schema.optional)
-            return self.changed(record, updated, self._convert(value, _kind_of(schema)))
+            return updated, self._convert(value, _kind_of(schema))
         struct = None if value is None else require_struct(value, _PURPOSE, schema)
         found = self.schemas.get(schema)
         if found is None:
             found = self.schemas.put(schema, self._updated(schema))
-        return self.changed(record, found, self._converted(struct, found))
+        return found, self._converted(struct, found)
 
     def _schemaless(self, value: Any) -> Any:
         if value is None or not self._field:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
 from ottla.spark.connect.config.validators import filled_list
+from ottla.spark.connect.data.columns import only_schema
 from ottla.spark.connect.data.record import ConnectRecord
 from ottla.spark.connect.data.schema import Schema, SchemaType
 from ottla.spark.connect.data.struct import Struct
 from ottla.spark.connect.errors import DataError
 from ottla.spark.connect.transforms.base import (
+    C,
     KeyOrValueTransform,
     numbered,
     replace_null_setting,
@@ -37,19 +40,28 @@ class ValueToKey(KeyOrValueTransform):
         self._fields = list(dict.fromkeys(self.settings["fields"]))
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        if record.value_schema is None:
-            value = require_map(record.value, _PURPOSE)
-            return record.replaced(key_schema=None, key={name: value.get(name) for name in self._fields})
-        struct = require_struct(record.value, _PURPOSE, record.value_schema)
-        schema = self.schemas.get(struct.schema)
+        schema, key = self._key(record.value_schema, record.value)
+        return record.replaced(key_schema=schema, key=key)
+
+    def apply_columns(self, columns: C) -> C:
+        schema = columns.value_schema
+        schemas, keys = zip(*(self._key(schema, each) for each in columns.values), strict=True)
+        return columns.replaced(key_schema=only_schema(schemas), keys=list(keys))
+
+    def _key(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if schema is None:
-            schema = self.schemas.put(struct.schema, self._key_schema(struct.schema))
-        key = Struct(schema)
+            found = require_map(value, _PURPOSE)
+            return None, {name: found.get(name) for name in self._fields}
+        struct = require_struct(value, _PURPOSE, schema)
+        updated = self.schemas.get(struct.schema)
+        if updated is None:
+            updated = self.schemas.put(struct.schema, self._key_schema(struct.schema))
+        key = Struct(updated)
         for name in self._fields:
             field = struct.schema.field(name)
             assert field is not None
             key.put(name, self.field_value(struct, field))
-        return record.replaced(key_schema=schema, key=key)
+        return updated, key
 
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []

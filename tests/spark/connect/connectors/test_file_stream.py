@@ -15,6 +15,7 @@ from ottla.spark.connect.connectors.file_stream import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
 )
+from ottla.spark.connect.data.columns import SinkColumns
 from ottla.testing.connect import SourceHarness
 
 
@@ -53,18 +54,64 @@ def test_lines_end_with_a_line_feed_a_carriage_return_or_both(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "content", [b"a\nb\n\xc3\xa4c\nrest", b"a\r\nb\rc\nrest", b"\xff\xfe bad\nfine\n", b"", b"\n\n"]
+    "content",
+    [
+        b"a\nb\n\xc3\xa4c\nrest",
+        b"a\r\nb\rc\nrest",
+        b"\xff\xfe bad\nfine\n",
+        b"",
+        b"\n\n",
+        b"rest",
+        b"\xe2\x82\n\xf0\x9f\n\xc3\n\xa4\n\xed\xa0\x80\n\xf4\x90\x80\x80\nz\x0b\x0c\x1c\xc2\x85\xe2\x80\xa8\n",
+    ],
 )
 def test_columns_are_the_same_lines(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lines"
     path.write_bytes(content)
     one, other = _task(path), _task(path)
-    records, columns = one.poll(), other.poll_columns()
-    assert [each.value for each in records] == ([] if columns is None else columns.values.to_pylist())
-    if columns is not None:
-        assert columns.offsets[0][1] == records[-1].source_offset
+    records, found = one.poll(), other.poll_columns()
+    assert [each.value for each in records] == ([] if found is None else found.columns.values)
+    if found is not None:
+        assert found.offsets == [(records[-1].source_partition, records[-1].source_offset)]
+        about = [
+            (each.value, each.value_schema, each.source_partition, each.source_offset) for each in records
+        ]
+        again = [
+            (each.value, each.value_schema, each.source_partition, each.source_offset)
+            for each in found.records()
+        ]
+        assert again == about
+        assert found.columns.timestamps == [each.timestamp for each in found.records()]
     one.stop()
     other.stop()
+
+
+@pytest.mark.parametrize("values", [["a", "b"], ["a", None, {"n": [1.5, True]}], [""], []])
+def test_columns_become_the_same_lines(tmp_path: Path, values: list[Any]) -> None:
+    columns = SinkColumns(
+        topic="t",
+        partition=0,
+        value_schema=None,
+        values=values,
+        key_schema=None,
+        keys=[None] * len(values),
+        timestamps=[None] * len(values),
+        offsets=list(range(len(values))),
+        timestamp_types=[0] * len(values),
+        original_topic="t",
+        original_partition=0,
+    )
+    for name in ("one", "other"):
+        task = FileStreamSinkTask()
+        task.start({"file": str(tmp_path / name)}, None)  # type: ignore[arg-type]
+        if name == "one":
+            task.put([*columns.records(), *columns.records()])
+        else:
+            task.put_columns([columns, columns])
+        task.stop()
+    written = (tmp_path / "one").read_text()
+    assert (tmp_path / "other").read_text() == written
+    assert written.count("\n") == 2 * len(values)
 
 
 def test_no_more_than_a_batch_at_once(tmp_path: Path) -> None:

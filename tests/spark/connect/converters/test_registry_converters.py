@@ -18,6 +18,7 @@ from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.converters import load_converter
 from ottla.spark.connect.converters.converter import Converter
 from ottla.spark.connect.data import logical
+from ottla.spark.connect.data.columns import MixedRecordsError
 from ottla.spark.connect.data.schema import (
     BOOLEAN,
     BYTES,
@@ -290,6 +291,24 @@ def test_bytes_that_are_something_else_are_refused(url: str, data: bytes, conver
     made.from_connect("first", STRING, "x")
     with pytest.raises(DataError):
         made.to_connect("first", data)
+
+
+@pytest.mark.parametrize("kind", sorted(CLASSES))
+def test_many_are_written_and_read_as_each_is(kind: str, url: str, converter: Make) -> None:
+    made, topic = converter(kind, url), f"many-{kind}"
+    cities = [Struct(CITY, {"name": name, "zip": None if name else "N1"}) for name in ("London", "", "Wien")]
+    written = made.all_from_connect(topic, CITY, cities)
+    assert written == [made.from_connect(topic, CITY, each) for each in cities]
+    schema, values = made.all_to_connect(topic, written)
+    assert [(schema, each) for each in values] == [made.to_connect(topic, each) for each in written]
+    optional = CITY.as_optional()
+    with_null: list[Any] = [Struct.of(optional, ["London", None]), None]
+    written = made.all_from_connect(topic, optional, with_null)
+    assert written == [made.from_connect(topic, optional, each) for each in with_null]
+    with pytest.raises(DataError):
+        made.all_from_connect(topic, CITY, [*cities, {"name": "Linz"}])
+    with pytest.raises((DataError, MixedRecordsError)):
+        made.all_to_connect(topic, [made.from_connect(topic, CITY, cities[0]), None])
 
 
 def test_null_stays_null(url: str, converter: Make) -> None:

@@ -11,8 +11,8 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.runtime.compacted_topic import read_topic
 from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
-from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
+from ottla.spark.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.testing import Broker
@@ -68,7 +68,7 @@ def test_only_what_is_committed_counts_and_open_transactions_of_others_are_not_w
     aborted, opened, committed = range(3)
 
     def write(who: int, key: bytes, value: bytes | None) -> None:
-        writers[who].write([ConvertedRecord(topic, 0, key, value, [], None)])
+        writers[who].write({topic: ConvertedRecords([0], [key], [value], [[]], [None])})
         writers[who]._producer.flush()
 
     ottla_broker.produce(topic, b"old", key=b"a")

@@ -52,6 +52,8 @@ class CollectingTask(SinkTask):
         if self.refusals:
             self.refusals -= 1
             raise RetriableError("Not now.")
+        with self.into.lock:
+            self.into.puts.append(len(records))
         for record in records:
             if str(record.value) in self.bad:
                 self.context.report(record, ConnectError(f"{record.value} is bad."))
@@ -69,6 +71,7 @@ class Store:
         self.lock = threading.Lock()
         self.records: list[SinkRecord] = []
         self.opened: list[list[TopicPartition]] = []
+        self.puts: list[int] = []
         self.flushed: dict[TopicPartition, int] = {}
 
     @property
@@ -279,3 +282,70 @@ def test_a_sink_that_keeps_its_own_offsets_begins_there(
     worker.start(config)
     wait_for(lambda: store.values == ["b", "c"])
     wait_for(lambda: _committed(worker, f"connect-{config['name']}") == {(ottla_topic, 0): 3})
+
+
+def test_a_file_gets_records_with_and_without_headers_and_dead_letters_are_those_that_failed(
+    worker: Worker, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
+) -> None:
+    path, dead = tmp_path / "out", f"dead-{ottla_topic}"
+    values = ['"a"', '"b"', "{", '"c"', '{"n":1}']
+    _produce(ottla_broker, ottla_topic, values)
+    ottla_broker.produce(ottla_topic, b'"d"', headers=[("h", b"v")])
+    config = {
+        "name": f"to-file-{ottla_topic}",
+        "connector.class": "FileStreamSink",
+        "topics": ottla_topic,
+        "file": str(path),
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+        "consumer.override.max.poll.records": "2",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }
+    running = worker.start(config)
+    wait_for(lambda: path.exists() and path.read_text() == "a\nb\nc\n{n=1}\nd\n")
+    wait_for(lambda: _committed(worker, f"connect-{config['name']}") == {(ottla_topic, 0): 6})
+    running.stop()
+    assert worker.values(dead) == ["{"]
+
+
+def test_a_sink_gets_records_of_several_partitions_at_once_and_no_more_than_max_poll_records(
+    worker: Worker, ottla_broker: Broker, store: Store
+) -> None:
+    topic = f"wide-{uuid.uuid4().hex[:6]}"
+    ottla_broker.create_topic(topic, 3)
+    for partition in range(3):
+        for number in range(5 if partition == 2 else 2):
+            ottla_broker.produce(topic, b"%d-%d" % (partition, number), partition=partition)
+    worker.start(_sink(store, topic, consumer_override_max_poll_records="4"))
+    wait_for(lambda: len(store.records) == 9)
+    assert sorted(store.puts) in ([1, 4, 4], [2, 3, 4])  # whichever partition comes first
+    for partition in range(3):
+        its = [each.value for each in store.records if each.original_partition == partition]
+        assert its == [f"{partition}-{number}" for number in range(5 if partition == 2 else 2)]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(b"k", b"v"), (None, b""), (b"", None), (b"\xff", b"w")],
+        [(None, b""), (None, b"")],
+        [(b"k", None), (b"k", None)],
+        [(b"a", b"1"), (b"b", b"22")],
+    ],
+)
+def test_keys_and_values_may_be_missing_or_empty(
+    worker: Worker,
+    ottla_broker: Broker,
+    ottla_topic: str,
+    store: Store,
+    pairs: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    for key, value in pairs:
+        ottla_broker.produce(ottla_topic, value, key=key)
+    raw = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    worker.start(_sink(store, ottla_topic, key_converter=raw, value_converter=raw))
+    wait_for(lambda: len(store.records) == len(pairs))
+    assert [(each.key, each.value) for each in store.records] == pairs
+    assert [each.offset for each in store.records] == list(range(len(pairs)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from ottla.audit.audit_topic import read_books
 from ottla.client.admin.topics import describe_topics
 from ottla.client.cluster import Cluster
 from ottla.spark.connect import SourceConnector, SourceRecord, SourceTask, SourceTaskContext
@@ -207,3 +208,59 @@ def test_a_connector_may_ask_for_other_tasks_while_it_runs(worker: Worker, ottla
     wait_for(lambda: running.status.state is State.FAILED)
     assert "has generated 3 tasks, which is greater than 2" in (running.status.trace or "")
     worker.await_state(running, State.FAILED, State.RUNNING, State.RUNNING)
+
+
+def test_lines_go_through_transforms_and_converters_and_a_bad_one_is_passed_over(
+    worker: Worker, ottla_topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines"
+    _append(path, *map(str, range(50)), "x", *map(str, range(50, 100)))
+    config = _file_source(
+        path,
+        ottla_topic,
+        value_converter="org.apache.kafka.connect.json.JsonConverter",
+        value_converter_schemas_enable="false",
+        transforms="cast,hoist,route",
+        transforms_cast_type="Cast$Value",
+        transforms_cast_spec="int32",
+        transforms_hoist_type="HoistField$Value",
+        transforms_hoist_field="n",
+        transforms_route_type="RegexRouter",
+        transforms_route_regex="(.*)",
+        transforms_route_replacement="$1-numbers",
+        ottla_audit_enable="true",
+        errors_tolerance="all",
+    )
+    running = worker.start(config)
+    topic = f"{ottla_topic}-numbers"
+    assert worker.await_values(topic, 100) == [f'{{"n":{number}}}' for number in range(100)]
+    running.stop()
+    cluster = Cluster(worker.config.client_settings)
+    counted = read_books(cluster).counts[topic, config["name"]]
+    assert sum(each.count for each in counted.values()) == 100
+    (offset,) = [offset for _, offset in read_offsets(cluster, [worker.config.offset_topic], config["name"])]
+    assert offset == {"position": path.stat().st_size}
+    cluster.close()
+
+
+def test_a_bad_line_fails_the_task_with_the_position_of_that_line(
+    worker: Worker, ottla_topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines"
+    _append(path, "1", "2", "x", "4", "5")
+    running = worker.start(
+        _file_source(
+            path,
+            ottla_topic,
+            transforms="cast",
+            transforms_cast_type="Cast$Value",
+            transforms_cast_spec="int32",
+        )
+    )
+    worker.await_state(running, State.RUNNING, State.FAILED)
+    sentence = (running.status.tasks[0].trace or "").partition("\n")[0]
+    assert sentence == (
+        "Tolerance exceeded in error handler: Value (x) was out of range for requested data type "
+        f"(TRANSFORMATION of {{'filename': '{path}'}} at offset {{'position': 6}})."
+    )
+    assert worker.values(ottla_topic) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.client.schema_registry import AVRO
@@ -42,6 +42,19 @@ class AvroConverter(RegistryConverter):
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None and (schema is None or schema.optional):
             return None
+        schema_id, used, convert = self._prepared(topic, schema)
+        return self.frame(schema_id, self._encoded(topic, used, convert(value)))
+
+    def all_from_connect(
+        self, topic: str, schema: Schema | None, values: Sequence[Any]
+    ) -> list[bytes | None]:
+        if any(each is None for each in values):
+            return super().all_from_connect(topic, schema, values)
+        schema_id, used, convert = self._prepared(topic, schema)
+        return [self.frame(schema_id, self._encoded(topic, used, convert(each))) for each in values]
+
+    def _prepared(self, topic: str, schema: Schema | None) -> tuple[int, RegisteredSchema, Convert]:
+        """The id of the schema to write with, that schema, and what makes a value of it."""
         schema = required_schema(schema, topic, "Avro")
         found = self._texts.get(schema)
         if found is None:
@@ -56,7 +69,7 @@ class AvroConverter(RegistryConverter):
             else None
         )
         schema_id, used = self.registered(topic, text, record)
-        return self.frame(schema_id, self._encoded(topic, used, convert(value)))
+        return schema_id, used, convert
 
     def _encoded(self, topic: str, used: RegisteredSchema, value: Any) -> bytes:
         import fastavro

@@ -64,7 +64,8 @@ def _to_avro(schema: Schema) -> Convert:
 
 
 def _checked(schema: Schema, value: Any) -> Any:
-    validate_value(schema, value)
+    if value.__class__ is not schema.plain_type:
+        validate_value(schema, value)
     return value
 
 

@@ -14,7 +14,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.runtime.failures.stages import Failure
-from ottla.spark.connect.runtime.records.conversion import RawHeaders, RawRecord
+from ottla.spark.connect.runtime.records.topic_records import RawHeaders, RawRecord
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows

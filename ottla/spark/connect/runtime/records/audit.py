@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from ottla.audit.audit_topic import ensure_audit_topic, write_entries
 from ottla.audit.counting import Tier
@@ -13,7 +13,7 @@ from ottla.audit.passing import BadAuditOption, Passed, parse_tier
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
 from ottla.spark.connect.errors import ConnectError
-from ottla.spark.connect.runtime.records.conversion import RawRecord
+from ottla.spark.connect.runtime.records.topic_records import RawRecords
 from ottla.spark.connect.runtime.tasks.task_spec import TaskSpec
 
 
@@ -50,17 +50,19 @@ class Delivered:
         self._waiting: list[tuple[Partition, Page]] = []  # until what they count is durable
         self._ends: dict[Partition, int] = {}
 
-    def note(self, records: Sequence[RawRecord]) -> None:
-        """In the order of their offsets."""
-        for record in records:
-            partition = Partition(record.topic, record.partition)
-            if record.offset < self._ends.get(partition, 0):  # the sink has asked for it again
+    def note(self, records: RawRecords) -> None:
+        partition = Partition(records.topic, records.partition)
+        end = self._ends.get(partition, 0)
+        for offset, timestamp, key, value in zip(
+            records.offsets, records.timestamps, records.keys, records.values, strict=True
+        ):
+            if offset < end:  # the sink has asked for it again
                 continue
             page = self._open.get(partition)
             if page is None:
-                page = self._open[partition] = self._page(partition, record.offset)
-            page.note(record.timestamp, record.key, record.value)
-            page.end = self._ends[partition] = record.offset + 1
+                page = self._open[partition] = self._page(partition, offset)
+            page.note(timestamp, key, value)
+            page.end = self._ends[partition] = offset + 1
 
     def write(self, stored: dict[Partition, int]) -> None:
         """Pages of what is durable, before its offsets are committed."""

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.converters import PLUGINS, Converter, load_converter
+from ottla.spark.connect.data.columns import Columns, SinkColumns, runs
 from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
+from ottla.spark.connect.data.schema import Schema
 from ottla.spark.connect.errors import RetriableError
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.failures.stages import Failure, Stage
+from ottla.spark.connect.runtime.records.topic_records import (
+    ConvertedRecord,
+    ConvertedRecords,
+    RawHeaders,
+    RawRecord,
+    RawRecords,
+)
 from ottla.spark.connect.transforms.chain import Chain
 
-RawHeaders = list[tuple[str, bytes | None]]
-
-
-class RawRecord(NamedTuple):
-    """As it is in a topic."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: RawHeaders
-    timestamp: int
-    timestamp_type: int
-
-    @property
-    def where(self) -> str:
-        return f"{self.topic}-{self.partition} at offset {self.offset}"
-
-
-class ConvertedRecord(NamedTuple):
-    """Ready for Kafka."""
-
-    topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: RawHeaders
-    timestamp: int | None
-
+#: What transforms make of so few is forgotten before the garbage collector counts it, whose rounds would cost more.
+_AT_ONCE = 250
 
 #: Called with a failure that is tolerated or not, before that is decided.
 OnFailure = Callable[[Failure, Any], None]
@@ -61,6 +42,10 @@ class _Conversion:
         self._errors = errors
         self._stage = Stage.TRANSFORMATION
         self._executing: Any = None
+
+    @property
+    def takes_columns(self) -> bool:
+        return self._transform is None or self._transform.takes_columns
 
     def close(self) -> None:
         for each in (self._key, self._value, self._header):
@@ -87,10 +72,49 @@ class _Conversion:
 
 
 class SourceConversion(_Conversion):
-    @property
-    def passes_text(self) -> bool:
-        """Whether a text without a key and without headers is written as its bytes in UTF-8."""
-        return self._transform is None and _is_plain(self._value) and _is_plain(self._key)
+    def convert_all(self, records: Sequence[SourceRecord]) -> dict[str, ConvertedRecords]:
+        """By topic, and in their order."""
+        found: dict[str, ConvertedRecords] = {}
+        for some, columns in runs(records) if self.takes_columns else [(records, None)]:
+            if columns is None or not self._add_columns(columns, found):
+                self._add_each(some, found)
+        return found
+
+    def convert_columns(
+        self, columns: Columns, records: Callable[[], Sequence[SourceRecord]]
+    ) -> dict[str, ConvertedRecords]:
+        """As `convert_all`; `records` are asked for if they have to be converted one by one."""
+        found: dict[str, ConvertedRecords] = {}
+        if not self._add_columns(columns, found):
+            self._add_each(records(), found)
+        return found
+
+    def _add_columns(self, columns: Columns, found: dict[str, ConvertedRecords]) -> bool:
+        """False, and nothing is added, if they have to be converted one by one."""
+        converted: list[tuple[str, ConvertedRecords]] = []
+        try:
+            for some in [columns] if self._transform is None else columns.parts(_AT_ONCE):
+                if self._transform is not None:
+                    some = self._transform.apply_columns(some)
+                its = ConvertedRecords(
+                    [some.partition] * len(some),
+                    _all_from_connect(self._key, some.topic, some.key_schema, some.keys),
+                    self._value.all_from_connect(some.topic, some.value_schema, some.values),
+                    [[]] * len(some),
+                    some.timestamps,
+                )
+                converted.append((some.topic, its))
+        except Exception:  # which record it is, and what is to be done about it, shows one by one
+            return False
+        for topic, its in converted:
+            found.setdefault(topic, ConvertedRecords()).extend(its)
+        return True
+
+    def _add_each(self, records: Sequence[SourceRecord], found: dict[str, ConvertedRecords]) -> None:
+        for each in records:
+            converted = self.convert(each)
+            if converted is not None:
+                found.setdefault(converted.topic, ConvertedRecords()).add(converted)
 
     def convert(self, record: SourceRecord) -> ConvertedRecord | None:
         """None if it is dropped, by a transform or because it failed and that is tolerated."""
@@ -140,6 +164,33 @@ class SinkConversion(_Conversion):
     ) -> None:
         super().__init__(config, worker, errors)
         self._on_failure = on_failure
+
+    def convert_columns(self, raw: RawRecords) -> SinkColumns | None:
+        """None if they have to be converted one by one."""
+        if raw.headers is not None or not self.takes_columns:
+            return None
+        try:
+            key_schema, keys = _all_to_connect(self._key, raw.topic, raw.keys)
+            value_schema, values = self._value.all_to_connect(raw.topic, raw.values)
+            columns = SinkColumns(
+                topic=raw.topic,
+                partition=raw.partition,
+                value_schema=value_schema,
+                values=values,
+                key_schema=key_schema,
+                keys=keys,
+                timestamps=[None if each < 0 else each for each in raw.timestamps],
+                offsets=raw.offsets,
+                timestamp_types=raw.timestamp_types,
+                original_topic=raw.topic,
+                original_partition=raw.partition,
+            )
+            return columns if self._transform is None else self._transform.apply_columns(columns)
+        except Exception:  # which record it is, and what is to be done about it, shows one by one
+            return None
+
+    def convert_each(self, raw: Iterable[RawRecord]) -> list[SinkRecord]:
+        return [found for each in raw if (found := self.convert(each)) is not None]
 
     def convert(self, raw: RawRecord) -> SinkRecord | None:
         try:
@@ -200,13 +251,22 @@ def load_chain(config: Mapping[str, str]) -> Chain | None:
     return Chain.from_config(config)
 
 
-def _is_plain(converter: Converter) -> bool:
-    from ottla.spark.connect.converters.byte_array import ByteArrayConverter
-    from ottla.spark.connect.converters.string_converter import StringConverter
+def _all_from_connect(
+    converter: Converter, topic: str, schema: Schema | None, values: list[Any]
+) -> list[bytes | None]:
+    """Most topics have no keys at all."""
+    if values[0] is None and values.count(None) == len(values):
+        return [converter.from_connect(topic, schema, None)] * len(values)
+    return converter.all_from_connect(topic, schema, values)
 
-    if isinstance(converter, ByteArrayConverter):
-        return False  # it refuses texts
-    return type(converter) is StringConverter and converter.from_connect("", None, "é") == "é".encode()
+
+def _all_to_connect(
+    converter: Converter, topic: str, data: list[bytes | None]
+) -> tuple[Schema | None, list[Any]]:
+    if data[0] is None and data.count(None) == len(data):
+        schema, value = converter.to_connect(topic, None)
+        return schema, [value] * len(data)
+    return converter.all_to_connect(topic, data)
 
 
 def _class_name(executing: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from ottla.audit.audit_topic import AUDIT_TOPIC
 from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
-from ottla.spark.connect.runtime.records.conversion import ConvertedRecord
+from ottla.spark.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
@@ -43,17 +44,10 @@ class RecordWriter:
         self._prepared: set[str] = set()
         self._passed = passed
 
-    def write(self, records: Sequence[ConvertedRecord]) -> None:
-        by_topic: dict[str, list[ConvertedRecord]] = {}
-        for record in records:
-            by_topic.setdefault(record.topic, []).append(record)
-        for topic, members in by_topic.items():
-            self._write(topic, members)
-        self._producer.push()
-
-    def write_values(self, topic: str, values: pa.Array) -> None:
-        """Records that are nothing but values."""
-        self._send(topic, values, None, None, None, None)
+    def write(self, records: Mapping[str, ConvertedRecords]) -> None:
+        """By topic."""
+        for topic, its in records.items():
+            self._write(topic, its)
         self._producer.push()
 
     def commit(self) -> None:
@@ -71,29 +65,17 @@ class RecordWriter:
         self._producer.flush()
         self._transactions.commit()
 
-    def _write(self, topic: str, records: list[ConvertedRecord]) -> None:
+    def _write(self, topic: str, records: ConvertedRecords) -> None:
         headers = None
-        if any(record.headers for record in records):
+        if any(records.headers):
             headers = pa.array(
-                [
-                    [{"key": key, "value": value} for key, value in record.headers] or None
-                    for record in records
-                ],
+                [[{"key": key, "value": value} for key, value in each] or None for each in records.headers],
                 HEADERS_TYPE,
             )
-        named = None
-        if any(record.partition is not None for record in records):
-            named = pa.array([record.partition for record in records], pa.int32())
-        keys = None
-        if any(record.key is not None for record in records):
-            keys = pa.array([record.key for record in records], pa.binary())
-        timestamps = None
-        if any(record.timestamp is not None for record in records):
-            now = int(time.time() * 1000)
-            timestamps = pa.array(
-                [now if record.timestamp is None else record.timestamp for record in records], pa.int64()
-            )
-        values = pa.array([record.value for record in records], pa.binary())
+        named = None if _is_empty(records.partitions) else pa.array(records.partitions, pa.int32())
+        keys = None if _is_empty(records.keys) else pa.array(records.keys, pa.binary())
+        timestamps = None if _is_empty(records.timestamps) else pa.array(records.timestamps, pa.int64())
+        values = pa.array(records.values, pa.binary())
         self._send(topic, values, keys, headers, timestamps, named)
 
     def _send(
@@ -122,3 +104,7 @@ class RecordWriter:
             found = Partitioner(topic, self._producer.partition_count(topic))
             self._partitioners[topic] = time.monotonic(), found
         return found
+
+
+def _is_empty(column: list[Any]) -> bool:
+    return column.count(None) == len(column)

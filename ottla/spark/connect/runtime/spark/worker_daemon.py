@@ -6,6 +6,7 @@ No thread is started here and no connection opened: neither would survive the fo
 from __future__ import annotations
 
 import contextlib
+import gc
 from importlib import import_module
 
 # After pyspark.worker has loaded its own.
@@ -28,6 +29,8 @@ def main() -> None:
         load_kernels()
     from pyspark import daemon
 
+    # All of it stays: tasks that make many objects need not look at it each time the garbage is collected.
+    gc.freeze()
     daemon.manager()
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
@@ -21,7 +23,8 @@ from ottla.spark.connect.runtime.failures.dead_letter_queue import DeadLetterQue
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.failures.stages import Failure, Stage
 from ottla.spark.connect.runtime.records.audit import Delivered, audit_tier
-from ottla.spark.connect.runtime.records.conversion import RawRecord, SinkConversion
+from ottla.spark.connect.runtime.records.conversion import SinkConversion
+from ottla.spark.connect.runtime.records.topic_records import RawRecord, RawRecords
 from ottla.spark.connect.runtime.tasks.clients import (
     client_properties,
     consumer_settings,
@@ -64,7 +67,7 @@ class _SinkTask:
         self._every = spec.worker.offset_flush_interval
         self._task: SinkTask = load_class(config["connector.class"]).task_class()
         #: The records of the last `put`, in case the sink reports one of them.
-        self._put: dict[tuple[str, int, int], RawRecord] = {}
+        self._put: list[RawRecords] = []
         self._seen_topics: set[str] = set()
         #: What the sink has asked for.
         self._rewound: dict[Partition, int] = {}
@@ -92,7 +95,7 @@ class _SinkTask:
 
     def report(self, record: SinkRecord, error: Exception) -> None:
         """By `errors.tolerance` the record is passed over, and the dead-letter topic gets it, or the task fails."""
-        raw = self._put.get((record.original_topic, record.original_partition, record.offset))
+        raw = self._raw(record)
         kind = type(self._task)
         failure = Failure(Stage.TASK_PUT, f"{kind.__module__}.{kind.__qualname__}", error)
         where = f"{record.original_topic}-{record.original_partition} at offset {record.offset}"
@@ -100,6 +103,11 @@ class _SinkTask:
         if raw is not None:
             self._failed(failure, raw)
         self._errors.tolerate(failure, where)
+
+    def _raw(self, record: SinkRecord) -> RawRecord | None:
+        its = (record.original_topic, record.original_partition)
+        found = (each.at(record.offset) for each in self._put if (each.topic, each.partition) == its)
+        return next(filter(None, found), None)
 
     def _failed(self, failure: Failure, record: RawRecord) -> None:
         self._dead_letters.add(failure, record)
@@ -141,23 +149,23 @@ class _SinkTask:
     def _read_until_stopped(self, consumer: SinkConsumer) -> None:
         stored = dict(consumer.positions)
         committed: dict[Partition, int] = {}
-        waiting: list[RawRecord] = []
+        waiting: deque[RawRecords] = deque()
         self._due = time.monotonic() + self._every
         while not self._control.stopping.is_set():
             if self._rewound:
                 rewound, self._rewound = self._rewound, {}
-                waiting = [each for each in waiting if Partition(each.topic, each.partition) not in rewound]
+                waiting = deque(each for each in waiting if (each.topic, each.partition) not in rewound)
                 consumer.positions |= rewound
                 stored |= rewound
             if not waiting:
-                waiting = self._poll(consumer)
-            some, waiting = waiting[: self._most_records], waiting[self._most_records :]
+                waiting.extend(self._poll(consumer))
+            some = self._next(waiting)
             if (some or self._task.wants_empty_puts) and not self._deliver(some):
                 break
-            if self._delivered is not None:
-                self._delivered.note(some)
             for each in some:
-                stored[Partition(each.topic, each.partition)] = each.offset + 1
+                if self._delivered is not None:
+                    self._delivered.note(each)
+                stored[Partition(each.topic, each.partition)] = each.offsets[-1] + 1
             if not waiting:
                 stored = dict(consumer.positions)
             if time.monotonic() >= self._due:
@@ -166,7 +174,17 @@ class _SinkTask:
         if not self._control.lost:
             self._commit(consumer, stored, committed)
 
-    def _poll(self, consumer: SinkConsumer) -> list[RawRecord]:
+    def _next(self, waiting: deque[RawRecords]) -> list[RawRecords]:
+        """What is put together, and no longer waits."""
+        some: list[RawRecords] = []
+        room = self._most_records
+        while waiting and len(waiting[0]) <= room:
+            some.append(waiting.popleft())
+            room -= len(some[-1])
+        return some
+
+    def _poll(self, consumer: SinkConsumer) -> list[RawRecords]:
+        """None of them too many for one `put`."""
         try:
             found = consumer.poll(self._paused)
         except ClientError as error:
@@ -176,25 +194,22 @@ class _SinkTask:
             self._control.stopping.wait(self._cluster.settings.retry_backoff)
             return []
         self._waiting.succeeded(Doing.READING)
-        return found
+        return [part for each in found for part in each.parts(self._most_records)]
 
-    def _deliver(self, records: list[RawRecord]) -> bool:
+    def _deliver(self, some: list[RawRecords]) -> bool:
         """False if the task is to stop before the sink has taken them."""
-        converted = []
-        for raw in records:
-            record = self._conversion.convert(raw)
-            if record is not None:
-                converted.append(record)
-            if raw.topic not in self._seen_topics:
-                self._seen_topics.add(raw.topic)
-                self._control.report(topic=raw.topic)
-        if not converted and not self._task.wants_empty_puts:
+        for each in some:
+            if each.topic not in self._seen_topics:
+                self._seen_topics.add(each.topic)
+                self._control.report(topic=each.topic)
+        put = self._converted(some)
+        if put is None:
             return True
-        self._put = {(each.topic, each.partition, each.offset): each for each in records}
+        self._put = some
         attempt = 0
         while True:
             try:
-                self._task.put(converted)
+                put()
                 self._waiting.succeeded(Doing.PUTTING)
                 return True
             except RetriableError as error:
@@ -203,6 +218,17 @@ class _SinkTask:
             attempt += 1
             if self._control.stopping.is_set():
                 return False
+
+    def _converted(self, some: list[RawRecords]) -> Callable[[], None] | None:
+        """What gives them to the sink; None if nothing is left of them."""
+        columns = [(each, self._conversion.convert_columns(each)) for each in some]
+        whole = [found for _, found in columns if found is not None]
+        if some and len(whole) == len(some) and self._task.takes_columns:
+            return partial(self._task.put_columns, whole)
+        records: list[SinkRecord] = []
+        for each, found in columns:
+            records += self._conversion.convert_each(each) if found is None else found.records()
+        return partial(self._task.put, records) if records or self._task.wants_empty_puts else None
 
     def _commit(
         self, consumer: SinkConsumer, stored: dict[Partition, int], committed: dict[Partition, int]

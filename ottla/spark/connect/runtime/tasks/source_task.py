@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 from ottla.client.cluster import Cluster
@@ -24,9 +23,10 @@ from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
 from ottla.spark.connect.runtime.records.audit import audit_tier, passed_of
-from ottla.spark.connect.runtime.records.conversion import ConvertedRecord, SourceConversion
+from ottla.spark.connect.runtime.records.conversion import SourceConversion
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_creation import TopicCreation
+from ottla.spark.connect.runtime.records.topic_records import ConvertedRecord, ConvertedRecords
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions, TimedOut
 from ottla.spark.connect.runtime.tasks.clients import producer_options
 from ottla.spark.connect.runtime.tasks.control import TaskControl
@@ -126,12 +126,10 @@ class _SourceTask:
             raise self._transactions.explained(error) from error
 
     def _poll_until_stopped(self) -> None:
-        poll_columns = getattr(self._task, "poll_columns", None)
-        if poll_columns is not None and not self._conversion.passes_text:
-            poll_columns = None
+        in_columns = self._task.gives_columns and self._conversion.takes_columns
         wait = _FIRST_WAIT
         while not self._control.stopping.is_set():
-            count = self._poll(poll_columns)
+            count = self._poll(in_columns)
             if self._has_pending and (count == 0 or self._is_due()):
                 self._commit()
             if count:
@@ -142,19 +140,24 @@ class _SourceTask:
         if self._has_pending:
             self._commit()
 
-    def _poll(self, poll_columns: Any) -> int:
+    def _poll(self, in_columns: bool) -> int:
+        columns: SourceColumns | None = None
+        records: Sequence[SourceRecord] = ()
         try:
-            found: Any = self._task.poll() if poll_columns is None else poll_columns()
+            if in_columns:
+                columns = self._task.poll_columns()
+            else:
+                records = self._task.poll()
         except RetriableError as error:
             self._waiting.failed(Doing.POLLING, error)
             return 0
         self._waiting.succeeded(Doing.POLLING)
-        if not found:
-            return 0
-        return self._take(found) if poll_columns is None else self._take_columns(found)
+        if columns is not None:
+            return self._take_columns(columns)
+        return self._take(records) if records else 0
 
     def _take(self, records: Sequence[SourceRecord]) -> int:
-        converted = [found for record in records if (found := self._conversion.convert(record)) is not None]
+        converted = self._conversion.convert_all(records)
         self._begin()
         if converted:
             self._writer.write(converted)
@@ -170,12 +173,14 @@ class _SourceTask:
         self._pending_records += len(records)
         return len(records)
 
-    def _take_columns(self, columns: SourceColumns) -> int:
+    def _take_columns(self, found: SourceColumns) -> int:
+        converted = self._conversion.convert_columns(found.columns, found.records)
         self._begin()
-        self._writer.write_values(columns.topic, columns.values)
-        self._pending_offsets += columns.offsets
-        self._pending_records += len(columns.values)
-        return len(columns.values)
+        if converted:
+            self._writer.write(converted)
+        self._pending_offsets += found.offsets
+        self._pending_records += len(found.columns)
+        return len(found.columns)
 
     # Transactions
 
@@ -197,12 +202,10 @@ class _SourceTask:
         for partition, offset in offsets:
             key, value = self._offsets.record(partition, offset)
             newest[key] = partition, offset, value
-        self._writer.write(
-            [
-                ConvertedRecord(self._offset_topic, None, key, value, [], None)
-                for key, (_, _, value) in newest.items()
-            ]
-        )
+        written = ConvertedRecords()
+        for key, (_, _, value) in newest.items():
+            written.add(ConvertedRecord(self._offset_topic, None, key, value, [], None))
+        self._writer.write({self._offset_topic: written})
         self._writer.commit()
         self._waiting.succeeded(Doing.WRITING)
         for partition, offset, _ in newest.values():
