@@ -11,6 +11,7 @@ import json
 from difflib import get_close_matches
 
 from ottla.protocol.internal_topics import SQL_CATALOGUE_TOPIC as TOPIC
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.sources import Source, TopicShape
@@ -62,7 +63,7 @@ class Catalogue:
             hint = (
                 f"Did you mean {close[0]}?" if close else "SHOW STREAMS and SHOW TABLES list what there is."
             )
-            raise SqlError(f"There is no stream or table {name}. {hint}", position)
+            raise SqlError(f"Source {quoted(name)} does not exist. {hint}", position)
         return source
 
     def put(self, source: Source) -> None:

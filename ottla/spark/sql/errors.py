@@ -67,7 +67,7 @@ def sentence(error: BaseException) -> str:
     written = _ERROR_CLASS.sub("", written)
     missing = _NO_FUNCTION.search(written)
     if missing:
-        return f"There is no function {missing[1].upper()}; SHOW FUNCTIONS lists what there is."
+        return f"Can't find any functions with the name '{missing[1].upper()}'; SHOW FUNCTIONS lists what there is."
     written = _SQLSTATE.sub("", written).split("\n\n")[0]
     lines = [line.strip() for line in written.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__

@@ -454,7 +454,7 @@ class SqlSession:
         position = statement.position
         source = self.catalogue.get(statement.name)
         if source is None:
-            message = f"There is no {statement.kind.lower()} {statement.name}."
+            message = f"{statement.kind.capitalize()} {statement.name} does not exist."
             if statement.if_exists:
                 return Result(statement, message)
             raise SqlError(message, position)

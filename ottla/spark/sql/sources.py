@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import Text
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties, SourceKind
@@ -145,7 +146,10 @@ def from_statement(
     properties = statement.properties
     _check_names(properties)
     if not any(not column.is_headers for column in statement.columns):
-        raise SqlError(f"Expected the columns of {statement.name}, or AS SELECT.", statement.position)
+        raise SqlError(
+            f"No columns supplied: expected the columns of {statement.name}, or AS SELECT.",
+            statement.position,
+        )
     if statement.kind == "TABLE" and not any(column.is_key for column in statement.columns):
         raise SqlError("A table needs a column with PRIMARY KEY.", statement.position)
     window, window_size = _window(properties)
@@ -252,8 +256,17 @@ def _delimiter(written: str, position: Position, form: str) -> str:
     delimiter = _DELIMITERS.get(written.upper(), written)
     if form != "DELIMITED":
         raise SqlError(f"A delimiter is for the format DELIMITED, and this is {form}.", position)
+    if not written.strip():
+        raise SqlError(
+            "Delimiter cannot be empty, if you meant to have a tab or space for delimiter, "
+            "please use the special values 'TAB' or 'SPACE'.",
+            position,
+        )
     if len(delimiter) != 1:
-        raise SqlError(f"A delimiter is one character, or SPACE or TAB, not '{written}'.", position)
+        raise SqlError(
+            f"Invalid delimiter value: '{written}'. Delimiter must be a single character or TAB,SPACE.",
+            position,
+        )
     return delimiter
 
 
@@ -286,9 +299,11 @@ def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...],
         )
     if can_be_bare(form):
         return not said.value
-    if said.value != (form in ("DELIMITED", "PROTOBUF", WITHOUT_REGISTRY)):
-        asked = "TRUE" if said.value else "FALSE"
-        raise SqlError(f"The format {form} does not support wrap_single_value={asked}.", said.position)
+    if said.value != (form in ("PROTOBUF", WITHOUT_REGISTRY)):
+        asked = "true" if said.value else "false"
+        raise SqlError(
+            f"Format '{form}' does not support 'WRAP_SINGLE_VALUE' set to '{asked}'.", said.position
+        )
     return False
 
 
@@ -317,8 +332,8 @@ def check(source: Source, properties: Properties, where: Position | None = None)
         position = said.position if said else where
         if chosen == "KAFKA" and len(columns) > 1:
             raise SqlError(
-                f"The format KAFKA holds one column, and the {part} of {source.name} has {len(columns)}: "
-                f"use {part}_format='JSON'.",
+                f"{part.capitalize()} format does not support schema: The 'KAFKA' format only supports a single field. "
+                f"Got: [{', '.join(_column_text(each) for each in columns)}]. Use {part}_format='JSON'.",
                 position,
             )
         if chosen == "NONE" and columns:
@@ -329,10 +344,14 @@ def check(source: Source, properties: Properties, where: Position | None = None)
         for column in columns:
             if allowed is not None and column.type.name not in allowed:
                 raise SqlError(
-                    f"The format {chosen} cannot hold {column.name} {column.type}: "
-                    f"use {part}_format='JSON', or one of {', '.join(allowed)}.",
+                    f"{part.capitalize()} format does not support schema: The '{chosen}' format does not support "
+                    f"type '{column.type.name}', column: {quoted(column.name)}. Use {part}_format='JSON'.",
                     position,
                 )
+
+
+def _column_text(column: ColumnDefinition) -> str:
+    return f"{quoted(column.name)} {column.type}{' KEY' if column.is_key else ''}"
 
 
 def _check_names(properties: Properties) -> None:
@@ -390,4 +409,7 @@ def _window(properties: Properties) -> tuple[str | None, int | None]:
     try:
         return kind, Words(Text(size), Text(size).tokens()).duration_ms()
     except SqlError as error:
-        raise SqlError(error.message, properties["window_size"].position) from None
+        raise SqlError(
+            f"Configuration WINDOW_SIZE is invalid: Invalid duration: '{size}'. {error.message}",
+            properties["window_size"].position,
+        ) from None

@@ -153,7 +153,7 @@ def test_variables_are_put_in() -> None:
         ("CREATE STREAM x (a INT, A INT)", "line 1, column 25: There are two columns A."),
         ("SELECT a +\n FROM b", "line 1, column"),
         ("SELECT a FROM b WHERE", "An expression is missing after WHERE."),
-        ("SELECT a FROM b WINDOW TUMBLING (SIZE 1 FORTNIGHT) GROUP BY a", "Expected a unit of time"),
+        ("SELECT a FROM b WINDOW TUMBLING (SIZE 1 FORTNIGHT) GROUP BY a", "Unknown time unit: 'FORTNIGHT'"),
         (
             "SELECT a FROM b WINDOW TUMBLING (SIZE 1 DAY, RETENTION 2 HOURS) GROUP BY a",
             "RETENTION is at least the size",

@@ -121,14 +121,17 @@ def test_the_names_of_columns() -> None:
         ("STRUCT(a := id, `b` := 1)", "named_struct('A', `CLICKS`.`ID`, 'b', 1)"),
         (
             "CASE WHEN id = 1 THEN 'x' ELSE page END",
-            "CASE WHEN `CLICKS`.`ID` = 1 THEN 'x' ELSE `CLICKS`.`PAGE` END",
+            "CASE WHEN coalesce(`CLICKS`.`ID` = 1, false) THEN 'x' ELSE `CLICKS`.`PAGE` END",
         ),
         (
             "TIMESTAMPADD(DAYS, 2, FROM_UNIXTIME(ROWTIME))",
             "timestampadd(DAY, 2, timestamp_millis(`CLICKS`.`ROWTIME`))",
         ),
         ("REGEXP_REPLACE(page, 'a.*', 'b')", "regexp_replace(`CLICKS`.`PAGE`, 'a.*', 'b')"),
-        ("page LIKE 'a%' AND NOT id IN (1, 2)", "`CLICKS`.`PAGE` LIKE 'a%' AND NOT `CLICKS`.`ID` IN (1, 2)"),
+        (
+            "page LIKE 'a%' AND NOT id IN (1, 2)",
+            "`CLICKS`.`PAGE` LIKE 'a%' AND NOT coalesce(`CLICKS`.`ID` IN (1, 2), false)",
+        ),
         ("(id + 1) * 2", "(`CLICKS`.`ID` + 1) * 2"),
     ],
 )
@@ -149,10 +152,13 @@ def test_the_latest_goes_by_offset_where_a_group_is_in_one_partition() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT pge FROM clicks", "line 1, column 8: There is no column PGE in CLICKS. Did you mean PAGE?"),
+        (
+            "SELECT pge FROM clicks",
+            "line 1, column 8: SELECT column 'PGE' cannot be resolved. There is no column PGE",
+        ),
         (
             "SELECT\n  page FROM clicks c JOIN pages p ON c.page = p.page",
-            "line 2, column 3: Which PAGE is meant",
+            "line 2, column 3: Column 'PAGE' is ambiguous. Could be C.PAGE or P.PAGE.",
         ),
         ("SELECT x FROM nothing", "line 1, column 15: no NOTHING"),
         (
@@ -169,17 +175,29 @@ def test_the_latest_goes_by_offset_where_a_group_is_in_one_partition() -> None:
             "SELECT page, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 1 DAY) EMIT CHANGES",
             "WINDOW needs GROUP BY",
         ),
-        ("SELECT COUNT(*) FROM clicks EMIT CHANGES", "needs GROUP BY"),
+        (
+            "SELECT COUNT(*) FROM clicks EMIT CHANGES",
+            "Use of aggregate function COUNT requires a GROUP BY clause.",
+        ),
         ("SELECT WINDOWSTART FROM clicks", "WINDOWSTART needs a WINDOW"),
         ("SELECT page, COUNT(DISTINCT id) FROM clicks GROUP BY page", "use COUNT_DISTINCT"),
-        ("SELECT UCASE(page, id) FROM clicks", "UCASE takes 1 argument, not 2."),
+        (
+            "SELECT UCASE(page, id) FROM clicks",
+            "does not accept parameters (STRING, BIGINT): it takes 1 argument, not 2.",
+        ),
         (
             "SELECT EXPLODE(EXPLODE(tags)) FROM clicks",
             "A table function cannot be the argument of another one.",
         ),
         ("SELECT id, page AS id FROM clicks", "line 1, column 12: There are two columns ID"),
-        ("SELECT id FROM clicks WHERE COUNT(*) > 1", "use HAVING"),
-        ("SELECT id, page + 1 AS x FROM clicks", "line 1, column 12: A STRING and INTEGER cannot be added"),
+        (
+            "SELECT id FROM clicks WHERE COUNT(*) > 1",
+            "WHERE does not support aggregate functions: COUNT is an aggregate function. Use HAVING.",
+        ),
+        (
+            "SELECT id, page + 1 AS x FROM clicks",
+            "line 1, column 12: Unsupported arithmetic types. STRING INTEGER",
+        ),
         ("SELECT id, CAST(TO_BYTES(page, 'hex') AS STRING) FROM clicks", "use FROM_BYTES"),
         (
             "SELECT page, id, COUNT(*) FROM clicks GROUP BY page HAVING COUNT(*) > 1 EMIT CHANGES",
@@ -199,7 +217,10 @@ def test_what_is_refused(query: str, message: str) -> None:
     [
         ("value_format='XML'", "There is no format XML; there are JSON, DELIMITED, KAFKA, NONE, AVRO,"),
         ("kafka_topik='a'", "WITH (kafka_topik=…) is not supported; did you mean kafka_topic?"),
-        ("value_format='KAFKA'", "The format KAFKA holds one column"),
+        (
+            "value_format='KAFKA'",
+            "The 'KAFKA' format only supports a single field. Got: [`A` INTEGER, `B` INTEGER]",
+        ),
         ("timestamp='z'", "There is no column z for timestamps."),
         ("partitions=0", "partitions is a number of at least 1."),
     ],

@@ -36,7 +36,7 @@ def test_a_dropped_stream_is_gone_for_all_and_its_topic_if_asked(statements: Sql
     assert statements("SHOW TOPICS;") == [("tweets", 2, 1)]
     statements(TWEETS + "DROP STREAM tweets DELETE TOPIC;")
     assert statements("SHOW TOPICS;") == []
-    assert "There is no stream TWEETS" in statements.refused("DROP STREAM tweets;")
+    assert "Stream TWEETS does not exist." in statements.refused("DROP STREAM tweets;")
     statements("DROP STREAM IF EXISTS tweets;")
 
 
@@ -142,7 +142,7 @@ def test_properties_and_variables(statements: Sql) -> None:
 def test_names_that_are_not_there_get_a_guess(statements: Sql) -> None:
     statements(TWEETS)
     assert statements.refused("SELECT * FROM tweet;") == (
-        "line 1, column 15: There is no stream or table TWEET. Did you mean TWEETS?"
+        "line 1, column 15: Source `TWEET` does not exist. Did you mean TWEETS?"
     )
 
 

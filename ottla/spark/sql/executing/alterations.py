@@ -46,7 +46,9 @@ def alter(statement: s.Alter, catalogue: Catalogue, schemas: Schemas) -> Result:
         raise SqlError(f"{source.name} is a {source.kind.lower()}: ALTER {source.kind}.", position)
     if source.query_id is not None:
         raise SqlError(
-            f"{source.name} was made by a query, which ALTER cannot change; use CREATE OR REPLACE.", position
+            "ALTER command is not supported for CREATE ... AS statements. "
+            f"{source.name} was made by a query; use CREATE OR REPLACE.",
+            position,
         )
     if source.is_read_only:
         raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)

@@ -34,6 +34,8 @@ def records(statement: InsertValues, source: Source, codecs: Codecs = NONE) -> l
 def _record(statement: InsertValues, source: Source, codecs: Codecs, row: Sequence[exp.Expr]) -> Record:
     position = statement.position
     named = statement.columns or tuple(column.name for column in source.columns if not column.is_headers)
+    if not statement.columns and source.headers and len(row) == len(source.columns):
+        named = tuple(column.name for column in source.columns)
     if len(named) != len(row):
         raise SqlError(f"There are {len(named)} columns and {len(row)} values.", position)
     values = {name: literal(tree, position) for name, tree in zip(named, row, strict=True)}
@@ -52,7 +54,9 @@ def record_of(source: Source, values: Mapping[str, Any], position: Position, cod
     for name, value in values.items():
         if name == "ROWTIME":
             timestamp = _converted(value, SqlType("BIGINT"), name, position)
-        elif name not in columns or columns[name].is_headers:
+        elif name in columns and columns[name].is_headers:
+            raise SqlError(f"Cannot insert into HEADER columns: {name}.", position)
+        elif name not in columns:
             raise SqlError(f"There is no column {name} in {source.name} to insert into.", position)
         else:
             given[name] = _converted(value, columns[name].type, name, position)

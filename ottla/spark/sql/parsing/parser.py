@@ -137,7 +137,7 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
             raise SqlError("What a query writes cannot be read only: omit SOURCE.", where["position"])
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
     if columns is None and not _may_be_inferred(properties):
-        raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
+        raise words.fail(f"No columns supplied: expected the columns of {name}, or AS SELECT.")
     return s.CreateSource(columns=columns or (), properties=properties, is_read_only=read_only, **given)
 
 

@@ -120,7 +120,7 @@ class Words:
         amount = self.number("a number of SECONDS, MINUTES, HOURS or DAYS")
         each = _UNITS.get(self.word().removesuffix("S"))
         if each is None:
-            raise self.fail(f"Expected a unit of time such as MINUTES, found {self.shown()}.")
+            raise self.fail(f"Unknown time unit: '{self.word()}'; expected one such as MINUTES.")
         self._next += 1
         return amount * each
 

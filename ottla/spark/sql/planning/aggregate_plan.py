@@ -13,6 +13,7 @@ from sqlglot import exp
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.statements import Window
+from ottla.spark.sql.planning.expression_texts import shown
 from ottla.spark.sql.planning.functions import AGGREGATES, WrongArguments, render
 from ottla.spark.sql.planning.functions.rules import Argument
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
@@ -121,7 +122,7 @@ class GroupedScope(Scope):
         if given and isinstance(given[0], exp.Distinct):
             raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", where)
         if any(has_aggregate(each, self.functions) for each in given):
-            raise SqlError("Aggregate functions can not be nested.", where)
+            raise SqlError(f"Aggregate functions can not be nested: {shown(node)}.", where)
         result = self.type_of(node)
         given = self.of_rows.aggregate_arguments(name, given)
         arguments = [Argument(self.of_rows.sql(each), self.of_rows.type_of(each)) for each in given]

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Select
+from ottla.spark.sql.planning.expression_texts import shown, type_text
 from ottla.spark.sql.planning.functions import AGGREGATES
 from ottla.spark.sql.planning.scope import Scope
 from ottla.spark.sql.sql_types import has_map
@@ -74,9 +75,10 @@ def _calls(tree: exp.Expr | None, names: Collection[str], kind: str, scope: Scop
 
 def _no_aggregate(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
     for node in _aggregates(tree, scope):
-        other = "; use HAVING" if clause == "WHERE" else ""
+        other = " Use HAVING." if clause == "WHERE" else ""
         raise SqlError(
-            f"{clause} cannot look at aggregates, and {str(node.this).upper()} is one{other}.",
+            f"{clause} does not support aggregate functions: "
+            f"{str(node.this).upper()} is an aggregate function.{other}",
             scope.place(tree or node),
         )
 
@@ -93,17 +95,23 @@ def _not_nested(tree: exp.Expr, scope: Scope) -> None:
         for argument in node.expressions:
             inner = next(_aggregates(argument, scope), None)
             if inner is not None:
-                raise SqlError(
-                    f"Aggregate functions can not be nested: {str(inner.this).upper()} is an argument of "
-                    f"{str(node.this).upper()}.",
-                    scope.place(node),
-                )
+                raise SqlError(f"Aggregate functions can not be nested: {shown(node)}.", scope.place(node))
 
 
 def _is_condition(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
-    kind = None if tree is None else scope.type_of(tree)
-    if tree is not None and kind is not None and kind.name != "BOOLEAN":
-        raise SqlError(f"{clause} needs a condition, and this is {kind}.", scope.place(tree))
+    if tree is None:
+        return
+    try:
+        scope.sql_in(clause, tree)
+    except SqlError as error:
+        raise SqlError(f"Error in {clause} expression: {error.message}", error.position) from None
+    kind = scope.type_of(tree)
+    if kind is not None and kind.name != "BOOLEAN":
+        raise SqlError(
+            f"Type error in {clause} expression: Should evaluate to boolean but is {shown(tree)} "
+            f"({type_text(kind)}) instead.",
+            scope.place(tree),
+        )
 
 
 def _is_a_key(trees: Sequence[exp.Expr], clause: str, scope: Scope) -> None:
@@ -118,11 +126,15 @@ def _is_a_key(trees: Sequence[exp.Expr], clause: str, scope: Scope) -> None:
 
 def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bool) -> None:
     """Each column is a group, or in an aggregate."""
+    for number, group in enumerate(groups):
+        if group in groups[:number]:
+            tree = select.group_by[number]
+            raise SqlError(f"Duplicate GROUP BY expression: {shown(tree)}.", scope.place(tree))
     trees = [item.expression for item in select.items if item.expression is not None]
     aggregates = [node for tree in (*trees, select.having) for node in _aggregates(tree, scope)]
     if not batch and not aggregates:
         raise SqlError(
-            "GROUP BY needs an aggregate, such as COUNT(*), in SELECT or HAVING.",
+            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
             scope.place(select.group_by[0]),
         )
     for item in select.items:
@@ -131,7 +143,9 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
         loose = _not_grouped(item.expression, scope, set(groups))
         if loose is not None:
             raise SqlError(
-                f"{loose.sql().upper()} is not part of GROUP BY, and in no aggregate.", scope.place(loose)
+                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {shown(item.expression)}. "
+                "Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+                scope.place(loose),
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ottla.spark.sql.parsing.dialect import identifier_name
+from ottla.spark.sql.planning.coercion import NotCoercible, common_type
 from ottla.spark.sql.planning.functions import result_type
 from ottla.spark.sql.planning.functions.rules import (
     BIGINT,
@@ -62,7 +63,7 @@ def type_of(
         collection = of(tree.this)
         return None if collection is None else collection.element
     if isinstance(tree, exp.Array):
-        element = _common([of(each) for each in tree.expressions])
+        element = _list_type(tree.expressions, of)
         return None if element is None else SqlType("ARRAY", element=element)
     if isinstance(tree, exp.Case):
         branches = [of(each.args["true"]) for each in tree.args["ifs"]]
@@ -76,6 +77,13 @@ def type_of(
     return None
 
 
+def _list_type(trees: Sequence[exp.Expr], of: Callable[[exp.Expr], SqlType | None]) -> SqlType | None:
+    try:
+        return common_type(trees, of)
+    except NotCoercible:
+        return None
+
+
 def _call_type(tree: exp.Anonymous, of: Callable[[exp.Expr], SqlType | None]) -> SqlType | None:
     name, given = str(tree.this).upper(), tree.expressions
     if name in ("MAP", "STRUCT"):
@@ -83,7 +91,7 @@ def _call_type(tree: exp.Anonymous, of: Callable[[exp.Expr], SqlType | None]) ->
             return None
         values = [of(each.expression) for each in given]
         if name == "MAP":
-            value = _common(values)
+            value = _list_type([each.expression for each in given], of)
             return None if value is None else SqlType("MAP", element=value)
         fields = []
         for each, kind in zip(given, values, strict=True):

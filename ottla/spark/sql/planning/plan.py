@@ -123,10 +123,12 @@ class _Planner:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
             scope.replaced["WINDOWEND"] = f"unix_millis({column}.end)"
-        groups = [scope.sql(each) for each in select.group_by]
+        groups = [scope.sql_in("GROUP BY", each) for each in select.group_by]
         scope.order = self._order(groups)
         partitions = (
-            [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
+            []
+            if _is_null(select.partition_by)
+            else [scope.sql_in("PARTITION BY", each) for each in select.partition_by]
         )
         key_sql = self._key(groups, partitions)
         check_select(select, scope, groups, batch=self._batch)
@@ -152,7 +154,7 @@ class _Planner:
     def _grouped(self, joins: Joins | None) -> Plan:
         """GROUP BY with state of our own."""
         select, rows = self._select, self._scope
-        groups = [rows.sql(each) for each in select.group_by]
+        groups = [rows.sql_in("GROUP BY", each) for each in select.group_by]
         grouped = GroupedScope.over(rows, groups)
         checked: Scope = rows
         if select.window is not None:
@@ -244,9 +246,20 @@ class _Planner:
         if self._batch:
             return
         if self._aggregates and not select.group_by:
-            raise SqlError("An aggregate over a stream of changes needs GROUP BY.", position)
+            raise SqlError(self._needs_group_by(), position)
         if select.emit == "FINAL" and select.window is None:
             raise SqlError("EMIT FINAL needs a WINDOW: only then is there an end.", position)
+
+    def _needs_group_by(self) -> str:
+        functions = self._scope.functions
+        name = next(
+            str(node.this).upper()
+            for item in self._select.items
+            if item.expression is not None
+            for node in item.expression.find_all(exp.Anonymous)
+            if has_aggregate(exp.Anonymous(this=node.this), functions)
+        )
+        return f"Use of aggregate function {name} requires a GROUP BY clause."
 
     def _watermarks(self) -> dict[str, int]:
         select = self._select

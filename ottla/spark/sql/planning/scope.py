@@ -10,11 +10,15 @@ from sqlglot import exp
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
+from ottla.spark.sql.planning.coercion import NotCoercible, coerced, coerced_list, common_type, member_of
+from ottla.spark.sql.planning.comparisons import OPERATORS, compared
+from ottla.spark.sql.planning.comparisons import refusal as refusal_to_compare
+from ottla.spark.sql.planning.expression_texts import type_text
 from ottla.spark.sql.planning.expression_types import cast_type, field_type, type_of
 from ottla.spark.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArguments, render
 from ottla.spark.sql.planning.functions.aggregates import listed
-from ottla.spark.sql.planning.functions.casts import cast
-from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, STRING, Argument
+from ottla.spark.sql.planning.functions.casts import can_cast, cast
+from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, NUMBERS, STRING, Argument, array_of
 from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 from ottla.spark.sql.sql_types import SqlType
 from ottla.spark.sql.user_functions import UserFunction, UserFunctions
@@ -37,10 +41,20 @@ class Scope:
     parameters: dict[str, SqlType | None] = field(default_factory=dict)
     #: Functions of Python.
     functions: UserFunctions = field(default_factory=UserFunctions)
+    #: What is looked at, for messages.
+    clause: str = "SELECT"
 
     def sql(self, tree: exp.Expr) -> str:
         """The expression for Spark."""
         return _sql(self._changed(tree.copy()))
+
+    def sql_in(self, clause: str, tree: exp.Expr) -> str:
+        """The expression for Spark, which stands in this clause."""
+        self.clause, before = clause, self.clause
+        try:
+            return self.sql(tree)
+        finally:
+            self.clause = before
 
     def column(self, alias: str, name: str) -> str:
         return f"{quoted(alias)}.{quoted(name)}"
@@ -60,14 +74,54 @@ class Scope:
             return exp.Var(this=f"{owner}.{quoted(identifier_name(node.expression))}")
         if isinstance(node, exp.Cast):
             return self._cast(node)
-        if isinstance(node, exp.Add | exp.Div | exp.Bracket):
+        if type(node) in OPERATORS:
+            return self._comparison(node)
+        if isinstance(node, exp.In | exp.Array):
+            return self._listed(node)
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Bracket):
             return self._by_type(node)
+        if isinstance(node, exp.Case):
+            self._check_case(node)
         for child in list(node.iter_expressions()):
             changed = self._changed(child)
             if changed is not child:
                 child.replace(changed)
         if isinstance(node, exp.Subquery | exp.Select):
             raise SqlError("A SELECT inside an expression is not supported.", self.place(node))
+        return exp.Var(this=f"coalesce({_sql(node)}, false)") if isinstance(node, exp.Between) else node
+
+    def _comparison(self, node: exp.Expr) -> exp.Expr:
+        where = self.place(node)
+        reason = refusal_to_compare(node, self.type_of(node.this), self.type_of(node.expression))
+        if reason is not None:
+            raise SqlError(reason, where)
+        return exp.Var(this=compared(node, self._argument(node.this), self._argument(node.expression)))
+
+    def _listed(self, node: exp.In | exp.Array) -> exp.Expr:
+        """IN and ARRAY: what stands there must be of one type, or become so."""
+        where, given = self.place(node), node.expressions
+
+        def sql_of(each: exp.Expr) -> str:
+            return self.sql(exp.Column(this=each) if isinstance(each, exp.Identifier) else each)
+
+        try:
+            if isinstance(node, exp.In) and not given and node.args.get("query") is None:
+                raise NotCoercible("mismatched input ')' expecting an expression: IN () has no values")
+            if isinstance(node, exp.In):
+                written = member_of(node.this, given, self.type_of, sql_of) if given else None
+            elif not given:
+                raise NotCoercible("Array constructor cannot be empty. Please supply at least one element")
+            elif all(isinstance(each, exp.Null) for each in given):
+                raise NotCoercible("Cannot construct an array with all NULL elements. CAST one of them")
+            else:
+                target = array_of(common_type(given, self.type_of))
+                written = None if target is None else coerced(node, target, self.type_of, sql_of)
+        except NotCoercible as error:
+            raise SqlError(f"{error}.", where) from None
+        if written is not None:
+            return exp.Var(this=written)
+        for child in list(node.iter_expressions()):
+            child.replace(self._changed(child))
         return node
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
@@ -76,8 +130,11 @@ class Scope:
             raise SqlError(f"{node.args['to'].sql().upper()} is not a type to CAST to.", self.place(node))
         where = self.place(node)
         value = self._argument(node.this)
-        if target.name == "STRING" and value.is_a("BYTES"):
-            raise SqlError("BYTES cannot be CAST to STRING; use FROM_BYTES.", where)
+        if value.type is not None and not can_cast(value.type, target):
+            hint = "; use FROM_BYTES" if value.is_a("BYTES") else ""
+            raise SqlError(
+                f"Cast of {type_text(value.type)} to {type_text(target)} is not supported{hint}.", where
+            )
         return exp.Var(this=cast(value, target))
 
     def _by_type(self, node: exp.Expr) -> exp.Expr:
@@ -92,17 +149,30 @@ class Scope:
                 place = Argument(f"nullif({place.sql}, 0)")
             return exp.Var(this=f"try_element_at({left.sql}, {place.sql})")
         right = self._argument(node.expression)
+        texts = isinstance(node, exp.Add) and left.is_a("STRING") and right.is_a("STRING")
+        if left.type and right.type and not texts and not (left.is_a(*NUMBERS) and right.is_a(*NUMBERS)):
+            raise SqlError(
+                f"Unsupported arithmetic types. {left.type.name} {right.type.name}; CAST one of them.", where
+            )
+        if isinstance(node, exp.Sub | exp.Mul | exp.Mod):
+            operator = {exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}[type(node)]
+            return exp.Var(this=f"{left.sql} {operator} {right.sql}")
         if isinstance(node, exp.Div):
             if left.is_a(*INTEGERS) and right.is_a(*INTEGERS):
                 kind = "BIGINT" if "BIGINT" in (_name(left), _name(right)) else "INT"
                 return exp.Var(this=f"CAST(({left.sql}) div ({right.sql}) AS {kind})")
             return exp.Var(this=f"try_divide({left.sql}, {right.sql})")
         if left.is_a("STRING") or right.is_a("STRING"):
-            other = right if left.is_a("STRING") else left
-            if other.type is not None and not other.is_a("STRING"):
-                raise SqlError(f"A STRING and {other.type} cannot be added; CAST it to STRING.", where)
             return exp.Var(this=f"concat({left.sql}, {right.sql})")
         return exp.Var(this=f"{left.sql} + {right.sql}")
+
+    def _check_case(self, node: exp.Case) -> None:
+        results = [each.args["true"] for each in node.args["ifs"]]
+        if node.args.get("default") is not None:
+            results.append(node.args["default"])
+        results = [each for each in results if not isinstance(each, exp.Null)]
+        if not results:
+            raise SqlError("Invalid Case expression. All case branches have NULL type.", self.place(node))
 
     # Types
 
@@ -150,7 +220,7 @@ class Scope:
             return self.column(owners[0], name)
         if len(owners) > 1:
             choices = " or ".join(f"{alias}.{name}" for alias in owners)
-            raise SqlError(f"Which {name} is meant: {choices}?", position)
+            raise SqlError(f"Column '{name}' is ambiguous. Could be {choices}.", position)
         if name in self.sources and len(names) > 1:
             raise SqlError(self._no_column(names[1], [name]), position)
         if name in WINDOW_COLUMNS:
@@ -164,7 +234,9 @@ class Scope:
         close = get_close_matches(name, has, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"It has {', '.join(has)}."
         where = " and ".join(self.sources[alias].name for alias in aliases)
-        return f"There is no column {name} in {where}. {hint}"
+        return (
+            f"{self.clause} column '{name}' cannot be resolved. There is no column {name} in {where}. {hint}"
+        )
 
     # Functions
 
@@ -174,7 +246,7 @@ class Scope:
         if name == "COUNT" and given and isinstance(given[0], exp.Distinct):
             raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", self.place(node))
         if name in ("MAP", "STRUCT"):
-            return self._built(name, given)
+            return self._built(node, name, given)
         if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
             return self._invocation(node, name, given)
         given = self.aggregate_arguments(name, given)
@@ -245,27 +317,47 @@ class Scope:
             reduced = f"aggregate(map_entries({source.sql}), {start.sql}, ({state}, e) -> {one})"
         return exp.Var(this=f"CASE WHEN {source.sql} IS NULL THEN {start.sql} ELSE {reduced} END")
 
-    def _built(self, name: str, given: list[exp.Expr]) -> exp.Expr:
+    def _built(self, node: exp.Anonymous, name: str, given: list[exp.Expr]) -> exp.Expr:
         """MAP('a' := 1) and STRUCT(a := 1)."""
-        parts: list[str] = []
         for each in given:
             if not isinstance(each, exp.PropertyEQ):
                 raise SqlError(f"{name} is written {name}(… := …).", self.place(each))
-            if name == "MAP":
-                bare = isinstance(each.this, exp.Identifier)
-                parts.append(_sql(self._changed(exp.Column(this=each.this.copy()) if bare else each.this)))
-            else:
-                field_name = each.this.this if isinstance(each.this, exp.Column) else each.this
-                parts.append("'" + identifier_name(field_name).replace("'", "\\'") + "'")
-            parts.append(_sql(self._changed(each.expression)))
-        if name == "STRUCT":
-            return exp.Var(this=f"named_struct({', '.join(parts)})")
-        # Spark ends the query where a key is null.
-        unsure = [f"{key} IS NULL" for key in parts[::2] if not key.startswith("'")]
-        built = f"map({', '.join(parts)})"
-        return exp.Var(
-            this=f"CASE WHEN {' OR '.join(unsure)} THEN NULL ELSE {built} END" if unsure else built
-        )
+        if name == "MAP":
+            return self._map(node, given)
+        names = [
+            identifier_name(each.this.this if isinstance(each.this, exp.Column) else each.this)
+            for each in given
+        ]
+        if len(set(names)) < len(names):
+            twice = next(each for each in names if names.count(each) > 1)
+            raise SqlError(f"Duplicate field names found in STRUCT: {twice}.", self.place(node))
+        parts = []
+        for field_name, each in zip(names, given, strict=True):
+            parts += ["'" + field_name.replace("'", "\\'") + "'", _sql(self._changed(each.expression))]
+        return exp.Var(this=f"named_struct({', '.join(parts)})")
+
+    def _map(self, node: exp.Anonymous, given: list[exp.Expr]) -> exp.Expr:
+        keys = [
+            exp.Column(this=each.this.copy()) if isinstance(each.this, exp.Identifier) else each.this
+            for each in given
+        ]
+        values = [each.expression for each in given]
+        where = self.place(node)
+        if not given:
+            raise SqlError(
+                "Map constructor cannot be empty. Please supply at least one key value pair.", where
+            )
+        for trees, part in ((keys, "keys"), (values, "values")):
+            if all(isinstance(each, exp.Null) for each in trees):
+                raise SqlError(f"Cannot construct a map with all NULL {part}; CAST one of them.", where)
+        try:
+            written = [coerced_list(trees, self.type_of, self.sql) for trees in (keys, values)]
+        except NotCoercible as error:
+            raise SqlError(f"{error}.", where) from None
+        # A key that is null is written as the text null, where Spark would end the query.
+        safe = [key if key.startswith("'") else f"coalesce({key}, 'null')" for key in written[0]]
+        pairs = [f"{key}, {value}" for key, value in zip(safe, written[1], strict=True)]
+        return exp.Var(this=f"map({', '.join(pairs)})")
 
     def aggregate_arguments(self, name: str, given: list[exp.Expr]) -> list[exp.Expr]:
         """COUNT(*) counts rows; of other aggregates `*` and nothing stand for the time of the record, as in ksqlDB."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.definition_parser import check_new_name
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateAsSelect
+from ottla.spark.sql.planning.functions.rules import NUMBERS
 from ottla.spark.sql.planning.plan import Plan, inherited_formats
 from ottla.spark.sql.sources import Source, check, described, shape, topic_of
-from ottla.spark.sql.sql_types import from_spark
+from ottla.spark.sql.sql_types import SqlType, from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,6 +36,8 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
             "LIMIT is for queries that somebody reads: CREATE … AS SELECT goes on.", statement.position
         )
     columns = _columns(plan, schema)
+    if all(column.is_key for column in columns):
+        raise SqlError("The projection contains no value columns.", statement.position)
     shape(statement.properties)  # refuses names that are not known
     source = Source(
         statement.kind,
@@ -70,9 +73,19 @@ def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
 
 def check_target(plan: Plan, target: Source, schema: StructType, position: Position) -> None:
     """INSERT INTO goes by names: the query must have the columns of the target."""
+    if target.kind == "TABLE":
+        raise SqlError(
+            f"INSERT INTO can only be used to insert into a stream. {target.name} is a table.", position
+        )
     if plan.result != target.kind:
         raise SqlError(
             f"{target.name} is a {target.kind.lower()}, the query makes a {plan.result.lower()}.", position
+        )
+    if target.headers:
+        raise SqlError(
+            f"Cannot insert into {target.name} because it has header columns: "
+            f"{', '.join(column.name for column in target.headers)}.",
+            position,
         )
     if target.window is not None or plan.window is not None:
         raise SqlError("INSERT INTO with windows is not supported; CREATE TABLE … AS SELECT.", position)
@@ -80,16 +93,34 @@ def check_target(plan: Plan, target: Source, schema: StructType, position: Posit
     names = [field.name for field in schema.fields]
     missing = [name for name in columns if name not in names]
     more = [name for name in names if name not in columns]
+    different = "Incompatible schema between results and sink"
     if missing:
-        raise SqlError(f"The query lacks {', '.join(missing)}.", position)
+        raise SqlError(f"{different}: the query lacks {', '.join(missing)}.", position)
     if more:
-        raise SqlError(f"The query has {', '.join(more)}, which {target.name} has not.", position)
+        raise SqlError(
+            f"{different}: the query has {', '.join(more)}, which {target.name} has not.", position
+        )
+    kinds = {field.name: from_spark(field.dataType) for field in schema.fields}
     for column in target.columns:
         output = next((each for each in plan.outputs if each.name == column.name), None)
+        kind = kinds.get(column.name)
+        if output is not None and kind is not None and not _becomes(kind, column.type):
+            raise SqlError(
+                f"{different}: {column.name} is {kind}, and in {target.name} {column.type}.", output.position
+            )
         if output is not None and output.is_key and not column.is_key:
             raise SqlError(
                 f"{column.name} is the key of the query, but not of {target.name}.", output.position
             )
+
+
+def _becomes(kind: SqlType, target: SqlType) -> bool:
+    """Whether a value can be written as one of the type of the column without a CAST."""
+    if kind.name in NUMBERS and target.name in NUMBERS:
+        return NUMBERS.index(kind.name) <= NUMBERS.index(target.name)
+    if kind.element is not None and target.element is not None:
+        return kind.name == target.name and _becomes(kind.element, target.element)
+    return kind.name == target.name
 
 
 def same_statement(one: str, other: str) -> bool:

@@ -172,8 +172,8 @@ BY_OFFSET = [
 REFUSED = [
     _refused("COUNT", "DISTINCT", "COUNT(DISTINCT v)", "use COUNT_DISTINCT"),
     _refused("TOPK", "without how many", "TOPK(v)", "TOPK takes a column and how many"),
-    _refused("CORRELATION", "of one column", "CORRELATION(v)", "CORRELATION takes 2 arguments, not 1"),
-    _refused("SUM", "of two columns", "SUM(v, v)", "SUM takes 1 argument, not 2"),
+    _refused("CORRELATION", "of one column", "CORRELATION(v)", "it takes 2 arguments, not 1"),
+    _refused("SUM", "of two columns", "SUM(v, v)", "it takes 1 argument, not 2"),
 ]
 
 CASES: list[Case] = [*COUNTS, *SUMS, *EXTREMES, *COLLECTED, *BY_OFFSET, *REFUSED]

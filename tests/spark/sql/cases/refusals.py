@@ -26,7 +26,7 @@ CASES: list[Case] = [
     _create(
         "MAP with keys of INT", "(a MAP<INT, INT>)", "line 1, column 24: The keys of a MAP must be STRING."
     ),
-    _create("no columns", "", "Expected the columns of X, or AS SELECT."),
+    _create("no columns", "", "No columns supplied: expected the columns of X, or AS SELECT."),
     _create(
         "an unknown property",
         "(a INT)",
@@ -135,9 +135,11 @@ CASES: list[Case] = [
         "R is a stream already.",
     ),
     # SELECT
-    _select("a source that there is not", "SELECT * FROM nothing", "There is no stream or table NOTHING."),
+    _select("a source that there is not", "SELECT * FROM nothing", "Source `NOTHING` does not exist."),
     _select(
-        "a column that there is not", "SELECT k, aa FROM s", "There is no column AA in S. Did you mean A?"
+        "a column that there is not",
+        "SELECT k, aa FROM s",
+        "SELECT column 'AA' cannot be resolved. There is no column AA in S. Did you mean A?",
     ),
     _select(
         "a stream from a table", "SELECT * FROM t", "CREATE TABLE O AS SELECT", what="CREATE STREAM o AS"
@@ -146,7 +148,7 @@ CASES: list[Case] = [
     _select(
         "GROUP BY without aggregates",
         "SELECT k FROM s GROUP BY k",
-        "line 4, column 44: GROUP BY needs an aggregate",
+        "line 4, column 44: GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
     ),
     _select(
         "* with GROUP BY", "SELECT * FROM s GROUP BY k HAVING COUNT(*) > 1", "* cannot be used with GROUP BY"
@@ -154,33 +156,41 @@ CASES: list[Case] = [
     _select(
         "a column that is in no group",
         "SELECT k, a, COUNT(*) FROM s GROUP BY k",
-        "line 4, column 29: A is not part of GROUP BY",
+        "line 4, column 29: Non-aggregate SELECT expression(s) not part of GROUP BY: A",
     ),
     _select(
         "a column beside an aggregate",
         "SELECT k, SUM(a) + a AS x FROM s GROUP BY k",
-        "A is not part of GROUP BY",
+        "Non-aggregate SELECT expression(s) not part of GROUP BY: ",
     ),
-    _select("an aggregate without GROUP BY", "SELECT COUNT(*) AS n FROM s", "needs GROUP BY"),
-    _select("an aggregate in WHERE", "SELECT k, COUNT(*) FROM s WHERE COUNT(*) > 1 GROUP BY k", "use HAVING"),
+    _select("an aggregate without GROUP BY", "SELECT COUNT(*) AS n FROM s", "requires a GROUP BY clause"),
+    _select(
+        "an aggregate in WHERE", "SELECT k, COUNT(*) FROM s WHERE COUNT(*) > 1 GROUP BY k", "Use HAVING."
+    ),
     _select(
         "an aggregate in GROUP BY",
         "SELECT COUNT(*) FROM s GROUP BY COUNT(a)",
-        "GROUP BY cannot look at aggregates",
+        "GROUP BY does not support aggregate functions: ",
     ),
     _select(
         "nested aggregates",
         "SELECT k, SUM(COUNT(a)) FROM s GROUP BY k",
         "Aggregate functions can not be nested",
     ),
-    _select("WHERE of a number", "SELECT * FROM s WHERE a", "WHERE needs a condition, and this is INTEGER."),
     _select(
-        "WHERE of a text", "SELECT * FROM s WHERE b + 'x'", "WHERE needs a condition, and this is STRING."
+        "WHERE of a number",
+        "SELECT * FROM s WHERE a",
+        "Type error in WHERE expression: Should evaluate to boolean but is A (INTEGER) instead.",
+    ),
+    _select(
+        "WHERE of a text",
+        "SELECT * FROM s WHERE b + 'x'",
+        "Should evaluate to boolean but is (B + 'x') (STRING) instead.",
     ),
     _select(
         "HAVING of a number",
         "SELECT k, COUNT(*) FROM s GROUP BY k HAVING COUNT(*)",
-        "HAVING needs a condition, and this is BIGINT.",
+        "Type error in HAVING expression: Should evaluate to boolean but is ",
     ),
     _select("HAVING without GROUP BY", "SELECT * FROM s HAVING a > 1", "HAVING needs GROUP BY; use WHERE."),
     _select(
@@ -229,16 +239,24 @@ CASES: list[Case] = [
         what="CREATE STREAM o AS",
     ),
     _select(
-        "a type that cannot be added", "SELECT k, b + 1 AS x FROM s", "A STRING and INTEGER cannot be added"
+        "a type that cannot be added",
+        "SELECT k, b + 1 AS x FROM s",
+        "Unsupported arithmetic types. STRING INTEGER",
     ),
     _select(
-        "a function that there is not", "SELECT k, NOTHING(a) AS x FROM s", "There is no function NOTHING"
+        "a function that there is not",
+        "SELECT k, NOTHING(a) AS x FROM s",
+        "Can't find any functions with the name 'NOTHING'",
     ),
-    _select("too many arguments", "SELECT k, UCASE(b, b) AS x FROM s", "UCASE takes 1 argument, not 2"),
+    _select(
+        "too many arguments",
+        "SELECT k, UCASE(b, b) AS x FROM s",
+        "Function 'UCASE' does not accept parameters (STRING, STRING): it takes 1 argument, not 2",
+    ),
     _select(
         "a name that two sources have",
         "SELECT k FROM s JOIN r WITHIN 1 HOUR ON s.k = r.k",
-        "Which K is meant",
+        "Column 'K' is ambiguous. Could be S.K or R.K.",
     ),
     _select("a source twice", "SELECT * FROM s JOIN s WITHIN 1 HOUR ON s.k = s.k", "S is named twice"),
     _select("a SELECT in FROM", "SELECT * FROM (SELECT * FROM s)", "A SELECT in FROM is not supported"),
@@ -280,7 +298,7 @@ CASES: list[Case] = [
         "INSERT INTO",
         "a query with less columns",
         _S + _R + "INSERT INTO r SELECT k FROM s;",
-        "The query lacks C.",
+        "Incompatible schema between results and sink: the query lacks C.",
     ),
     refused(
         "INSERT INTO",
@@ -292,7 +310,7 @@ CASES: list[Case] = [
         "INSERT INTO",
         "a table from a stream",
         _S + _T + "INSERT INTO t SELECT k, a FROM s;",
-        "T is a table, the query makes a stream.",
+        "INSERT INTO can only be used to insert into a stream. T is a table.",
     ),
     refused(
         "INSERT INTO",
@@ -301,7 +319,7 @@ CASES: list[Case] = [
         "C is the key of the query, but not of R.",
     ),
     # The rest
-    refused("DROP", "what is not there", "DROP STREAM s;", "There is no stream S."),
+    refused("DROP", "what is not there", "DROP STREAM s;", "Stream S does not exist."),
     refused("DROP", "of another kind", _T + "DROP STREAM t;", "T is a table: DROP TABLE."),
     refused(
         "DROP",
@@ -349,7 +367,7 @@ CASES: list[Case] = [
         "SET 'auto.offset.reset' = 'middle';",
         "auto.offset.reset is earliest or latest",
     ),
-    refused("DESCRIBE", "what is not there", "DESCRIBE nothing;", "There is no stream or table NOTHING."),
+    refused("DESCRIBE", "what is not there", "DESCRIBE nothing;", "Source `NOTHING` does not exist."),
     refused(
         "other statements", "what begins no statement", "GRANT ALL;", "'GRANT' does not begin a statement"
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from tests.spark.sql.expressions.cases import Case, cases
 
 CASES: list[Case] = [
@@ -10,6 +12,13 @@ CASES: list[Case] = [
         ("ARRAY[1, 2]", [1, 2]),
         ("ARRAY[i, ni]", [7, None]),
         ("ARRAY['a', s]", ["a", "ksql"]),
+        ("ARRAY[i, '3', NULL, l]", [7, 3, None, 7000000000]),
+        ("ARRAY['4e1', i]", [Decimal(40), Decimal(7)]),
+        ("ARRAY[flag, 'no', 'TR']", [True, False, True]),
+        (
+            "ARRAY[STRUCT(p := i), STRUCT(q := s, p := l)]",
+            [{"P": 7, "Q": None}, {"P": 7000000000, "Q": "ksql"}],
+        ),
         ("ARRAY[ARRAY[1], a]", [[1], [1, None, 3]]),
     ),
     *cases(
@@ -39,7 +48,10 @@ CASES: list[Case] = [
         ("MAP(UCASE(s) := 1, 'x' + s := 2)", {"KSQL": 1, "xksql": 2}),
         ("MAP('a' := 1, 'a' := 2)", {"a": 2}),
         ("MAP('a' := ni)", {"a": None}),
-        ("MAP(ns := 1)", None),
+        ("MAP(ns := 1)", {"null": 1}),
+        ("MAP('a' := 1, NULL := 2)", {"a": 1, "null": 2}),
+        ("MAP(s := flag, 5 := 'yes')", {"ksql": True, "5": True}),
+        ("MAP('a' := i, 'b' := NULL, 'c' := '8')", {"a": 7, "b": None, "c": 8}),
     ),
     *cases(
         "ARRAY_CONCAT",
@@ -164,7 +176,8 @@ CASES: list[Case] = [
         ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]),
         ("GENERATE_SERIES(0, 9, 3)", [0, 3, 6, 9]),
         ("GENERATE_SERIES(3, 0, -1)", [3, 2, 1, 0]),
-        ("GENERATE_SERIES(5, 1)", None),
+        ("GENERATE_SERIES(5, 1)", [5, 4, 3, 2, 1]),
+        ("GENERATE_SERIES(5, ni)", None),
         ("GENERATE_SERIES(1, 5, -1)", None),
         ("GENERATE_SERIES(1, 5, 0)", None),
     ),

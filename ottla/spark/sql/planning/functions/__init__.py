@@ -36,8 +36,10 @@ def render(name: str, arguments: Sequence[Argument], order: str) -> str | None:
     form = function.forms.get(len(arguments), function.forms.get(None))
     if form is None:
         wanted = " or ".join(str(count) for count in function.forms)
+        types = ", ".join("any" if each.type is None else each.type.name for each in arguments)
         raise WrongArguments(
-            f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(arguments)}"
+            f"Function '{name}' does not accept parameters ({types}): "
+            f"it takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(arguments)}"
         )
     if not isinstance(form, str):
         return form(arguments).replace("{order}", order)

@@ -6,6 +6,28 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.planning.functions.rules import NUMBERS, Argument
 from ottla.spark.sql.sql_types import SqlType
 
+_INTO = {
+    "BOOLEAN": (),
+    "STRING": ("BOOLEAN", *NUMBERS, "TIMESTAMP", "DATE", "TIME"),
+    "TIMESTAMP": ("TIME", "DATE"),
+    "DATE": ("TIMESTAMP",),
+    **dict.fromkeys(NUMBERS, NUMBERS),
+}
+
+
+def can_cast(source: SqlType, target: SqlType) -> bool:
+    """Whether ksqlDB has such a CAST."""
+    if source == target:
+        return True
+    if target.name == "STRING":
+        return source.name != "BYTES"
+    if source.element is not None and target.element is not None:
+        return source.name == target.name and can_cast(source.element, target.element)
+    if source.name == target.name == "STRUCT":
+        there = {field.name: field.type for field in source.fields}
+        return all(can_cast(there[each.name], each.type) for each in target.fields if each.name in there)
+    return target.name in _INTO.get(source.name, ())
+
 
 def cast(value: Argument, target: SqlType, depth: int = 0) -> str:
     source = value.type

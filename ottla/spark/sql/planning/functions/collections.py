@@ -11,6 +11,7 @@ from ottla.spark.sql.planning.functions.rules import (
     Form,
     Function,
     Types,
+    WrongArguments,
     array_of,
     element,
     first,
@@ -24,6 +25,10 @@ def _either(both: str) -> str:
     return f"CASE WHEN {{0}} IS NULL THEN {{1}} WHEN {{1}} IS NULL THEN {{0}} ELSE {both} END"
 
 
+def _no_arguments(arguments: Arguments) -> str:
+    raise WrongArguments("Function 'COALESCE' does not accept parameters ()")
+
+
 def _join(arguments: Arguments) -> str:
     delimiter = arguments[1].sql if len(arguments) > 1 else "','"
     shown = f"transform({arguments[0].sql}, x -> coalesce(CAST(x AS STRING), 'null'))"
@@ -31,8 +36,10 @@ def _join(arguments: Arguments) -> str:
 
 
 def _series(arguments: Arguments) -> str:
-    """A step that leads away from the end gives nothing, where Spark would fail or turn round."""
-    step = arguments[2] if len(arguments) > 2 else Argument("1")
+    """Up or down without a step; one that leads away from the end gives nothing, where Spark would fail."""
+    if len(arguments) == 2:
+        return let("sequence(v.a, v.b)", *arguments)
+    step = arguments[2]
     body = "CASE WHEN (v.c > 0 AND v.b >= v.a) OR (v.c < 0 AND v.b <= v.a) THEN sequence(v.a, v.b, v.c) END"
     return let(body, *arguments[:2], step)
 
@@ -107,7 +114,7 @@ FUNCTIONS: dict[str, Function] = {
         _map_of_arrays,
     ),
     "ENTRIES": Function({1: _ENTRIES, 2: _SORTED_ENTRIES}, _entries_type),
-    "COALESCE": Function({}, first),
+    "COALESCE": Function({0: _no_arguments, None: "coalesce({all})"}, first),
     "IFNULL": Function({2: "coalesce({0}, {1})"}, first),
     "NULLIF": Function({}, first),
     "AS_VALUE": Function({1: "{0}"}, first),
