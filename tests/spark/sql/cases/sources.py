@@ -294,20 +294,20 @@ CASES: list[Case] = [
         "WRAP_SINGLE_VALUE",
         "with two columns",
         "CREATE STREAM s (a INT, b INT) WITH (kafka_topic='s', partitions=1, wrap_single_value=false);",
-        "wrap_single_value is for a value of one column, and this has 2.",
+        "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas, and this has 2 fields.",
     ),
     refused(
         "WRAP_SINGLE_VALUE",
         "with DELIMITED",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED', "
         "wrap_single_value=false);",
-        "The format DELIMITED does not support wrap_single_value=FALSE.",
+        "Format 'DELIMITED' does not support 'WRAP_SINGLE_VALUE' set to 'false'.",
     ),
     refused(
         "WRAP_SINGLE_VALUE",
         "with KAFKA",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='KAFKA', wrap_single_value=true);",
-        "The format KAFKA does not support wrap_single_value=TRUE.",
+        "Format 'KAFKA' does not support 'WRAP_SINGLE_VALUE' set to 'true'.",
     ),
     # ALTER
     Case(
@@ -417,20 +417,38 @@ CASES: list[Case] = [
         "value formats",
         "two columns in KAFKA",
         "CREATE STREAM s (a INT, b INT) WITH (kafka_topic='s', partitions=1, value_format='KAFKA');",
-        "The format KAFKA holds one column, and the value of S has 2: use value_format='JSON'.",
+        "The 'KAFKA' format only supports a single field. Got: [`A` INTEGER, `B` INTEGER]. Use value_format='JSON'.",
     ),
     refused(
         "value formats",
         "STRUCT in DELIMITED",
         "CREATE STREAM s (a STRUCT<b INT>) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');",
-        "The format DELIMITED cannot hold A STRUCT<B INTEGER>",
+        "The 'DELIMITED' format does not support type 'STRUCT', and A is STRUCT<B INTEGER>.",
+    ),
+    Case(
+        "texts in DELIMITED: quotes, blanks and nothing",
+        "CREATE STREAM s (a STRING, b STRING, n DOUBLE) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');"
+        "CREATE STREAM o AS SELECT a, b, n, SUBSTRING(a, 99) AS none FROM s;",
+        [
+            In("s", None, '"x,y","say ""hi""",1', 1),
+            In("s", None, " a,b ,2.50", 2),
+            In("s", None, "#,,", 3),
+            In("s", None, "-,c#,-1", 4),
+        ],
+        [
+            Out("O", None, '"x,y","say ""hi""",1.0,', 1),
+            Out("O", None, '" a","b ",2.5,', 2),
+            Out("O", None, '"#",,,', 3),
+            Out("O", None, "-,c#,-1.0,", 4),
+        ],
+        grouped="value formats",
     ),
     refused(
         "value formats",
         "a query makes an ARRAY in DELIMITED",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');"
         "CREATE STREAM o AS SELECT ARRAY[a] AS b FROM s;",
-        "The format DELIMITED cannot hold B ARRAY<INTEGER>",
+        "The 'DELIMITED' format does not support type 'ARRAY', and B is ARRAY<INTEGER>.",
     ),
     refused(
         "value formats",

@@ -101,7 +101,7 @@ CASES: list[Case] = [
         "a bare value in PROTOBUF",
         "CREATE STREAM s (a INT) "
         "WITH (kafka_topic='s', partitions=1, value_format='PROTOBUF', wrap_single_value=false);",
-        "The format PROTOBUF does not support wrap_single_value=FALSE.",
+        "Format 'PROTOBUF' does not support 'WRAP_SINGLE_VALUE' set to 'false'.",
     ),
     _refused(
         "a table without a key",
