@@ -158,7 +158,7 @@ class Engine:
                 options["maxOffsetsPerTrigger"] = self.max_offsets
         return options
 
-    def _encoded(self, frame: DataFrame, target: Source, codecs: Codecs) -> DataFrame:
+    def _encoded(self, frame: DataFrame, plan: Plan, target: Source, codecs: Codecs) -> DataFrame:
         """Rows as records of the target's topic."""
         hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
         typed = frame.selectExpr(
@@ -171,6 +171,7 @@ class Engine:
         value = encode_value(target, codecs.value)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
+        is_new = bool(plan.select.partition_by or plan.select.group_by)
         time = ROW_TIME
         if target.timestamp is not None:
             # A tombstone has no columns, and still a time; a row whose time is not known is not written.
@@ -178,7 +179,7 @@ class Engine:
             time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
             typed = typed.where(f"{time} >= 0")
         return typed.selectExpr(
-            f"{encode_key(target, WINDOW_START, WINDOW_END, codecs.key)} AS key",
+            f"{encode_key(target, WINDOW_START, WINDOW_END, codecs.key, is_new=is_new)} AS key",
             f"{value} AS value",
             f"timestamp_millis({time}) AS timestamp",
         )
@@ -221,12 +222,14 @@ class Engine:
             if _is_hopping(plan):
                 # Spark has the windows of a record in any order; in Kafka Streams the earlier ones come first.
                 rows = rows.sortWithinPartitions(WINDOW_START)
-            write_batch(self._encoded(rows, target, codecs), options, batch_id=batch, checkpoint=checkpoint)
+            write_batch(
+                self._encoded(rows, plan, target, codecs), options, batch_id=batch, checkpoint=checkpoint
+            )
 
         def begin() -> StreamingQuery:
             with self._settings():
                 if plan.mode in ("append", "changes"):
-                    rows = self._encoded(self._stream(plan, starting, group), target, codecs)
+                    rows = self._encoded(self._stream(plan, starting, group), plan, target, codecs)
                     writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
                 else:
                     writer = self._each_batch(plan, starting, group, checkpoint, write)

@@ -188,7 +188,8 @@ def described(
         given["timestamp"] = timestamp if timestamp in names else timestamp.upper()
         if given["timestamp"] not in names:
             raise SqlError(
-                f"There is no column {timestamp} for timestamps.", properties["timestamp"].position
+                f"The TIMESTAMP column set in the WITH clause does not exist in the schema: '{given['timestamp']}'",
+                properties["timestamp"].position,
             )
         _check_timestamp(columns, given, properties)
     for name in ("key_delimiter", "value_delimiter"):
@@ -277,8 +278,8 @@ def _check_timestamp(
     position = properties["timestamp"].position
     if column.type.name not in ("BIGINT", "TIMESTAMP", "STRING"):
         raise SqlError(
-            f"{column.name} is {column.type}: a column of timestamps is BIGINT, TIMESTAMP, or STRING with "
-            "timestamp_format.",
+            f"Timestamp column, `{column.name}`, should be LONG(INT64), TIMESTAMP, or a String with a timestamp_format "
+            f"specified. It is {column.type}.",
             position,
         )
     if (column.type.name == "STRING") != (given["timestamp_format"] is not None):
@@ -295,7 +296,8 @@ def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...],
     values = sum(not column.is_key and not column.is_headers for column in columns)
     if values != 1:
         raise SqlError(
-            f"wrap_single_value is for a value of one column, and this has {values}.", said.position
+            f"'WRAP_SINGLE_VALUE' is only valid for single-field value schemas, and this has {values} fields.",
+            said.position,
         )
     if can_be_bare(form):
         return not said.value
@@ -320,10 +322,7 @@ def check(source: Source, properties: Properties, where: Position | None = None)
     """What the formats cannot hold is refused where it is written, not when the first record comes."""
     for key in source.keys:
         if has_map(key.type):
-            raise SqlError(
-                f"{key.name} is {key.type}: a key cannot have a MAP, because equal ones may be written differently.",
-                where,
-            )
+            raise map_key(key.name, key.type, where)
     for part, columns, chosen in (
         ("key", source.keys, source.key_format),
         ("value", source.values, source.value_format),
@@ -333,12 +332,13 @@ def check(source: Source, properties: Properties, where: Position | None = None)
         if chosen == "KAFKA" and len(columns) > 1:
             raise SqlError(
                 f"{part.capitalize()} format does not support schema: The 'KAFKA' format only supports a single field. "
-                f"Got: [{', '.join(_column_text(each) for each in columns)}]. Use {part}_format='JSON'.",
+                f"Got: [{_listed(columns)}]. Use {part}_format='JSON'.",
                 position,
             )
         if chosen == "NONE" and columns:
             raise SqlError(
-                f"The format NONE holds nothing, but the {part} of {source.name} has columns.", position
+                f"The 'NONE' format can only be used when no columns are defined. Got: [{_listed(columns)}]",
+                position,
             )
         allowed = _TYPES.get(chosen)
         for column in columns:
@@ -350,8 +350,16 @@ def check(source: Source, properties: Properties, where: Position | None = None)
                 )
 
 
-def _column_text(column: ColumnDefinition) -> str:
-    return f"{quoted(column.name)} {column.type}{' KEY' if column.is_key else ''}"
+def _listed(columns: tuple[ColumnDefinition, ...]) -> str:
+    return ", ".join(f"{quoted(each.name)} {each.type}{' KEY' if each.is_key else ''}" for each in columns)
+
+
+def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
+    return SqlError(
+        "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior due to "
+        f"inconsistent serialization. Key column name: `{name}`. Column type: {kind}.",
+        where,
+    )
 
 
 def _check_names(properties: Properties) -> None:
@@ -404,8 +412,16 @@ def _window(properties: Properties) -> tuple[str | None, int | None]:
     size = _text(properties, "window_size")
     if size is None:
         if kind != "SESSION":
-            raise SqlError("window_type needs window_size, too.", position)
+            raise SqlError(
+                f"{kind.capitalize()} windows require 'WINDOW_SIZE' to be provided in the WITH clause. For example: "
+                "'WINDOW_SIZE'='10 SECONDS'",
+                position,
+            )
         return kind, None
+    if kind == "SESSION":
+        raise SqlError(
+            "'WINDOW_SIZE' should not be set for SESSION windows.", properties["window_size"].position
+        )
     try:
         return kind, Words(Text(size), Text(size).tokens()).duration_ms()
     except SqlError as error:

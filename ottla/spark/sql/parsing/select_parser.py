@@ -25,6 +25,9 @@ _ENDS_AN_EXPRESSION = _NAMES | {
     TokenType.STRING,
     TokenType.NUMBER,
     TokenType.END,
+    TokenType.TRUE,
+    TokenType.FALSE,
+    TokenType.NULL,
 }
 
 
@@ -194,4 +197,9 @@ def _expressions(words: Words) -> tuple[exp.Expr, ...]:
     parts = split_at_commas(tokens)
     if not all(parts):
         raise SqlError("An expression is missing here.", words.position)
-    return tuple(parse_expression(words.text, part) for part in parts)
+    return tuple(_bare(parse_expression(words.text, part)) for part in parts)
+
+
+def _bare(tree: exp.Expr) -> exp.Expr:
+    """Without brackets around all of it: the same expression in SELECT may have none."""
+    return tree.unnest() if isinstance(tree, exp.Paren) else tree

@@ -60,12 +60,6 @@ class GroupedScope(Scope):
     def group(self, number: int) -> str:
         return quoted(group_column(number))
 
-    def written(self, group: str) -> str:
-        """The group of a column as SQL over the sources."""
-        return next(
-            sql for number, sql in enumerate(self.groups) if self.group(number) in (group, f"`{group}`")
-        )
-
     def _changed(self, node: exp.Expr) -> exp.Expr:
         if not self.parameters:
             number = self._group(node)

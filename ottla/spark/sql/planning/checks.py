@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlglot import exp
 
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select
 from ottla.spark.sql.planning.expression_texts import shown, type_text
 from ottla.spark.sql.planning.functions import AGGREGATES
 from ottla.spark.sql.planning.scope import Scope
+from ottla.spark.sql.sources import WINDOW_COLUMNS, map_key
 from ottla.spark.sql.sql_types import has_map
 
 
@@ -33,17 +35,22 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _no_table_function(tree, clause, scope)
     for clause, tree in (("WHERE", select.where), ("HAVING", select.having)):
         _is_condition(tree, clause, scope)
+    if select.window is not None:
+        _check_bounds(select, scope)
     source = scope.sources[select.source.alias]
     if select.partition_by and source.window is not None:
         raise SqlError(
             f"PARTITION BY of {source.name} is not supported, because its keys have windows.",
             scope.place(select.partition_by[0]),
         )
-    _is_a_key(select.group_by, "GROUP BY", scope)
-    _is_a_key(select.partition_by, "PARTITION BY", scope)
+    _is_a_key((*select.group_by, *select.partition_by), scope)
     for item in select.items:
         if item.expression is not None:
             _not_nested(item.expression, scope)
+            if source.kind == "TABLE" and not batch and any(_table_functions(item.expression, scope)):
+                raise SqlError(
+                    "Table source is not supported with table functions", scope.place(item.expression)
+                )
             if select.group_by and any(_table_functions(item.expression, scope)):
                 raise SqlError(
                     "Table functions cannot be used with aggregations.",
@@ -98,6 +105,20 @@ def _not_nested(tree: exp.Expr, scope: Scope) -> None:
                 raise SqlError(f"Aggregate functions can not be nested: {shown(node)}.", scope.place(node))
 
 
+def _check_bounds(select: Select, scope: Scope) -> None:
+    """The bounds of the windows that a query makes are known when its groups are."""
+    listed = [item.expression for item in select.items if item.expression is not None]
+    inside = [node for tree in listed for node in _aggregates(tree, scope)]
+    for tree in (select.where, select.having, *select.group_by, *inside):
+        for node in () if tree is None else tree.find_all(exp.Column):
+            if node.name.upper() in WINDOW_COLUMNS:
+                raise SqlError(
+                    f"Window bounds column {node.name.upper()} can only be used in the SELECT clause of windowed "
+                    "aggregations and can not be passed to aggregate functions.",
+                    scope.place(node),
+                )
+
+
 def _is_condition(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
     if tree is None:
         return
@@ -114,14 +135,12 @@ def _is_condition(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
         )
 
 
-def _is_a_key(trees: Sequence[exp.Expr], clause: str, scope: Scope) -> None:
+def _is_a_key(trees: Sequence[exp.Expr], scope: Scope) -> None:
     for tree in trees:
         kind = scope.type_of(tree)
         if kind is not None and has_map(kind):
-            raise SqlError(
-                f"{clause} makes a key, and a key cannot have a MAP: equal ones may be written differently.",
-                scope.place(tree),
-            )
+            name = identifier_name(tree.parts[-1]) if isinstance(tree, exp.Column) else "KSQL_COL_0"
+            raise map_key(name, kind, scope.place(tree))
 
 
 def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bool) -> None:

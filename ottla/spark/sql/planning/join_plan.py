@@ -14,12 +14,16 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import TIME
 from ottla.spark.sql.parsing.statements import Join, Select
 from ottla.spark.sql.planning.scope import Scope
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.planning.written import written
+from ottla.spark.sql.registered.formats import REGISTERED
+from ottla.spark.sql.sources import Source, map_key
+from ottla.spark.sql.sql_types import has_map
 
 #: What the final SELECT of a stateful query reads (see `stateful/`), and its columns.
 FLOW, FLOW_TIME, FLOW_DELETED = "`__ottla_flow`", "`__time`", "`__deleted`"
 
 _COLUMN = re.compile(r"`[^`]*`\.`[^`]*`")
+_ROW_KEY = re.compile(r"ROWKEY(?:_(\d+))?")
 
 JoinedKind = Literal["stream-stream", "stream-table", "table-table", "foreign-key"]
 
@@ -50,13 +54,13 @@ def view(alias: str) -> str:
 class Joins:
     """`key` are the expressions that may be the key of the result, for each of its columns; what it is then is `value`.
 
-    Where no column is compared with one, or both sides may be missing, the key is a column of its own, ROWKEY.
+    Where no column is compared with one, or both sides may be missing, the key is a column of its own, `row_key`.
     """
 
     steps: tuple[JoinStep, ...]
     key: list[list[str]]
     value: str | None
-    has_row_key: bool
+    row_key: str | None
 
 
 def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> Joins | None:
@@ -72,16 +76,18 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
     steps: list[JoinStep] = []
     for join in select.joins:
         right = sources[join.right.alias]
-        _check(join, left, right, {sources[each.right].name for each in steps})
         first, second = equality(join, scope)
+        _check(join, left, right, [sources[each.right].name for each in steps])
         _check_types(join, scope)
         of: JoinedKind = f"{left.kind.lower()}-{right.kind.lower()}"  # type: ignore[assignment]
         if right.kind == "TABLE":
-            _check_primary_key(join, right, second, scope)
+            _check_primary_key(join, left, right, second, scope)
         if of == "table-table" and first not in held:
             _check_foreign_key(join, first, len(select.joins))
             of = "foreign-key"
         same = first in held and value is not None
+        by_keys = same and [second] == [scope.column(join.right.alias, key.name) for key in right.keys]
+        _check_windows(join, left, right, by_keys)
         mine = value if same and value is not None else first
         steps.append(
             JoinStep(
@@ -91,7 +97,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
                 _with_window(mine, select.source.alias, left, scope),
                 _with_window(second, join.right.alias, right, scope),
                 not same,
-                same and [second] == [scope.column(join.right.alias, key.name) for key in right.keys],
+                by_keys,
                 join.before_ms or 0,
                 join.after_ms or 0,
                 join.grace_ms,
@@ -99,7 +105,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
             )
         )
         if of == "foreign-key":
-            return Joins(tuple(steps), [[each] for each in primary], None, False)
+            return Joins(tuple(steps), [[each] for each in primary], None, None)
         held = [*held, second] if same else [first, second]
         if join.kind == "RIGHT":
             held.reverse()
@@ -107,7 +113,15 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
         has_row_key = join.kind == "FULL" or not _columns(held)
         if join.kind == "FULL":
             held = [value]
-    return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, has_row_key)
+    row_key = _row_key(sources) if has_row_key else None
+    return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, row_key)
+
+
+def _row_key(sources: Mapping[str, Source]) -> str:
+    """ROWKEY, with the next number if there are columns that are called so."""
+    names = [column.name for source in sources.values() for column in source.columns]
+    numbers = [int(found[1] or 0) for name in names if (found := _ROW_KEY.fullmatch(name))]
+    return f"ROWKEY_{max(numbers) + 1}" if numbers else "ROWKEY"
 
 
 def _columns(expressions: list[str]) -> list[str]:
@@ -124,43 +138,91 @@ def _with_window(key: str, alias: str, source: Source, scope: Scope) -> str:
     return f"CASE WHEN {key} IS NOT NULL THEN named_struct('key', {key}, {bounds}) END"
 
 
-def _check(join: Join, left: Source, right: Source, before: set[str]) -> None:
-    what = f"{join.kind} JOIN of a {left.kind.lower()} with a {right.kind.lower()}"
-    if right.name in {left.name, *before}:
-        raise SqlError(f"{right.name} cannot be joined with itself.", join.position)
+_WRITTEN = {"INNER": "[INNER] JOIN", "LEFT": "LEFT [OUTER] JOIN", "RIGHT": "RIGHT [OUTER] JOIN"}
+
+
+def _check(join: Join, left: Source, right: Source, before: list[str]) -> None:
+    got = f"Got {left.name} {_WRITTEN.get(join.kind, '[FULL] OUTER JOIN')} {right.name}."
+    if right.name == left.name:
+        raise SqlError(
+            f"Can not join '{left.name}' to '{right.name}': self joins are not yet supported.", join.position
+        )
+    if right.name in before:
+        raise SqlError(
+            f"N-way joins do not support multiple occurrences of the same source. Source: '{right.name}'",
+            join.position,
+        )
     if left.kind == "TABLE" and right.kind == "STREAM":
-        raise SqlError(f"{what} is not supported; name the stream first.", join.position)
+        raise SqlError(
+            f"Invalid join order: table-stream joins are not supported; only stream-table joins. {got} "
+            "Name the stream first.",
+            join.position,
+        )
     if left.kind == right.kind == "STREAM":
         if join.before_ms is None:
-            raise SqlError("A JOIN of two streams needs WITHIN.", join.position)
+            raise SqlError(
+                "Stream-Stream joins must have a WITHIN clause specified. None was provided.", join.position
+            )
     elif join.before_ms is not None:
-        raise SqlError("WITHIN is for two streams; a table has one row for each key.", join.position)
+        raise SqlError(
+            f"A window definition was provided for a {left.kind.capitalize()}-Table join. These joins are not "
+            "windowed. Please drop the window definition (i.e. the WITHIN clause) and try to execute your join again.",
+            join.position,
+        )
     if left.kind == "STREAM" and right.kind == "TABLE" and join.kind in ("RIGHT", "FULL"):
         raise SqlError(
-            f"{what} is not supported; a row of the table alone makes no event. Use LEFT JOIN.", join.position
+            f"Invalid join type: {join.kind.lower()}-outer join not supported for stream-table join. {got} "
+            "A row of the table alone makes no event: use LEFT JOIN.",
+            join.position,
         )
-    for one, other in ((left, right), (right, left)):
-        alike = other.window is not None and (one.window == "SESSION") == (other.window == "SESSION")
-        if one.window is not None and not alike:
-            raise SqlError(
-                f"{one.name} has {one.window} windows: it can be joined only with what has such windows, too.",
-                join.position,
-            )
-    for source in (left, right):
-        if source.value_format == "KAFKA":
-            raise SqlError(
-                f"The values of {source.name} are in the format KAFKA, which cannot be joined.", join.position
-            )
+    bare = [source.name for source in (left, right) if source.value_format == "KAFKA"]
+    if bare:
+        raise SqlError(
+            f"Source(s) {', '.join(bare)} are using the 'KAFKA' value format. This format does not yet support JOIN.",
+            join.position,
+        )
 
 
-def _check_primary_key(join: Join, right: Source, compared: str, scope: Scope) -> None:
+def _check_windows(join: Join, left: Source, right: Source, by_keys: bool) -> None:
+    """Windows are part of the key: they are joined as they are."""
+    if left.window is None and right.window is None:
+        return
+    if left.window is None or right.window is None:
+        said = " and ".join(
+            f"`{each.name}` is {each.window + ' windowed' if each.window else 'not windowed'}"
+            for each in (left, right)
+        )
+        raise SqlError(f"Can not join windowed source to non-windowed source. {said}.", join.position)
+    if (left.window == "SESSION") != (right.window == "SESSION"):
+        raise SqlError(
+            f"Incompatible windowed sources. Left source: {left.window}. Right source: {right.window}. Session "
+            "windowed sources can only be joined to other session windowed sources.",
+            join.position,
+        )
+    alike = (left.window, left.window_size_ms) == (right.window, right.window_size_ms)
+    if not by_keys or not (alike or left.key_format in REGISTERED):
+        raise SqlError(
+            "Implicit repartitioning of windowed sources is not supported. They are joined by their keys, and must "
+            "have the same windows.",
+            join.position,
+        )
+
+
+def _check_primary_key(join: Join, left: Source, right: Source, compared: str, scope: Scope) -> None:
     primary = [scope.column(join.right.alias, key.name) for key in right.keys]
     if [compared] != primary:
-        raise SqlError(
-            f"A JOIN with a table is by its primary key, {_plain(' and '.join(primary))}, "
-            f"and not by {_plain(compared)}.",
-            scope.place(join.on),
+        whose = (
+            "stream-table joins require to join on the table's primary key"
+            if left.kind == "STREAM"
+            else "table-table joins require to join on the primary key of the right input table"
         )
+        raise SqlError(f"Invalid join condition: {whose}. Got {_got(join, scope)}.", scope.place(join.on))
+
+
+def _got(join: Join, scope: Scope) -> str:
+    sides = _sides(join)
+    assert sides is not None
+    return " = ".join(written(side, scope) for side in sides)
 
 
 def _check_foreign_key(join: Join, compared: str, joins: int) -> None:
@@ -193,8 +255,9 @@ def check_partitions(
         mine, theirs = count(left), count(right)
         if None not in (mine, theirs) and mine != theirs:
             raise SqlError(
-                f"{left.name} has {mine} partitions and {right.name} has {theirs}: to be joined by their keys they "
-                "must have the same number. CREATE … WITH (partitions=…) AS SELECT one of them anew.",
+                f"Can't join `{left.name}` with `{right.name}` since the number of partitions don't match. "
+                f"`{left.name}` partitions = {mine}; `{right.name}` partitions = {theirs}. Please repartition either "
+                "one so that the number of partitions match.",
                 step.position,
             )
 
@@ -209,29 +272,63 @@ def _check_types(join: Join, scope: Scope) -> None:
     assert sides is not None
     types = [scope.type_of(side) for side in sides]
     if None not in types and types[0] != types[1]:
+        got = " = ".join(f"{written(side, scope)}{{{kind}}}" for side, kind in zip(sides, types, strict=True))
         raise SqlError(
-            f"ON compares {types[0]} with {types[1]}; CAST one of them, so that both have the same type.",
-            scope.place(join.on),
+            f"Invalid join condition: types don't match. Got {got}. CAST one of them.", scope.place(join.on)
         )
+    if types[0] is not None and has_map(types[0]):
+        raise map_key(written(sides[0], scope).replace(".", "_"), types[0], scope.place(join.on))
 
 
 def equality(join: Join, scope: Scope) -> tuple[str, str]:
     """The two sides of ON, the one of the right source last."""
-    sides = _sides(join)
+    where, sides = scope.place(join.on), _sides(join)
     if sides is None:
+        if isinstance(join.on, exp.And):
+            raise SqlError(
+                "Invalid join condition: joins on multiple conditions are not yet supported. Got "
+                f"{_bracketed(join.on, scope)}. Put the others into WHERE.",
+                where,
+            )
         raise SqlError(
-            "ON must be an equality, such as a.id = b.id; put the rest into WHERE.", scope.place(join.on)
+            "Only equality join criteria is supported, such as a.id = b.id; put the rest into WHERE.", where
         )
-    first, second = scope.sql(sides[0]), scope.sql(sides[1])
-    right = quoted(join.right.alias) + "."
-    if right in first and right not in second:
-        first, second = second, first
-    if right not in second or right in first:
+    texts = [scope.sql(side) for side in sides]
+    owners = [_owners(text, scope) for text in texts]
+    for side, owner in zip(sides, owners, strict=True):
+        if len(owner) != 1:
+            raise SqlError(
+                f"Invalid comparison expression '{written(side, scope)}' in join '{_bracketed(join.on, scope)}'. Each "
+                "side of the join comparision must contain references from exactly one source.",
+                where,
+            )
+    [one], [other] = owners
+    if one == other:
         raise SqlError(
-            f"ON must compare a column of {join.right.alias} with one of the sources before it.",
-            scope.place(join.on),
+            "Each side of the join must reference exactly one source and not the same source. Left side references "
+            f"`{one}` and right references `{other}`",
+            where,
         )
-    return first, second
+    right = join.right.alias
+    if right not in (one, other):
+        raise SqlError(
+            f"A join criteria is expected to reference the source (`{right}`) in the FROM clause, instead the right "
+            f"source references `{other}` and the left source references `{one}`",
+            where,
+        )
+    return (texts[0], texts[1]) if other == right else (texts[1], texts[0])
+
+
+def _owners(sql: str, scope: Scope) -> list[str]:
+    """The sources that an expression has columns of."""
+    return [alias for alias in scope.sources if f"{quoted(alias)}." in sql]
+
+
+def _bracketed(tree: exp.Expr, scope: Scope) -> str:
+    if isinstance(tree, exp.And):
+        return f"({_bracketed(tree.this, scope)} AND {_bracketed(tree.expression, scope)})"
+    plain = tree.unnest() if isinstance(tree, exp.Paren) else tree
+    return f"({written(plain, scope)})"
 
 
 def join_clause(join: Join, left: str, scope: Scope) -> str:

@@ -36,6 +36,7 @@ from ottla.spark.sql.planning.join_plan import (
     plan_joins,
     view,
 )
+from ottla.spark.sql.planning.missing_key import missing_key
 from ottla.spark.sql.planning.projection import Output, Projection
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sources import Source
@@ -115,8 +116,8 @@ class _Planner:
         joins = self._joins = plan_joins(select, self._sources, scope)
         self._check_clauses()
         mode = self._mode()
-        if joins is not None and joins.has_row_key and joins.value is not None:
-            scope.replaced["ROWKEY"] = joins.value
+        if joins is not None and joins.row_key is not None and joins.value is not None:
+            scope.replaced[joins.row_key] = joins.value
         if mode == "stateful" and self._aggregates:
             return self._grouped(joins)
         if select.window is not None:
@@ -132,11 +133,14 @@ class _Planner:
         )
         key_sql = self._key(groups, partitions)
         check_select(select, scope, groups, batch=self._batch)
-        outputs = Projection(select, self._sources, scope, self._reader).outputs(key_sql)
-        missing = self._missing(key_sql, outputs)
+        row_key = None if joins is None else joins.row_key
+        outputs = Projection(select, self._sources, scope, self._reader, row_key).outputs(key_sql)
+        missing = missing_key(select, scope, joins, key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
             # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
             outputs = [replace(each, sql=joins.value) if each.is_key else each for each in outputs]
+        if mode == "append":
+            outputs = self._without_values(outputs, partitions)
         return Plan(
             select,
             self._sources,
@@ -168,7 +172,7 @@ class _Planner:
         having = None if select.having is None else grouped.sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
         columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
-        missing = self._missing(key_sql, outputs)
+        missing = missing_key(select, rows, joins, key_sql, outputs)
         return Plan(
             select,
             self._sources,
@@ -179,7 +183,7 @@ class _Planner:
             select.window,
             None,
             {},
-            None if missing is None else grouped.written(missing).replace("`", ""),
+            missing,
             () if joins is None else joins.steps,
             aggregation_plan(
                 grouped,
@@ -236,6 +240,8 @@ class _Planner:
             raise SqlError("HAVING needs GROUP BY; use WHERE.", position)
         if select.partition_by and select.group_by:
             raise SqlError("PARTITION BY with GROUP BY is not supported: the groups are the key.", position)
+        if len(select.partition_by) > 1 and any(isinstance(each, exp.Null) for each in select.partition_by):
+            raise SqlError("Cannot PARTITION BY multiple columns including NULL", position)
         if self._left.kind == "TABLE":
             if select.window is not None:
                 raise SqlError("WINDOW over a table is not supported: windows are made of streams.", position)
@@ -248,7 +254,9 @@ class _Planner:
         if self._aggregates and not select.group_by:
             raise SqlError(self._needs_group_by(), position)
         if select.emit == "FINAL" and select.window is None:
-            raise SqlError("EMIT FINAL needs a WINDOW: only then is there an end.", position)
+            raise SqlError(
+                "EMIT FINAL is only supported for windowed aggregations. Only they have an end.", position
+            )
 
     def _needs_group_by(self) -> str:
         functions = self._scope.functions
@@ -292,13 +300,23 @@ class _Planner:
         alias = self._select.source.alias
         return [[self._scope.column(alias, column.name)] for column in self._left.keys]
 
-    def _missing(self, key_sql: list[list[str]], outputs: list[Output]) -> str | None:
-        there = {output.sql for output in outputs if output.is_key}
-        for choices in key_sql:
-            if not there & set(choices):
-                named = "ROWKEY" if "ROWKEY" in self._scope.replaced else " or ".join(choices)
-                return named.replace("`", "")
-        return None
+    def _without_values(self, outputs: list[Output], partitions: list[str]) -> list[Output]:
+        """Of a record without a value a new key is null as well, unless it is made of the old one only."""
+        alias = self._select.source.alias
+        keys = {key.name for key in self._left.keys}
+        of_values = {
+            sql
+            for tree, sql in zip(self._select.partition_by, partitions, strict=False)
+            for node in tree.find_all(exp.Column)
+            if self._scope.own_name(node, alias) not in keys
+        }
+        there = f"NOT {self._scope.column(alias, DELETED)}"
+        return [
+            replace(each, sql=f"CASE WHEN {there} THEN {each.sql} END")
+            if each.is_key and each.sql in of_values
+            else each
+            for each in outputs
+        ]
 
     # The text
 

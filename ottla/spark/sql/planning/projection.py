@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,7 +12,7 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select, SelectItem
 from ottla.spark.sql.planning.scope import Scope
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sources import PSEUDO_COLUMNS, Source
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,25 @@ class Output:
     sql: str
     is_key: bool
     position: Position
+    is_made: bool = False  # by PARTITION BY, for `*`: then its name may be that of a pseudo column
 
 
 class Projection:
     """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
 
-    def __init__(self, select: Select, sources: Mapping[str, Source], scope: Scope, reader: bool) -> None:
+    def __init__(
+        self,
+        select: Select,
+        sources: Mapping[str, Source],
+        scope: Scope,
+        reader: bool,
+        row_key: str | None = None,
+    ) -> None:
         self._select = select
         self._sources = sources
         self._scope = scope
         self._reader = reader
+        self._row_key = row_key  # the name of the key that a join makes
         self._taken = {column.name for source in sources.values() for column in source.columns}
 
     def outputs(self, key_sql: Sequence[Sequence[str]]) -> list[Output]:
@@ -47,17 +56,19 @@ class Projection:
             name = item.alias or self._name(item.expression, [each[0] for each in named]) or next(generated)
             may_be_key = not _is_call(item.expression, "AS_VALUE")
             named.append((name, self._scope.sql(item.expression), may_be_key, item.position))
-        named = self._new_keys(named, generated) + named
+        made = self._new_keys(named, generated)
+        named = made + named
         names = [name for name, *_ in named]
         for i, (name, _, _, position) in enumerate(named):
             if name in names[:i]:
                 raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
-        return self._with_keys(named, key_sql)
+        new = {name for name, *_ in made}
+        return [replace(each, is_made=each.name in new) for each in self._with_keys(named, key_sql)]
 
     def _with_keys(
         self, named: list[tuple[str, str, bool, Position]], key_sql: Sequence[Sequence[str]]
     ) -> list[Output]:
-        keys: set[str] = set()
+        keys: list[str] = []
         for choices in key_sql:
             there = [
                 (choices.index(sql), name, sql, position)
@@ -67,15 +78,19 @@ class Projection:
             if not there:
                 continue
             _, key, key_is, _ = min(there, key=lambda each: each[0])
-            keys.add(key)
-            for _, name, sql, position in there:
-                if name != key and sql == key_is and not self._reader:
-                    raise SqlError(
-                        f"The key is in the SELECT twice, as {key} and as {name}: "
-                        "write AS_VALUE(…) around one that is to be a value.",
-                        position,
-                    )
-        return [Output(name, sql, name in keys, position) for name, sql, _, position in named]
+            keys.append(key)
+            same = [(name, position) for _, name, sql, position in there if sql == key_is]
+            if len(same) > 1 and not self._reader:
+                names = sorted(name for name, _ in same)
+                raise SqlError(
+                    f"The projection contains a key column (`{key}`) more than once, aliased as: "
+                    f"{', '.join(names[:-1])} and {names[-1]}. Write AS_VALUE(…) around what is to be a value.",
+                    same[1][1],
+                )
+        outputs = [Output(name, sql, name in keys, position) for name, sql, _, position in named]
+        if not self._reader:  # the columns of a key are in the order of the key, not in that of the SELECT
+            outputs.sort(key=lambda each: keys.index(each.name) if each.is_key else len(keys))
+        return outputs
 
     def _new_keys(
         self, named: Sequence[tuple[str, str, bool, Position]], generated: Iterator[str]
@@ -104,21 +119,30 @@ class Projection:
         if item.source is not None and item.source not in self._sources:
             raise SqlError(f"There is no {item.source} after FROM.", item.position)
         columns = []
-        if item.source is None and "ROWKEY" in self._scope.replaced:
-            columns.append(("ROWKEY", self._scope.replaced["ROWKEY"]))
+        if item.source is None and self._row_key is not None:
+            columns.append((self._row_key, self._scope.replaced[self._row_key]))
         for alias, source in self._sources.items():
             if item.source not in (None, alias):
                 continue
             prefix = f"{alias}_" if self._select.joins else ""
-            listed = source.columns
-            if self._select.partition_by and not self._reader:
-                # What was the key stands behind the values, which matters to formats that have no names.
-                listed = tuple(sorted(listed, key=lambda column: column.is_key))
-            names = [column.name for column in listed]
-            if self._reader:
-                names += source.window_columns
+            names = self._listed(source)
             columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
         return columns
+
+    def _listed(self, source: Source) -> list[str]:
+        """The columns that `*` has of a source."""
+        names = [column.name for column in source.columns]
+        if self._reader:
+            return [*names, *source.window_columns]
+        keys = [column.name for column in source.keys]
+        values = [name for name in names if name not in keys]
+        joined = bool(self._select.joins)
+        if not self._select.partition_by:
+            # As in ksqlDB, a join has the windows of each of its sources.
+            return [*keys, *(source.window_columns if joined else ()), *values]
+        # What was the key stands behind the values, which matters to formats that have no names. As in ksqlDB, a join
+        # that gets another key has the pseudo columns, too.
+        return [*values, *(PSEUDO_COLUMNS if joined else ()), *keys]
 
     def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
         """All fields of a struct, each a column."""

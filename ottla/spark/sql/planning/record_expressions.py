@@ -49,7 +49,7 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
         )
         return Decoding(
             f"from_csv(CAST({raw} AS STRING), {text(f'{schema}, {CORRUPT} STRING')}, "
-            f"map({_PERMISSIVE}, 'sep', {text(delimiter)}))",
+            f"map({_PERMISSIVE}, 'sep', {text(delimiter)}, 'escape', '\"'))",
             {each.name: _delimited_decoded(f"{parsed}.{quoted(each.name)}", each) for each in columns},
             valid,
         )
@@ -64,6 +64,19 @@ def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
 def _delimited_encoded(column: ColumnDefinition) -> str:
     name = quoted(column.name)
     return f"base64({name})" if column.type.name == "BYTES" else encoded(name, column.type)
+
+
+def _delimited_field(column: ColumnDefinition, delimiter: str, *, is_first: bool) -> str:
+    """As ksqlDB writes it: texts are quoted that have a delimiter, a quote or the end of a line in them, begin with a
+    blank or a sign up to #, or end with a blank. One that is empty is nothing, but not where the line begins."""
+    value = f"CAST({_delimited_encoded(column)} AS STRING)"
+    if column.type.name != "STRING":
+        return f"coalesce({value}, '')"
+    special = text(f'(?s)^[\\x00-#]|[\\n\\r"\\x{ord(delimiter):02x}]|[\\x00- ]$')
+    if is_first:
+        special = text(f'(?s)^$|^[\\x00-#]|[\\n\\r"\\x{ord(delimiter):02x}]|[\\x00- ]$')
+    quotes = f"concat('\"', replace({value}, '\"', '\"\"'), '\"')"
+    return f"CASE WHEN {value} IS NULL THEN '' WHEN {value} RLIKE {special} THEN {quotes} ELSE {value} END"
 
 
 def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:
@@ -152,23 +165,33 @@ def encode_value(source: Source, codec: PartCodec | None = None) -> str:
     return plain if codec is None else _encode_registered(codec, plain)
 
 
-def encode_key(source: Source, window_start: str, window_end: str, codec: PartCodec | None = None) -> str:
-    """Of a windowed table the bounds follow the key, as Kafka Streams writes them."""
+def encode_key(
+    source: Source,
+    window_start: str,
+    window_end: str,
+    codec: PartCodec | None = None,
+    *,
+    is_new: bool = False,
+) -> str:
+    """Of a windowed table the bounds follow the key, as Kafka Streams writes them.
+
+    `is_new` is a key that the query has made: if all its columns are null it is one of nulls, and not none at all.
+    """
     keys = source.keys
+    nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in keys)
     form = "JSON" if source.key_format == "JSON_SR" else source.key_format
     if not keys:
         key = "CAST(NULL AS BINARY)"
     elif codec is not None:
         key = _encode_alone(keys[0]) if codec.bare else _encode(keys, "JSON", "")
         key = _encode_registered(codec, key)
-        nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in keys)
         key = f"CASE WHEN NOT ({nothing}) THEN {key} END"
     elif form == "JSON" and len(keys) == 1:
         key = _encode_alone(keys[0])
     else:
         key = _encode(keys, source.key_format, source.key_delimiter)
-        if len(keys) == 1:
-            key = f"CASE WHEN {quoted(keys[0].name)} IS NOT NULL THEN {key} END"
+        if len(keys) == 1 or not is_new:
+            key = f"CASE WHEN NOT ({nothing}) THEN {key} END"
     if source.window == "SESSION":
         return f"concat({key}, {_long_bytes(window_end)}, {_long_bytes(window_start)})"
     if source.window is not None:
@@ -192,13 +215,8 @@ def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> s
     if form == "KAFKA":
         return _kafka_encoded(columns[0])
     if form == "DELIMITED":
-        parts = ", ".join(f"{text(each.name)}, {_delimited_encoded(each)}" for each in columns)
-        line = f"CAST(to_csv(named_struct({parts}), map('sep', {text(delimiter)})) AS BINARY)"
-        # Spark writes no line at all, and fails, where one column is everything and null.
-        nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in columns)
-        return (
-            f"CASE WHEN {nothing} THEN CAST({text(delimiter * (len(columns) - 1))} AS BINARY) ELSE {line} END"
-        )
+        parts = ", ".join(_delimited_field(each, delimiter, is_first=each is columns[0]) for each in columns)
+        return f"CAST(concat_ws({text(delimiter)}, {parts}) AS BINARY)"
     if not columns:
         return "CAST('{}' AS BINARY)"
     return f"CAST({_to_json([(each.name, each) for each in columns])} AS BINARY)"

@@ -201,11 +201,19 @@ class Scope:
 
     # Columns
 
+    def own_name(self, node: exp.Column, alias: str) -> str:
+        """The name of a column, without that of its source."""
+        names = [identifier_name(part) for part in node.parts]
+        return names[1] if len(names) > 1 and names[0] == alias else names[0]
+
     def _column(self, node: exp.Column) -> exp.Expr:
         parts = list(node.parts)
         names = [identifier_name(part) for part in parts]
         position = self.place(node)
-        if len(names) > 1 and names[0] in self.sources and self.sources[names[0]].has(names[1]):
+        qualified = len(names) > 1 and names[0] in self.sources
+        if qualified and names[1] in self.replaced and names[1] in WINDOW_COLUMNS:
+            found, rest = self.replaced[names[1]], names[2:]
+        elif qualified and self.sources[names[0]].has(names[1]):
             found, rest = self.column(names[0], names[1]), names[2:]
         else:
             found, rest = self._unqualified(names, position), names[1:]
@@ -285,7 +293,10 @@ class Scope:
             return self._reduced(source, self._argument(given[1]), lambdas[0])
         if parameters == 1:
             [one] = lambdas[:1]
-            return exp.Var(this=f"{name.lower()}({source.sql}, {self._lambda_sql(one, [inner])})")
+            made = f"{name.lower()}({source.sql}, {self._lambda_sql(one, [inner])})"
+            return exp.Var(
+                this=_whole(made, made) if name == "TRANSFORM" and _calculates(one, inner) else made
+            )
         written = [self._lambda_sql(each, [STRING, inner]) for each in lambdas]
         if name == "FILTER":
             return exp.Var(this=f"map_filter({source.sql}, {written[0]})")
@@ -303,7 +314,15 @@ class Scope:
             f"transform(array(e.key), {other[0]} -> transform(array(e.value), {other[1]} -> {values})[0])[0])"
         )
         pairs = f"transform({entry}, e -> {pair})"
-        return exp.Var(this=f"map_from_entries(filter({pairs}, e -> e.col1 IS NOT NULL))")
+        new = f"transform({pairs}, e -> e.col1)"
+        # As in ksqlDB, keys that are not different, or null, make no map.
+        made = (
+            f"CASE WHEN size(array_distinct({new})) = size({new}) AND NOT exists({new}, k -> k IS NULL) THEN "
+        )
+        made += f"map_from_entries({pairs}) END"
+        return exp.Var(
+            this=_whole(f"transform({pairs}, e -> e.col2)", made) if _calculates(lambdas[1], inner) else made
+        )
 
     def _reduced(self, source: Argument, start: Argument, node: exp.Lambda) -> exp.Expr:
         inner = None if source.type is None else source.type.element
@@ -445,6 +464,20 @@ class Scope:
                 length = 0 if start is None or end is None else end - start
                 places.append((line, max(column - length, 1)))
         return Position(*min(places)) if places else self.position
+
+
+_CALCULATIONS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+
+
+def _calculates(node: exp.Lambda, kind: SqlType | None) -> bool:
+    """Whether a lambda calculates with numbers: then ksqlDB fails where one is null, and the whole call is null."""
+    body = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
+    return isinstance(body, _CALCULATIONS) and kind is not None and kind.name != "STRING"
+
+
+def _whole(values: str, made: str) -> str:
+    """What a lambda made, unless one of the values is null."""
+    return f"CASE WHEN NOT exists({values}, x -> x IS NULL) THEN {made} END"
 
 
 def _sql(node: exp.Expr) -> str:

@@ -28,7 +28,7 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
         raise SqlError(f"{reason}: CREATE {plan.result} {statement.name} AS SELECT.", statement.position)
     if plan.missing_key is not None:
         raise SqlError(
-            f"The key {plan.missing_key} is missing from the SELECT: add it, or say PARTITION BY for another key.",
+            f"The key is missing from the SELECT. The query used to build `{statement.name}` {plan.missing_key}",
             statement.position,
         )
     if statement.select.limit is not None:
@@ -38,6 +38,9 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
     columns = _columns(plan, schema)
     if all(column.is_key for column in columns):
         raise SqlError("The projection contains no value columns.", statement.position)
+    asked = statement.properties.get("key_format")
+    if asked is not None and str(asked.value).upper() != "NONE" and not any(each.is_key for each in columns):
+        raise SqlError("Key format specified for stream without key columns.", asked.position)
     shape(statement.properties)  # refuses names that are not known
     source = Source(
         statement.kind,
@@ -66,7 +69,8 @@ def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
                 f"{output.name} is {field.dataType.simpleString()}, which no column can be; CAST it.",
                 output.position,
             )
-        check_new_name(output.name, output.position)
+        if not output.is_made:
+            check_new_name(output.name, output.position)
         columns.append(ColumnDefinition(output.name, output.name, kind, output.is_key))
     return tuple(sorted(columns, key=lambda column: not column.is_key))  # the key first, as DESCRIBE shows it
 

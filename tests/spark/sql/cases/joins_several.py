@@ -155,19 +155,21 @@ _OTHERS = [
 
 _REFUSED = [
     refused(GROUPED, "without the key", f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.v AS v FROM s1 "
-            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id;", "S1.ID or T1.ID or T2.ID"),
+            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id;", "S1.ID, T1.ID or T2.ID"),
     refused(GROUPED, "an expression in the first, without the key",
             f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.v AS v FROM s1 "
             "JOIN t1 ON s1.id + 1 = t1.id JOIN t2 ON s1.id = t2.id;", "S1.ID or T2.ID"),
     refused(GROUPED, "an expression in the second, without the key",
             f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.id, s1.v AS v FROM s1 "
-            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id + 1 = t2.id;", "The key T2.ID"),
+            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id + 1 = t2.id;", "the join expression T2.ID"),
     refused(GROUPED, "the key twice", f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.id, s1.id AS again FROM s1 "
-            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id;", "The key is in the SELECT twice"),
+            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id;",
+            "a key column (`S1_ID`) more than once, aliased as: AGAIN and S1_ID."),
     refused(GROUPED, "WITHIN is missing in the second", f"{_STREAMS}CREATE STREAM o AS SELECT * FROM s1 "
-            f"JOIN s2 {_WITHIN} ON s1.id = s2.id JOIN s3 ON s1.id = s3.id;", "needs WITHIN"),
+            f"JOIN s2 {_WITHIN} ON s1.id = s2.id JOIN s3 ON s1.id = s3.id;", "must have a WITHIN clause"),
     refused(GROUPED, "the same source twice", f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT * FROM s1 "
-            "JOIN t1 AS a ON s1.id = a.id JOIN t1 AS b ON s1.id = b.id;", "cannot be joined with itself"),
+            "JOIN t1 AS a ON s1.id = a.id JOIN t1 AS b ON s1.id = b.id;",
+            "multiple occurrences of the same source. Source: 'T1'"),
 ]
 # fmt: on
 

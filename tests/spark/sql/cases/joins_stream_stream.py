@@ -162,17 +162,32 @@ _WINDOWED = [
          [In("l", b"x" + (0).to_bytes(8, "big"), {"a": 1}, 0), In("r", b"x" + (1000).to_bytes(8, "big"), {"b": 2}, 10),
           In("r", b"x" + (0).to_bytes(8, "big"), {"b": 3}, 20)],
          [Out("O", "x", {"A": 1, "B": 3}, 20, (0, 1000))], grouped=GROUPED),
+    Case("windowed streams and *: the bounds of both are values",
+         "CREATE STREAM l (k STRING KEY, a INT) WITH (kafka_topic='l', partitions=1, window_type='SESSION');"
+         "CREATE STREAM r (k STRING KEY, b INT) WITH (kafka_topic='r', partitions=1, window_type='SESSION');"
+         f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
+         [In("l", b"x" + (9).to_bytes(8, "big") + (5).to_bytes(8, "big"), {"a": 1}, 9),
+          In("r", b"x" + (9).to_bytes(8, "big") + (5).to_bytes(8, "big"), {"b": 2}, 9)],
+         [Out("O", "x", {"L_WINDOWSTART": 5, "L_WINDOWEND": 9, "L_A": 1, "R_K": "x", "R_WINDOWSTART": 5,
+                         "R_WINDOWEND": 9, "R_B": 2}, 9, (5, 9))], grouped=GROUPED),
+    Case("columns that are called as the key that a join makes",
+         "CREATE STREAM l (rowkey INT KEY, rowkey_1 INT) WITH (kafka_topic='l', partitions=1);"
+         "CREATE STREAM r (rowkey_3 INT KEY, b INT) WITH (kafka_topic='r', partitions=1);"
+         f"CREATE STREAM o AS SELECT ROWKEY_4, rowkey_1, b FROM l JOIN r {WITHIN} ON ABS(rowkey) = ABS(rowkey_3);",
+         [In("l", -1, {"rowkey_1": 2}, 0), In("r", 1, {"b": 3}, 1)],
+         [Out("O", 1, {"ROWKEY_1": 2, "B": 3}, 1)], grouped=GROUPED),
 ]
 
 _REFUSED = [
     refused(GROUPED, "without WITHIN", f"{_L}{_R}CREATE STREAM o AS SELECT * FROM l JOIN r ON l.k = r.k;",
-            "A JOIN of two streams needs WITHIN"),
+            "Stream-Stream joins must have a WITHIN clause specified. None was provided."),
     refused(GROUPED, "with itself", f"{_L}CREATE STREAM o AS SELECT * FROM l JOIN l AS m {WITHIN} ON l.k = m.k;",
-            "cannot be joined with itself"),
+            "Can not join 'L' to 'L': self joins are not yet supported."),
     refused(GROUPED, "CROSS JOIN", f"{_L}{_R}CREATE STREAM o AS SELECT * FROM l CROSS JOIN r ON l.k = r.k;",
             "CROSS JOIN is not supported"),
     refused(GROUPED, "other types", f"{_L}CREATE STREAM r (k BIGINT KEY, b INT) WITH (kafka_topic='r', partitions=1);"
-            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;", "ON compares INTEGER with BIGINT"),
+            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
+            "types don't match. Got L.K{INTEGER} = R.K{BIGINT}"),
     refused(GROUPED, "without the key", f"{_L}{_R}CREATE STREAM o AS SELECT a, b FROM l JOIN r {WITHIN} ON l.k = r.k;",
             "L.K or R.K"),
     refused(GROUPED, "expressions of both, without ROWKEY",
@@ -181,10 +196,23 @@ _REFUSED = [
             f"{_L}{_R}CREATE STREAM o AS SELECT l.*, r.* FROM l FULL JOIN r {WITHIN} ON l.k = r.k;", "ROWKEY"),
     refused(GROUPED, "one of them windowed",
             f"{_R}CREATE STREAM l (k INT KEY, a INT) WITH (kafka_topic='l', partitions=1, window_type='SESSION');"
-            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;", "SESSION windows"),
+            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
+            "Can not join windowed source to non-windowed source. `L` is SESSION windowed"),
+    refused(GROUPED, "windows of other sizes",
+            "".join(f"CREATE STREAM {name} (k INT KEY, a INT) WITH (kafka_topic='{name}', partitions=1, "
+                    f"window_type='TUMBLING', window_size='{size} SECONDS');" for name, size in (("l", 1), ("r", 2)))
+            + f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
+            "Implicit repartitioning of windowed sources is not supported."),
+    refused(GROUPED, "by a MAP", "".join(
+            f"CREATE STREAM {name} (k INT KEY, m MAP<STRING, INT>) WITH (kafka_topic='{name}', partitions=1, "
+            "format='JSON');" for name in "lr")
+            + f"CREATE STREAM o AS SELECT l.m, r.k FROM l JOIN r {WITHIN} ON l.m = r.m;", "Key column name: `L_M`."),
+    refused(GROUPED, "a constant", f"{_L}{_R}CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = 0;",
+            "Invalid comparison expression '0' in join '(L.K = 0)'."),
     refused(GROUPED, "values in the format KAFKA",
             f"{_L}CREATE STREAM r (k INT KEY, b INT) WITH (kafka_topic='r', partitions=1, value_format='KAFKA');"
-            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;", "format KAFKA"),
+            f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
+            "Source(s) R are using the 'KAFKA' value format"),
     refused(GROUPED, "a table of it", f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
             "is a stream"),
 ]

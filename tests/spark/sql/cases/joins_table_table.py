@@ -122,13 +122,14 @@ _OTHERS = [
 
 _REFUSED = [
     refused(GROUPED, "WITHIN", f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r WITHIN 1 HOUR ON l.k = r.k;",
-            "WITHIN is for two streams"),
+            "A window definition was provided for a Table-Table join"),
     refused(GROUPED, "a stream of it", f"{_L}{_R}CREATE STREAM o AS SELECT * FROM l JOIN r ON l.k = r.k;",
             "What is made of a table is a table"),
     refused(GROUPED, "not by the key of the right table",
-            f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r ON l.k = r.b;", "is by its primary key, R.K"),
+            f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r ON l.k = r.b;",
+            "primary key of the right input table. Got L.K = R.B."),
     refused(GROUPED, "with itself", f"{_L}CREATE TABLE o AS SELECT * FROM l JOIN l AS m ON l.k = m.k;",
-            "cannot be joined with itself"),
+            "self joins are not yet supported"),
     refused(GROUPED, "a FULL JOIN without ROWKEY",
             f"{_L}{_R}CREATE TABLE o AS SELECT l.k, a, b FROM l FULL JOIN r ON l.k = r.k;", "ROWKEY"),
     refused(GROUPED, "PARTITION BY", f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r ON l.k = r.k PARTITION BY a;",

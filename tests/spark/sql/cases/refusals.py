@@ -46,15 +46,21 @@ CASES: list[Case] = [
         given="WITH (kafka_topic='x');",
     ),
     _create(
+        "a size of SESSION windows",
+        "(a INT KEY)",
+        "'WINDOW_SIZE' should not be set for SESSION windows.",
+        given="WITH (kafka_topic='x', partitions=1, window_type='SESSION', window_size='1 HOUR');",
+    ),
+    _create(
         "a timestamp that is no column",
         "(a INT)",
-        "There is no column t for timestamps.",
+        "The TIMESTAMP column set in the WITH clause does not exist in the schema: 'T'",
         given="WITH (kafka_topic='x', partitions=1, timestamp='t');",
     ),
     _create(
         "a timestamp of INT",
         "(a INT)",
-        "A is INTEGER: a column of timestamps is BIGINT, TIMESTAMP, or STRING with timestamp_format.",
+        "Timestamp column, `A`, should be LONG(INT64), TIMESTAMP, or a String with a timestamp_format specified.",
         given="WITH (kafka_topic='x', partitions=1, timestamp='a');",
     ),
     _create(
@@ -72,7 +78,7 @@ CASES: list[Case] = [
     _create(
         "a window without its size",
         "(k STRING KEY)",
-        "window_type needs window_size, too.",
+        "windows require 'WINDOW_SIZE' to be provided in the WITH clause.",
         given="WITH (kafka_topic='x', partitions=1, window_type='TUMBLING');",
     ),
     _create(
@@ -223,6 +229,11 @@ CASES: list[Case] = [
         "a table function in WHERE",
         "SELECT * FROM s WHERE EXPLODE(ARRAY[a]) = 1",
         "WHERE cannot have table functions",
+    ),
+    _select(
+        "a table function of a table",
+        "SELECT k, EXPLODE(ARRAY[a]) AS e FROM t",
+        "Table source is not supported with table functions",
     ),
     _select(
         "a table function with GROUP BY",

@@ -294,7 +294,7 @@ CASES: list[Case] = [
         "WRAP_SINGLE_VALUE",
         "with two columns",
         "CREATE STREAM s (a INT, b INT) WITH (kafka_topic='s', partitions=1, wrap_single_value=false);",
-        "wrap_single_value is for a value of one column, and this has 2.",
+        "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas, and this has 2 fields.",
     ),
     refused(
         "WRAP_SINGLE_VALUE",
@@ -424,6 +424,24 @@ CASES: list[Case] = [
         "STRUCT in DELIMITED",
         "CREATE STREAM s (a STRUCT<b INT>) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');",
         "The 'DELIMITED' format does not support type 'STRUCT', column: `A`.",
+    ),
+    Case(
+        "texts in DELIMITED: quotes, blanks and nothing",
+        "CREATE STREAM s (a STRING, b STRING, n DOUBLE) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');"
+        "CREATE STREAM o AS SELECT a, b, n, SUBSTRING(a, 99) AS none FROM s;",
+        [
+            In("s", None, '"x,y","say ""hi""",1', 1),
+            In("s", None, " a,b ,2.50", 2),
+            In("s", None, "#,,", 3),
+            In("s", None, "-,c#,-1", 4),
+        ],
+        [
+            Out("O", None, '"x,y","say ""hi""",1.0,', 1),
+            Out("O", None, '" a","b ",2.5,', 2),
+            Out("O", None, '"#",,,', 3),
+            Out("O", None, "-,c#,-1.0,", 4),
+        ],
+        grouped="value formats",
     ),
     refused(
         "value formats",

@@ -178,7 +178,7 @@ CASES: list[Case] = [
         _TIME,
         "a column of the sink that there is not",
         _S + "CREATE STREAM o WITH (timestamp='u') AS SELECT * FROM s;",
-        "There is no column u for timestamps.",
+        "The TIMESTAMP column set in the WITH clause does not exist in the schema: 'U'",
     ),
     # INSERT INTO
     Case(

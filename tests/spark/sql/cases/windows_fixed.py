@@ -72,8 +72,15 @@ TUMBLING_CASES = [
           ways=("record by record",)),
     _case(TUMBLING, "HAVING", _TEN, [("a", 1, 60), ("a", 2, 50), ("a", 3, -90), ("a", 11, 10)],
           [("a", 2, 110, (0, 10)), ("a", 3, None, (0, 10))], select="SUM(v) AS r", rest="HAVING SUM(v) > 100"),
-    _case(TUMBLING, "HAVING by the bounds", _TEN, [("a", 1, 1), ("a", 11, 1)], [("a", 11, 1, (10, 20))],
-          rest="HAVING WINDOWSTART > 0"),
+    *(refused(TUMBLING, f"the bounds in {clause}", f"{_S}CREATE TABLE o AS SELECT {select};",
+              "can only be used in the SELECT clause of windowed aggregations")
+      for clause, select in (
+          ("HAVING", f"k, COUNT(*) AS r FROM s WINDOW {_TEN} GROUP BY k HAVING WINDOWSTART > 0"),
+          ("WHERE", f"k, COUNT(*) AS r FROM s WINDOW {_TEN} WHERE WINDOWEND > 5 GROUP BY k"),
+          ("GROUP BY", f"k, COUNT(*) AS r FROM s WINDOW {_TEN} GROUP BY k, WINDOWSTART"),
+          ("an aggregate", f"k, MIN(WINDOWSTART) AS r FROM s WINDOW {_TEN} GROUP BY k"))),
+    _case(TUMBLING, "the bounds with the name of the source", _TEN, [("a", 11, 1)], [("a", 11, 10, (10, 20))],
+          select="s.WINDOWSTART * COUNT(*) AS r"),
     _case(TUMBLING, "COLLECT_LIST in the order of offsets", _TEN, [("a", 5, 1), ("a", 2, 2)],
           [("a", 5, [1], (0, 10)), ("a", 5, [1, 2], (0, 10))], select="COLLECT_LIST(v) AS r"),
     _case(TUMBLING, "LATEST_BY_OFFSET goes by offsets", _TEN, [("a", 5, 1), ("a", 2, 2)],
