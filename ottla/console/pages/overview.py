@@ -21,6 +21,7 @@ _SHOWN = 20
 
 def routes() -> Iterator[Route]:
     yield Route("GET", "/", home, json=False)
+    yield Route("GET", "/clusters", clusters)
     yield Route("GET", CLUSTER, to_overview, json=False)
     yield Route("GET", f"{CLUSTER}/overview", overview)
     yield Route("GET", f"{CLUSTER}/brokers/{{broker}}/settings", broker_settings, everywhere=True)
@@ -30,8 +31,14 @@ async def home(visit: Visit) -> Page | Response:
     sites = list(visit.app.sites.values())
     if len(sites) == 1:
         return visit.redirect(f"/clusters/{sites[0].name}/overview")
-    return Page("cluster/clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
-                                               for each in sites]})  # fmt: skip
+    return await clusters(visit)
+
+
+async def clusters(visit: Visit) -> Page | Response:
+    found = [
+        {"name": each.name, "servers": each.settings.client.servers} for each in visit.app.sites.values()
+    ]
+    return Page("cluster/clusters.html", {"clusters": found})
 
 
 async def to_overview(visit: Visit) -> Page | Response:
