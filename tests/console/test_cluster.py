@@ -129,6 +129,8 @@ def test_several_clusters_are_one_console(cluster: Cluster, broker: Broker, visi
     page = visitor.get("/")
     assert "single" in page.text
     assert broker.bootstrap_servers in page.text
+    listed = visitor.http.get("/clusters.json").json()["clusters"]
+    assert {each["name"] for each in listed} == {"local", "single"}
     broker.create_topic("only-in-the-single-one")
     where = "/clusters/single/topics.json"
     wait(lambda: "only-in-the-single-one" in visitor.http.get(where).text)

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.client.admin.configs import Resource, describe_configs
 from ottla.client.admin.log_dirs import LogDir
 from ottla.console.access.roles import Level
-from ottla.console.cluster.health import reasons
+from ottla.console.cluster.health import Reason, reasons
 from ottla.console.cluster.snapshot import Snapshot
 from ottla.console.pages.settings_table import setting_rows
 from ottla.console.web.app import CLUSTER, Route
@@ -21,6 +21,7 @@ _SHOWN = 20
 
 def routes() -> Iterator[Route]:
     yield Route("GET", "/", home, json=False)
+    yield Route("GET", "/clusters", clusters)
     yield Route("GET", CLUSTER, to_overview, json=False)
     yield Route("GET", f"{CLUSTER}/overview", overview)
     yield Route("GET", f"{CLUSTER}/brokers/{{broker}}/settings", broker_settings, everywhere=True)
@@ -30,8 +31,14 @@ async def home(visit: Visit) -> Page | Response:
     sites = list(visit.app.sites.values())
     if len(sites) == 1:
         return visit.redirect(f"/clusters/{sites[0].name}/overview")
-    return Page("cluster/clusters.html", {"clusters": [{"name": each.name, "servers": each.settings.client.servers}
-                                               for each in sites]})  # fmt: skip
+    return await clusters(visit)
+
+
+async def clusters(visit: Visit) -> Page | Response:
+    found = [
+        {"name": each.name, "servers": each.settings.client.servers} for each in visit.app.sites.values()
+    ]
+    return Page("cluster/clusters.html", {"clusters": found})
 
 
 async def to_overview(visit: Visit) -> Page | Response:
@@ -42,6 +49,9 @@ async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
     found = reasons(snapshot, visit.user.view())
+    if site.snapshots.failure is not None:
+        # What is shown is how it was before.
+        found.insert(0, Reason("error", f"The cluster does not answer: {site.snapshots.failure}"))
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,

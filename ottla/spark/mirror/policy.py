@@ -102,6 +102,7 @@ class NameFilter:
     """Names that one of the patterns matches and none of the others excludes. A pattern matches the whole name."""
 
     def __init__(self, included: Sequence[str], excluded: Sequence[str] = ()) -> None:
+        self.included = tuple(included)
         self._included = _compiled(included)
         self._excluded = _compiled(excluded)
 

@@ -132,7 +132,9 @@ class _Section:
         return max(0, self.number(name, default)) if self.flag(switch, enabled) else 0
 
 
-def parse_flows(properties: Mapping[str, str], only_targets: Sequence[str] = ()) -> list[FlowSettings]:
+def parse_flows(
+    properties: Mapping[str, str], only_targets: Sequence[str] = (), *, refuse_circles: bool = True
+) -> list[FlowSettings]:
     """Every pair of clusters; those that are not enabled have heartbeats only. `only_targets` is --clusters."""
     properties = ConfigProviders.from_config(properties).resolved(properties)
     aliases = _list(properties.get("clusters", ""))
@@ -150,11 +152,28 @@ def parse_flows(properties: Mapping[str, str], only_targets: Sequence[str] = ())
         raise BadMirrorSettings(
             f"No flow is enabled: say for instance '{aliases[0]}->{aliases[1]}.enabled = true'."
         )
+    if refuse_circles:
+        _check_circles([flow for flow in flows if flow.enabled])
     # One file serves the mirrors beside every cluster: where nothing is copied to, there may still be heartbeats.
     flows = [flow for flow in flows if not only_targets or flow.target.alias in only_targets]
     if not any(flow.enabled or flow.emit_heartbeats for flow in flows):
         raise BadMirrorSettings(f"Nothing flows into {', '.join(only_targets)}: no such flow is enabled.")
     return flows
+
+
+def _check_circles(flows: Sequence[FlowSettings]) -> None:
+    """Without the name of its cluster nobody sees that a topic has come back: records would go round for ever."""
+    kept = {
+        (flow.source.alias, flow.target.alias): flow.topics.included
+        for flow in flows
+        if isinstance(flow.policy, IdentityReplicationPolicy) or not flow.add_source_alias
+    }
+    for (source, target), topics in kept.items():
+        if topics and set(topics) & set(kept.get((target, source), ())):
+            raise BadMirrorSettings(
+                f"{source}->{target} and {target}->{source} copy the same topics under their own names, so records "
+                "would go round for ever: give each flow its own topics, or use DefaultReplicationPolicy."
+            )
 
 
 def _check_flow_names(properties: Mapping[str, str], aliases: Sequence[str]) -> None:

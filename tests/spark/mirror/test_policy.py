@@ -164,3 +164,19 @@ def test_secrets_are_looked_up_by_config_providers(tmp_path: Path) -> None:
     found = flow(**given)
     assert found.target.properties["bootstrap.servers"] == "kafka.example.org:9093"
     assert found.target.settings.servers == "kafka.example.org:9093"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
+        {"add.source.alias.to.remote.topic": "false"},
+    ],
+)
+def test_topics_that_keep_their_names_are_not_copied_in_a_circle(names: dict[str, str]) -> None:
+    both = TWO | {"A->B.enabled": "true", "B->A.enabled": "true"}
+    assert len(parse_flows(both)) == 2
+    with pytest.raises(BadMirrorSettings, match="A->B and B->A copy the same topics under their own names"):
+        parse_flows(both | names)
+    assert len(parse_flows(both | names | {"A->B.topics": "a.*", "B->A.topics": "b.*"})) == 2
+    assert len(parse_flows(both | names | {"B->A.enabled": "false"})) == 2

@@ -35,7 +35,7 @@ class LinkSettings:
 def parse_link(properties: Mapping[str, str], *, reverse: bool = False) -> LinkSettings:
     """`reverse`: the same link the other way round, to come back after a fail-over."""
     given = {**_DEFAULTS, **properties, **_FIXED}
-    enabled = [flow for flow in parse_flows(given) if flow.enabled]
+    enabled = [flow for flow in parse_flows(given, refuse_circles=False) if flow.enabled]
     if len(enabled) != 1:
         raise BadMirrorSettings(
             "A link copies in one direction: one setting such as 'A->B.enabled = true' is needed, "
