@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance
 from ottla.spark.connect.config.validators import regex
+from ottla.spark.connect.data.columns import MixedRecordsError
 from ottla.spark.connect.data.java_dates import BadPattern, DateFormat
 from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java, replacement
 from ottla.spark.connect.data.record import ConnectRecord
@@ -90,6 +91,16 @@ class TimestampRouter(Transform):
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         if record.timestamp is None:
             raise DataError(f"Timestamp missing on record: {record}")
-        written = self._format.format(record.timestamp)
-        topic = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", written)
-        return record.replaced(topic=topic)
+        return record.replaced(topic=self._routed(record.topic, record.timestamp))
+
+    def apply_columns(self, columns: C) -> C:
+        topics = {self._routed(columns.topic, each) for each in set(columns.timestamps)}
+        if len(topics) > 1:
+            raise MixedRecordsError
+        return columns.replaced(topic=topics.pop())
+
+    def _routed(self, topic: str, timestamp: int | None) -> str:
+        if timestamp is None:
+            raise DataError("Timestamp missing")
+        written = self._format.format(timestamp)
+        return self._topic_format.replace("${topic}", topic).replace("${timestamp}", written)

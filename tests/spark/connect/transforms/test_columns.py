@@ -20,8 +20,8 @@ from tests.spark.connect.oracle.running import comparable
 from tests.spark.connect.oracle.test_random import Maker
 from tests.spark.connect.oracle.test_transforms import BOTH, CONFIGS, KAFKA
 
-#: They need headers, drop records, or give each another topic.
-ONE_BY_ONE = {"HeaderFrom", "InsertHeader", "TimestampRouter"}
+#: They make headers.
+ONE_BY_ONE = {"HeaderFrom", "InsertHeader"}
 
 
 def _sink(schema: Schema | None, values: list[Any], *, of_key: bool) -> SinkColumns:
@@ -115,8 +115,8 @@ def _compare(transform: Transform, other: Transform, columns: Columns) -> bool:
         assert expected is not None
         if None in expected:  # they are dropped
             return False
-        schemas = [(each.key_schema, each.value_schema) for each in expected if each is not None]
-        assert any(each != schemas[0] for each in schemas)
+        shared = [(each.topic, each.key_schema, each.value_schema) for each in expected if each is not None]
+        assert any(each != shared[0] for each in shared)
         return False
     except Exception:
         assert expected is None
