@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,8 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
 
 
 def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
+    if column.type.name == "STRING":
+        return f"nullif({value}, '')"  # null is written as nothing, or as nothing in quotes
     return f"unbase64({value})" if column.type.name == "BYTES" else decoded(value, column.type)
 
 
@@ -192,16 +195,30 @@ def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> s
     if form == "KAFKA":
         return _kafka_encoded(columns[0])
     if form == "DELIMITED":
-        parts = ", ".join(f"{text(each.name)}, {_delimited_encoded(each)}" for each in columns)
-        line = f"CAST(to_csv(named_struct({parts}), map('sep', {text(delimiter)})) AS BINARY)"
-        # Spark writes no line at all, and fails, where one column is everything and null.
-        nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in columns)
-        return (
-            f"CASE WHEN {nothing} THEN CAST({text(delimiter * (len(columns) - 1))} AS BINARY) ELSE {line} END"
-        )
+        written = [
+            _delimited_field(_delimited_encoded(each), delimiter, is_first=each is columns[0])
+            for each in columns
+        ]
+        return f"CAST(concat_ws({text(delimiter)}, {', '.join(written)}) AS BINARY)"
     if not columns:
         return "CAST('{}' AS BINARY)"
     return f"CAST({_to_json([(each.name, each) for each in columns])} AS BINARY)"
+
+
+def _delimited_field(value: str, delimiter: str, *, is_first: bool) -> str:
+    """As Commons CSV writes it for ksqlDB: it quotes more than it must, the first field above all."""
+    odd = [
+        "^[^0-9A-Za-z]" if is_first else r"^[\x00-#]",
+        f'[{re.escape(delimiter)}"\r\n]',
+        r"[\x00- ]$",
+    ]
+    empty = "'\"\"'" if is_first else "''"
+    must = " OR ".join(f"t RLIKE {text(each)}" for each in odd)
+    quotes = "concat('\"', replace(t, '\"', '\"\"'), '\"')"
+    return (
+        f"transform(array(CAST({value} AS STRING)), t -> CASE WHEN coalesce(t, '') = '' THEN {empty} "
+        f"WHEN {must} THEN {quotes} ELSE t END)[0]"
+    )
 
 
 def _to_json(columns: Sequence[tuple[str, ColumnDefinition]]) -> str:
