@@ -44,11 +44,11 @@ class Decoded(NamedTuple):
 
 
 class JsonDecoder:
-    def __init__(self, kind: Any, time_zone: str) -> None:
+    def __init__(self, kind: Any, time_zone: str, *, lax: bool = False) -> None:
         self._kind = kind
         self._time_zone = time_zone
         self._type = arrow_type(kind)
-        self._parse = row_parser(kind, json_times.time_zone(time_zone))
+        self._parse = row_parser(kind, json_times.time_zone(time_zone), lax=lax)
         block = block_type(kind) if kind.typeName() == "struct" else None
         self._options = None
         if block is not None and block.num_fields:

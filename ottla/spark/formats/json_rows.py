@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.spark.formats.json_text import any_value, json_text
 from ottla.spark.formats.json_times import days, microseconds
@@ -28,6 +28,7 @@ _text = _decoder.parse_string
 _blank = re.compile(r"[ \t\n\r]*").match
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
 _decimal_text = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").fullmatch
+_whole = re.compile(r"[-+]?[0-9]{1,20}").fullmatch
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NOT_NUMBERS_IN_TEXT = ("NaN", "Infinity", "+Infinity", "INF", "+INF", "-Infinity", "-INF")
@@ -39,9 +40,16 @@ class BadJson(Exception):
     """Why a text is not JSON, or not of the type."""
 
 
-def row_parser(kind: Any, zone: tzinfo) -> Callable[[bytes], Any]:
+class Reading(NamedTuple):
+    """`lax` takes what ksqlDB takes, and `from_json` does not: numbers in texts, and fractions for whole numbers."""
+
+    zone: tzinfo
+    lax: bool = False
+
+
+def row_parser(kind: Any, zone: tzinfo, *, lax: bool = False) -> Callable[[bytes], Any]:
     """Parses a whole text, or raises BadJson."""
-    read = _reader(kind, zone, "")
+    read = _reader(kind, Reading(zone, lax), "")
 
     def parse(data: bytes) -> Any:
         try:
@@ -67,9 +75,9 @@ def row_parser(kind: Any, zone: tzinfo) -> Callable[[bytes], Any]:
     return parse
 
 
-def _reader(kind: Any, zone: tzinfo, where: str) -> Reader:
+def _reader(kind: Any, how: Reading, where: str) -> Reader:
     """A reader that takes null too."""
-    read = _reader_of_some(kind, zone, where)
+    read = _reader_of_some(kind, how, where)
 
     def read_or_null(text: str, at: int) -> tuple[Any, int]:
         if text.startswith("null", at):
@@ -79,33 +87,33 @@ def _reader(kind: Any, zone: tzinfo, where: str) -> Reader:
     return read_or_null
 
 
-def _reader_of_some(kind: Any, zone: tzinfo, where: str) -> Reader:
+def _reader_of_some(kind: Any, how: Reading, where: str) -> Reader:
     name = kind.typeName()
     if name == "struct":
-        return _struct(kind, zone, where)
+        return _struct(kind, how, where)
     if name == "array":
-        return _array(kind, zone, where)
+        return _array(kind, how, where)
     if name == "map":
-        return _map(kind, zone, where)
+        return _map(kind, how, where)
     if name == "string":
         return _string
     if name == "boolean":
         return _boolean(where)
     if name in _BITS:
-        return _integer(_BITS[name], kind.simpleString(), where)
+        return (_lax_integer if how.lax else _integer)(_BITS[name], kind.simpleString(), where)
     if name == "decimal":
         return _decimal(kind, where)
     if name in ("float", "double"):
-        return _float(where, name)
-    return _of_text(kind, zone, where)
+        return _lax_float(where, name) if how.lax else _float(where, name)
+    return _of_text(kind, how, where)
 
 
 # Nested
 
 
-def _struct(kind: Any, zone: tzinfo, where: str) -> Reader:
+def _struct(kind: Any, how: Reading, where: str) -> Reader:
     readers = {
-        field.name: _reader(field.dataType, zone, f"{where}.{field.name}".removeprefix("."))
+        field.name: _reader(field.dataType, how, f"{where}.{field.name}".removeprefix("."))
         for field in kind.fields
     }
     misfit = _misfit("a JSON object", where)
@@ -125,8 +133,8 @@ def _struct(kind: Any, zone: tzinfo, where: str) -> Reader:
     return read
 
 
-def _map(kind: Any, zone: tzinfo, where: str) -> Reader:
-    value = _reader(kind.valueType, zone, f"{where}{{}}")
+def _map(kind: Any, how: Reading, where: str) -> Reader:
+    value = _reader(kind.valueType, how, f"{where}{{}}")
     misfit = _misfit("a JSON object", where)
 
     def read(text: str, at: int) -> tuple[Any, int]:
@@ -164,8 +172,8 @@ def _members(text: str, at: int, member: Callable[[str, int], int], misfit: Misf
         at = _next(text, at + 1)
 
 
-def _array(kind: Any, zone: tzinfo, where: str) -> Reader:
-    element = _reader(kind.elementType, zone, f"{where}[]")
+def _array(kind: Any, how: Reading, where: str) -> Reader:
+    element = _reader(kind.elementType, how, f"{where}[]")
     misfit = _misfit("a JSON array", where)
 
     def read(text: str, at: int) -> tuple[Any, int]:
@@ -232,6 +240,41 @@ def _integer(bits: int, name: str, where: str) -> Reader:
     return read
 
 
+def _lax_integer(bits: int, name: str, where: str) -> Reader:
+    misfit = _misfit(name, where)
+    exact = _integer(bits, name, where)
+    most = 1 << (bits - 1)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if text.startswith('"', at):
+            written, end = _text(text, at + 1, True)
+            whole = _whole(written)
+            value = int(written) if whole is not None else most
+        else:
+            found = _number(text, at)
+            if found is None or not (found[1] or found[2]):
+                return exact(text, at)
+            value, end = int(Decimal(found[0])), found.end()
+        if not -most <= value < most:
+            raise misfit(text, at)
+        return value, end
+
+    return read
+
+
+def _lax_float(where: str, name: str) -> Reader:
+    exact = _float(where, name)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if text.startswith('"', at):
+            written, end = _text(text, at + 1, True)
+            if _decimal_text(written.strip()) is not None:
+                return float(written), end
+        return exact(text, at)
+
+    return read
+
+
 def _float(where: str, name: str) -> Reader:
     misfit = _misfit(name, where)
 
@@ -277,7 +320,7 @@ def _decimal(kind: Any, where: str) -> Reader:
     return read
 
 
-def _of_text(kind: Any, zone: tzinfo, where: str) -> Reader:
+def _of_text(kind: Any, how: Reading, where: str) -> Reader:
     name = kind.typeName()
     misfit = _misfit(kind.simpleString(), where)
 
@@ -289,7 +332,7 @@ def _of_text(kind: Any, zone: tzinfo, where: str) -> Reader:
             return days(value)
         if name == "binary":
             return base64.b64decode(value, validate=True)
-        return microseconds(value, None if name == "timestamp_ntz" else zone)
+        return microseconds(value, None if name == "timestamp_ntz" else how.zone)
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if not text.startswith('"', at):

@@ -28,6 +28,7 @@ SOURCE_OPTIONS = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "keyFormat", "keySchema", "valueFormat", "valueSchema", "badRows", "deadLetterTopic", "timeZone",
+    "jsonNumbers",
     *REGISTRY_OPTIONS, *SCHEMA_OPTIONS,
     KEYS, PLAIN, TOPIC,
 )

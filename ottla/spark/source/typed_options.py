@@ -27,6 +27,8 @@ class TypedOptions:
     bad_rows: str = KEEP
     dead_letter_topic: str | None = None
     time_zone: str = "UTC"
+    #: Whether JSON may have numbers in texts, and fractions for whole numbers.
+    lax_numbers: bool = False
     #: How values are decrypted, before they are decoded.
     decryption: Decryption | None = None
     #: Spark's types of the columns, as soon as Spark has parsed the schemas.
@@ -89,7 +91,8 @@ def parse_typed_options(given: Options) -> TypedOptions:
         raise OptionError(
             f"timeZone must be a time zone such as UTC or Europe/Berlin, not '{zone}'."
         ) from None
-    return TypedOptions(key, value, bad_rows, dead_letters, zone, decryption)
+    lax = given.choice("jsonNumbers", {"exact": False, "lax": True}, False)
+    return TypedOptions(key, value, bad_rows, dead_letters, zone, lax, decryption)
 
 
 def _format(given: Options, which: str) -> Format:

@@ -111,7 +111,7 @@ def _decoder(
         columns = None if kind.schema is None else data_type.json()
         return registered_decoder(kind.name, kind.source, reader or Schema(""), columns, part)
     if kind.schema is not None:
-        return JsonDecoder(data_type, options.time_zone)
+        return JsonDecoder(data_type, options.time_zone, lax=options.lax_numbers)
     return pa.string() if kind.name == "text" else pa.binary()
 
 

@@ -102,6 +102,8 @@ def _options(source: Source, codecs: Codecs) -> dict[str, str]:
             options |= codecs.value.options()
         else:
             options |= {"valueFormat": form, "valueSchema": raw_schema(source.values)}
+            if form == "json":
+                options["jsonNumbers"] = "lax"
         if source.value_format in REGISTERED:
             options |= codecs.registry
     return options

@@ -166,3 +166,26 @@ def test_reasons_name_the_field() -> None:
         2: "not JSON at character 19",
         3: "not UTF-8 at byte 7",
     }
+
+
+def test_lax_numbers_may_be_texts_and_fractions_are_cut_off() -> None:
+    kind = spark_types.StructType([spark_types.StructField(name, each) for name, each in NESTED.items()])
+    rows = [
+        b'{"n": "12", "large": " 7", "score": "1.5"}',
+        b'{"n": "-12", "large": 7.9, "score": "2e1"}',
+        b'{"n": 1e1, "large": "8", "score": 3}',
+        b'{"n": "twelve"}',
+        b'{"n": "3000000000"}',
+        b'{"n": 12, "score": "NaN"}',
+    ]
+    # More rows than are read one by one from the start, so that every reader has its turn.
+    plain = [b'{"n": 1}'] * 100
+    decoded = JsonDecoder(kind, "UTC", lax=True).decode(pa.array([*rows, *plain], pa.binary()))
+    found = [
+        None if each is None else (each["n"], each["large"], each["score"])
+        for each in decoded.column.to_pylist()
+    ]
+    assert found[:5] == [None, (-12, 7, 20.0), (10, 8, 3.0), None, None]
+    assert found[6:] == [(1, None, None)] * 100
+    assert set(decoded.reasons) == {0, 3, 4}
+    assert set(JsonDecoder(kind, "UTC").decode(pa.array(rows, pa.binary())).reasons) == {0, 1, 2, 3, 4}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,25 +59,14 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
 
 
 def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
+    if column.type.name == "STRING":
+        return f"nullif({value}, '')"  # null is written as nothing, or as nothing in quotes
     return f"unbase64({value})" if column.type.name == "BYTES" else decoded(value, column.type)
 
 
 def _delimited_encoded(column: ColumnDefinition) -> str:
     name = quoted(column.name)
     return f"base64({name})" if column.type.name == "BYTES" else encoded(name, column.type)
-
-
-def _delimited_field(column: ColumnDefinition, delimiter: str, *, is_first: bool) -> str:
-    """As ksqlDB writes it: texts are quoted that have a delimiter, a quote or the end of a line in them, begin with a
-    blank or a sign up to #, or end with a blank. One that is empty is nothing, but not where the line begins."""
-    value = f"CAST({_delimited_encoded(column)} AS STRING)"
-    if column.type.name != "STRING":
-        return f"coalesce({value}, '')"
-    special = text(f'(?s)^[\\x00-#]|[\\n\\r"\\x{ord(delimiter):02x}]|[\\x00- ]$')
-    if is_first:
-        special = text(f'(?s)^$|^[\\x00-#]|[\\n\\r"\\x{ord(delimiter):02x}]|[\\x00- ]$')
-    quotes = f"concat('\"', replace({value}, '\"', '\"\"'), '\"')"
-    return f"CASE WHEN {value} IS NULL THEN '' WHEN {value} RLIKE {special} THEN {quotes} ELSE {value} END"
 
 
 def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:
@@ -215,11 +205,30 @@ def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> s
     if form == "KAFKA":
         return _kafka_encoded(columns[0])
     if form == "DELIMITED":
-        parts = ", ".join(_delimited_field(each, delimiter, is_first=each is columns[0]) for each in columns)
-        return f"CAST(concat_ws({text(delimiter)}, {parts}) AS BINARY)"
+        written = [
+            _delimited_field(_delimited_encoded(each), delimiter, is_first=each is columns[0])
+            for each in columns
+        ]
+        return f"CAST(concat_ws({text(delimiter)}, {', '.join(written)}) AS BINARY)"
     if not columns:
         return "CAST('{}' AS BINARY)"
     return f"CAST({_to_json([(each.name, each) for each in columns])} AS BINARY)"
+
+
+def _delimited_field(value: str, delimiter: str, *, is_first: bool) -> str:
+    """As Commons CSV writes it for ksqlDB: it quotes more than it must, the first field above all."""
+    odd = [
+        "^[^0-9A-Za-z]" if is_first else r"^[\x00-#]",
+        f'[{re.escape(delimiter)}"\r\n]',
+        r"[\x00- ]$",
+    ]
+    empty = "'\"\"'" if is_first else "''"
+    must = " OR ".join(f"t RLIKE {text(each)}" for each in odd)
+    quotes = "concat('\"', replace(t, '\"', '\"\"'), '\"')"
+    return (
+        f"transform(array(CAST({value} AS STRING)), t -> CASE WHEN coalesce(t, '') = '' THEN {empty} "
+        f"WHEN {must} THEN {quotes} ELSE t END)[0]"
+    )
 
 
 def _to_json(columns: Sequence[tuple[str, ColumnDefinition]]) -> str:

@@ -84,7 +84,7 @@ class TableIndex:
         )
         # What is no JSON does not replace a row: see `frames`.
         is_json = source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
-        self._decoder = JsonDecoder(raw_type(source.values), "UTC") if is_json else None
+        self._decoder = JsonDecoder(raw_type(source.values), "UTC", lax=True) if is_json else None
         self._values = None if source.is_unwrapped else codec
         self._lock = threading.Lock()
         self._environment: Any = None

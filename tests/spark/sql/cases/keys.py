@@ -228,7 +228,7 @@ CASES: list[Case] = [
     _typed("INT", "DELIMITED", "7"),
     _typed("BIGINT", "KAFKA", -9_000_000_000),
     _typed("BIGINT", "JSON", -9_000_000_000),
-    _typed("BIGINT", "DELIMITED", "-9000000000"),
+    _typed("BIGINT", "DELIMITED", "-9000000000", '"-9000000000"'),
     _typed("DOUBLE", "KAFKA", -1234.0625),
     _typed("DOUBLE", "JSON", 2.5),
     _typed("DOUBLE", "DELIMITED", "2.5"),

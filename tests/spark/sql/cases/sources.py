@@ -368,9 +368,9 @@ CASES: list[Case] = [
         [In("s", 1, '"x,y",2,z', 10), In("s", 2, ",,z", 20)],
         [
             Out("O", 1, '"x,y",2,z', 10),
-            Out("O", 2, ",,z", 20),
+            Out("O", 2, '"",,z', 20),
             Out("P", 1, "x,y|z", 10),
-            Out("P", 2, "|z", 20),
+            Out("P", 2, '""|z', 20),
         ],
         grouped="value formats",
     ),
@@ -439,7 +439,7 @@ CASES: list[Case] = [
             Out("O", None, '"x,y","say ""hi""",1.0,', 1),
             Out("O", None, '" a","b ",2.5,', 2),
             Out("O", None, '"#",,,', 3),
-            Out("O", None, "-,c#,-1.0,", 4),
+            Out("O", None, '"-",c#,-1.0,', 4),
         ],
         grouped="value formats",
     ),
@@ -455,5 +455,43 @@ CASES: list[Case] = [
         "a format that there is not",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='XML');",
         "There is no format XML; there are JSON",
+    ),
+    Case(
+        "JSON: numbers in texts, and fractions of whole numbers",
+        "CREATE STREAM s (k STRING KEY, i INT, l BIGINT, d DOUBLE, p DECIMAL(5, 2), a ARRAY<INT>) "
+        "WITH (kafka_topic='s', partitions=1);"
+        "CREATE STREAM o AS SELECT * FROM s;",
+        [
+            In("s", "x", {"i": "12", "l": "-7000000000", "d": "2.5", "p": "1.5", "a": ["1", 2.0]}, 10),
+            In("s", "y", {"i": 12.9, "l": 3}, 20),
+            In("s", "z", {"i": "a dozen"}, 30),
+        ],
+        [
+            Out("O", "x", {"I": 12, "L": -7000000000, "D": 2.5, "P": 1.5, "A": [1, 2]}, 10),
+            Out("O", "y", {"I": 12, "L": 3, "D": None, "P": None, "A": None}, 20),
+        ],
+        grouped="value formats",
+    ),
+    Case(
+        "DELIMITED is quoted where it would not be read, and where a record does not begin with a letter or digit",
+        "CREATE STREAM s (k STRING KEY, a STRING, b STRING, n INT) WITH (kafka_topic='s', partitions=1);"
+        "CREATE STREAM o WITH (value_format='DELIMITED') AS SELECT * FROM s;",
+        [
+            In("s", "1", {"a": "x y", "b": "-1", "n": -1}, 10),
+            In("s", "2", {"a": "-1", "b": "!", "n": 2}, 20),
+            In("s", "3", {"a": "_a", "b": "#a"}, 30),
+            In("s", "4", {"a": "ü", "b": "ü"}, 40),
+            In("s", "5", {"b": "a,b", "n": 5}, 50),
+            In("s", "6", {"a": 'q"q', "b": "x "}, 60),
+        ],
+        [
+            Out("O", "1", "x y,-1,-1", 10),
+            Out("O", "2", '"-1","!",2', 20),
+            Out("O", "3", '"_a","#a",', 30),
+            Out("O", "4", '"ü",ü,', 40),
+            Out("O", "5", '"","a,b",5', 50),
+            Out("O", "6", '"q""q","x ",', 60),
+        ],
+        grouped="value formats",
     ),
 ]
