@@ -7,9 +7,6 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from ottla.console.server import Console
-from ottla.console.settings import ClusterSettings, ConsoleSettings
-from ottla.http.background import InBackground
 from ottla.testing import Broker
 from tests.console.browsing import Visitor, text_of, write
 
@@ -165,19 +162,3 @@ def test_capacity_is_measured_on_request(broker: Broker, visitor: Visitor, names
     assert measured["losses"][0]["offline"] > 0
     assert any("would be offline" in each for each in measured["advice"])
     assert visitor.get("capacity", measure="1", seconds="1").status_code == 200
-
-
-def test_a_cluster_that_does_not_answer_any_more_is_not_well() -> None:
-    """Pages show the last picture for a while; it must not say that all is well meanwhile."""
-    with Broker() as lost:
-        cluster = ClusterSettings("local", {"bootstrap.servers": lost.bootstrap_servers})
-        settings = ConsoleSettings((cluster,), port=0, lag_seconds=0.5, refresh_seconds=0.2)
-        running = InBackground(lambda: Console(settings), "console").start()
-        try:
-            with Visitor(running.url) as visitor:
-                assert visitor.json("overview")["health"] == "ok"
-                lost.stop()
-                assert _wait(lambda: visitor.json("overview")["health"] == "error")
-                assert "The cluster does not answer: Cannot reach" in visitor.get("overview").text
-        finally:
-            running.stop()

@@ -14,7 +14,6 @@ from functools import cached_property
 
 from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.log_dirs import LogDir
-from ottla.client.errors import ClientError
 from ottla.console.cluster.source import Source, TopicState, Topology
 
 _STALE_SECONDS = 60.0
@@ -107,8 +106,6 @@ class Snapshots:
         self._taken = float("-inf")  # by the monotonic clock
         self._changed = float("-inf")
         self.looked_at = 0.0
-        #: Why the last attempt to take a picture failed; None if it did not.
-        self.failure: str | None = None
 
     async def current(self) -> Snapshot:
         """Raises ClientError if the cluster cannot be asked."""
@@ -140,12 +137,7 @@ class Snapshots:
 
     async def _renew(self) -> Snapshot:
         begun = time.monotonic()
-        try:
-            found = await self._take()
-        except ClientError as error:
-            self.failure = error.message
-            raise
-        self.failure = None
+        found = await self._take()
         # One that began before a change does not show it.
         if begun >= max(self._taken, self._changed):
             self._last, self._taken = found, begun

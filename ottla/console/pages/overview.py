@@ -9,7 +9,7 @@ from typing import Any
 from ottla.client.admin.configs import Resource, describe_configs
 from ottla.client.admin.log_dirs import LogDir
 from ottla.console.access.roles import Level
-from ottla.console.cluster.health import Reason, reasons
+from ottla.console.cluster.health import reasons
 from ottla.console.cluster.snapshot import Snapshot
 from ottla.console.pages.settings_table import setting_rows
 from ottla.console.web.app import CLUSTER, Route
@@ -49,9 +49,6 @@ async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
     found = reasons(snapshot, visit.user.view())
-    if site.snapshots.failure is not None:
-        # What is shown is how it was before.
-        found.insert(0, Reason("error", f"The cluster does not answer: {site.snapshots.failure}"))
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,
