@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import Text
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties, SourceKind
@@ -288,7 +289,7 @@ def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...],
         )
     if can_be_bare(form):
         return not said.value
-    if said.value != (form in ("DELIMITED", "PROTOBUF", WITHOUT_REGISTRY)):
+    if said.value != (form in ("PROTOBUF", WITHOUT_REGISTRY)):
         asked = "true" if said.value else "false"
         raise SqlError(
             f"Format '{form}' does not support 'WRAP_SINGLE_VALUE' set to '{asked}'.", said.position
@@ -305,6 +306,14 @@ def topic_of(properties: Properties, name: str) -> str:
     return _text(properties, "kafka_topic") or name
 
 
+def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
+    return SqlError(
+        "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior due to "
+        f"inconsistent serialization. Key column name: `{name}`. Column type: {kind}.",
+        where,
+    )
+
+
 def check(source: Source, properties: Properties, where: Position | None = None) -> None:
     """What the formats cannot hold is refused where it is written, not when the first record comes."""
     for key in source.keys:
@@ -318,36 +327,27 @@ def check(source: Source, properties: Properties, where: Position | None = None)
         position = said.position if said else where
         if chosen == "KAFKA" and len(columns) > 1:
             raise SqlError(
-                f"{part.capitalize()} format does not support schema. The 'KAFKA' format only supports a single field. "
-                f"Got: [{_listed(columns)}]. Use {part}_format='JSON'.",
+                f"{part.capitalize()} format does not support schema: The 'KAFKA' format only supports a single field. "
+                f"Got: [{', '.join(_column_text(each) for each in columns)}]. Use {part}_format='JSON'.",
                 position,
             )
         if chosen == "NONE" and columns:
+            listed = ", ".join(_column_text(each) for each in columns)
             raise SqlError(
-                f"The 'NONE' format can only be used when no columns are defined. Got: [{_listed(columns)}]",
-                position,
+                f"The 'NONE' format can only be used when no columns are defined. Got: [{listed}]", position
             )
         allowed = _TYPES.get(chosen)
         for column in columns:
             if allowed is not None and column.type.name not in allowed:
                 raise SqlError(
-                    f"{part.capitalize()} format does not support schema. The '{chosen}' format does not support type "
-                    f"'{column.type.name}', and {column.name} is {column.type}. Use {part}_format='JSON', or one of "
-                    f"{', '.join(allowed)}.",
+                    f"{part.capitalize()} format does not support schema: The '{chosen}' format does not support "
+                    f"type '{column.type.name}', column: {quoted(column.name)}. Use {part}_format='JSON'.",
                     position,
                 )
 
 
-def _listed(columns: tuple[ColumnDefinition, ...]) -> str:
-    return ", ".join(f"`{each.name}` {each.type}{' KEY' if each.is_key else ''}" for each in columns)
-
-
-def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
-    return SqlError(
-        "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior due to "
-        f"inconsistent serialization. Key column name: `{name}`. Column type: {kind}.",
-        where,
-    )
+def _column_text(column: ColumnDefinition) -> str:
+    return f"{quoted(column.name)} {column.type}{' KEY' if column.is_key else ''}"
 
 
 def _check_names(properties: Properties) -> None:

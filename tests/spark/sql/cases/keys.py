@@ -484,26 +484,26 @@ CASES: list[Case] = [
         "key formats",
         "two columns in KAFKA",
         "CREATE STREAM s (a INT KEY, b INT KEY) WITH (kafka_topic='s', partitions=1, key_format='KAFKA');",
-        "only supports a single field. Got: [`A` INTEGER KEY, `B` INTEGER KEY]. Use key_format='JSON'.",
+        "The 'KAFKA' format only supports a single field. Got: [",
     ),
     refused(
         "key formats",
         "BOOLEAN in KAFKA",
         "CREATE STREAM s (a BOOLEAN KEY, b INT) WITH (kafka_topic='s', partitions=1);",
-        "The 'KAFKA' format does not support type 'BOOLEAN', and A is BOOLEAN.",
+        "The 'KAFKA' format does not support type 'BOOLEAN', column: `A`.",
     ),
     refused(
         "key formats",
         "DECIMAL in KAFKA",
         _S
         + "CREATE STREAM o AS SELECT CAST(a AS DECIMAL(4, 2)) AS d, k FROM s PARTITION BY CAST(a AS DECIMAL(4, 2));",
-        "The 'KAFKA' format does not support type 'DECIMAL', and D is DECIMAL(4, 2).",
+        "The 'KAFKA' format does not support type 'DECIMAL', column: `D`.",
     ),
     refused(
         "key formats",
         "ARRAY in DELIMITED",
         "CREATE STREAM s (a ARRAY<INT> KEY) WITH (kafka_topic='s', partitions=1, key_format='DELIMITED');",
-        "The 'DELIMITED' format does not support type 'ARRAY', and A is ARRAY<INTEGER>.",
+        "The 'DELIMITED' format does not support type 'ARRAY', column: `A`.",
     ),
     refused(
         "key formats",

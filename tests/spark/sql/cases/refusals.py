@@ -146,9 +146,12 @@ CASES: list[Case] = [
         "a column that there is not", "SELECT k, aa FROM s", "There is no column AA in S. Did you mean A?"
     ),
     _select(
-        "a stream from a table", "SELECT * FROM t", "CREATE TABLE O AS SELECT", what="CREATE STREAM o AS"
+        "a stream from a table",
+        "SELECT * FROM t",
+        "Please use CREATE TABLE AS SELECT",
+        what="CREATE STREAM o AS",
     ),
-    _select("a table from a stream", "SELECT * FROM s", "CREATE STREAM O AS SELECT"),
+    _select("a table from a stream", "SELECT * FROM s", "Please use CREATE STREAM AS SELECT"),
     _select(
         "GROUP BY without aggregates",
         "SELECT k FROM s GROUP BY k",
@@ -249,9 +252,13 @@ CASES: list[Case] = [
     _select(
         "a name that two sources have",
         "SELECT k FROM s JOIN r WITHIN 1 HOUR ON s.k = r.k",
-        "Which K is meant",
+        "Column 'K' is ambiguous. Could be",
     ),
-    _select("a source twice", "SELECT * FROM s JOIN s WITHIN 1 HOUR ON s.k = s.k", "S is named twice"),
+    _select(
+        "a source twice",
+        "SELECT * FROM s JOIN s WITHIN 1 HOUR ON s.k = s.k",
+        "multiple occurrences of the same source. Source: 'S'",
+    ),
     _select("a SELECT in FROM", "SELECT * FROM (SELECT * FROM s)", "A SELECT in FROM is not supported"),
     _select("DISTINCT", "SELECT DISTINCT a FROM s", "SELECT DISTINCT is not supported"),
     _select("ORDER BY", "SELECT * FROM s ORDER BY a", "ORDER is not supported."),

@@ -300,8 +300,8 @@ CASES: list[Case] = [
         "WRAP_SINGLE_VALUE",
         "with DELIMITED",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED', "
-        "wrap_single_value=false);",
-        "Format 'DELIMITED' does not support 'WRAP_SINGLE_VALUE' set to 'false'.",
+        "wrap_single_value=true);",
+        "Format 'DELIMITED' does not support 'WRAP_SINGLE_VALUE' set to 'true'.",
     ),
     refused(
         "WRAP_SINGLE_VALUE",
@@ -417,13 +417,13 @@ CASES: list[Case] = [
         "value formats",
         "two columns in KAFKA",
         "CREATE STREAM s (a INT, b INT) WITH (kafka_topic='s', partitions=1, value_format='KAFKA');",
-        "The 'KAFKA' format only supports a single field. Got: [`A` INTEGER, `B` INTEGER]. Use value_format='JSON'.",
+        "The 'KAFKA' format only supports a single field. Got: [",
     ),
     refused(
         "value formats",
         "STRUCT in DELIMITED",
         "CREATE STREAM s (a STRUCT<b INT>) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');",
-        "The 'DELIMITED' format does not support type 'STRUCT', and A is STRUCT<B INTEGER>.",
+        "The 'DELIMITED' format does not support type 'STRUCT', column: `A`.",
     ),
     Case(
         "texts in DELIMITED: quotes, blanks and nothing",
@@ -448,7 +448,7 @@ CASES: list[Case] = [
         "a query makes an ARRAY in DELIMITED",
         "CREATE STREAM s (a INT) WITH (kafka_topic='s', partitions=1, value_format='DELIMITED');"
         "CREATE STREAM o AS SELECT ARRAY[a] AS b FROM s;",
-        "The 'DELIMITED' format does not support type 'ARRAY', and B is ARRAY<INTEGER>.",
+        "The 'DELIMITED' format does not support type 'ARRAY', column: `B`.",
     ),
     refused(
         "value formats",
