@@ -318,6 +318,14 @@ def topic_of(properties: Properties, name: str) -> str:
     return _text(properties, "kafka_topic") or name
 
 
+def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
+    return SqlError(
+        "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior due to "
+        f"inconsistent serialization. Key column name: `{name}`. Column type: {kind}.",
+        where,
+    )
+
+
 def check(source: Source, properties: Properties, where: Position | None = None) -> None:
     """What the formats cannot hold is refused where it is written, not when the first record comes."""
     for key in source.keys:
@@ -336,9 +344,9 @@ def check(source: Source, properties: Properties, where: Position | None = None)
                 position,
             )
         if chosen == "NONE" and columns:
+            listed = ", ".join(_column_text(each) for each in columns)
             raise SqlError(
-                f"The 'NONE' format can only be used when no columns are defined. Got: [{_listed(columns)}]",
-                position,
+                f"The 'NONE' format can only be used when no columns are defined. Got: [{listed}]", position
             )
         allowed = _TYPES.get(chosen)
         for column in columns:

@@ -86,7 +86,10 @@ def plan_select(
     sources: dict[str, Source] = {}
     for relation in relations:
         if relation.alias in sources:
-            raise SqlError(f"{relation.alias} is named twice; give one an alias.", relation.position)
+            raise SqlError(
+                f"Joins do not support multiple occurrences of the same source. Source: '{relation.alias}'",
+                relation.position,
+            )
         sources[relation.alias] = find(relation.name, relation.position)
     return _Planner(select, sources, batch, reader or batch, functions or UserFunctions()).plan()
 

@@ -190,6 +190,8 @@ class Scope:
             return field_type(self.parameters[names[0]], names[1:])
         if names[0] in self.replaced:
             return BIGINT if names[0] in WINDOW_COLUMNS else None
+        if len(names) > 1 and names[0] in self.sources and names[1] in WINDOW_COLUMNS:
+            return BIGINT
         owners = list(self.sources.values())
         if len(names) > 1 and names[0] in self.sources and self.sources[names[0]].has(names[1]):
             owners, names = [self.sources[names[0]]], names[1:]
@@ -233,6 +235,8 @@ class Scope:
             raise SqlError(self._no_column(names[1], [name]), position)
         if name in WINDOW_COLUMNS:
             raise SqlError(f"{name} needs a WINDOW, or a source that was made with one.", position)
+        if len(names) > 1 and len(self.sources) > 1:
+            raise SqlError(f"'{name}' is not a valid stream/table name or alias.", position)
         raise SqlError(self._no_column(name, list(self.sources)), position)
 
     def _no_column(self, name: str, aliases: list[str]) -> str:

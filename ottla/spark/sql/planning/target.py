@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Source:
     if plan.result != statement.kind:
-        if plan.result == "STREAM":
-            reason = "What is made of a stream without GROUP BY is a stream"
-        elif statement.select.group_by:
-            reason = "A GROUP BY makes a table"
-        else:
-            reason = "What is made of a table is a table"
-        raise SqlError(f"{reason}: CREATE {plan.result} {statement.name} AS SELECT.", statement.position)
+        raise SqlError(
+            f"Invalid result type. Your SELECT query produces a {plan.result}. "
+            f"Please use CREATE {plan.result} AS SELECT statement instead.",
+            statement.position,
+        )
     if plan.missing_key is not None:
         raise SqlError(
             f"The key is missing from the SELECT. The query used to build `{statement.name}` {plan.missing_key}",

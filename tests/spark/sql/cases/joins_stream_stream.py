@@ -76,8 +76,11 @@ _WITH_GRACE = [
     *_kinds("a late record finds what is there", WITHIN, [left(1, 0), left(9, 12, 9), right(2, 5)], [o(1, 2, 5)]),
     *_kinds("a late record that finds nothing comes at once", WITHIN, [left(9, 30, 9), left(1, 5)], [],
             left_=[o(1, None, 5)], full=[o(1, None, 5)]),
-    *_kinds("what is older than span and grace together is forgotten", WITHIN,
-            [left(1, 0), left(9, 26, 9), right(2, 5)], [], left_=[o(1, None, 0)], right_=[o(None, 2, 5)],
+    *_kinds("what came before its time was over is joined later, too", WITHIN,
+            [left(1, 0), left(9, 26, 9), right(2, 5)], [o(1, 2, 5)], left_=[o(1, None, 0), o(1, 2, 5)],
+            full=[o(1, None, 0), o(1, 2, 5)], ways=_ONE),
+    *_kinds("what is older than span and grace together is forgotten, a minute at a time", WITHIN,
+            [left(1, 0), left(9, 100, 9), right(2, 5)], [], left_=[o(1, None, 0)], right_=[o(None, 2, 5)],
             full=[o(1, None, 0), o(None, 2, 5)], ways=_ONE),
     *_kinds("records without keys are ignored", WITHIN, [left(1, 0, None), right(2, 1, None), left(9, 40, 9)], []),
     *_kinds("records without values are ignored", WITHIN, [left(None, 0), right(2, 1), left(1, 2)], [o(1, 2, 2)]),
@@ -214,7 +217,7 @@ _REFUSED = [
             f"CREATE STREAM o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
             "Source(s) R are using the 'KAFKA' value format"),
     refused(GROUPED, "a table of it", f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r {WITHIN} ON l.k = r.k;",
-            "is a stream"),
+            "Your SELECT query produces a STREAM."),
 ]
 # fmt: on
 

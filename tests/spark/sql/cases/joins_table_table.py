@@ -124,7 +124,7 @@ _REFUSED = [
     refused(GROUPED, "WITHIN", f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r WITHIN 1 HOUR ON l.k = r.k;",
             "A window definition was provided for a Table-Table join"),
     refused(GROUPED, "a stream of it", f"{_L}{_R}CREATE STREAM o AS SELECT * FROM l JOIN r ON l.k = r.k;",
-            "What is made of a table is a table"),
+            "Your SELECT query produces a TABLE."),
     refused(GROUPED, "not by the key of the right table",
             f"{_L}{_R}CREATE TABLE o AS SELECT * FROM l JOIN r ON l.k = r.b;",
             "primary key of the right input table. Got L.K = R.B."),

@@ -148,9 +148,12 @@ CASES: list[Case] = [
         "SELECT column 'AA' cannot be resolved. There is no column AA in S. Did you mean A?",
     ),
     _select(
-        "a stream from a table", "SELECT * FROM t", "CREATE TABLE O AS SELECT", what="CREATE STREAM o AS"
+        "a stream from a table",
+        "SELECT * FROM t",
+        "Please use CREATE TABLE AS SELECT",
+        what="CREATE STREAM o AS",
     ),
-    _select("a table from a stream", "SELECT * FROM s", "CREATE STREAM O AS SELECT"),
+    _select("a table from a stream", "SELECT * FROM s", "Please use CREATE STREAM AS SELECT"),
     _select(
         "GROUP BY without aggregates",
         "SELECT k FROM s GROUP BY k",
@@ -269,7 +272,11 @@ CASES: list[Case] = [
         "SELECT k FROM s JOIN r WITHIN 1 HOUR ON s.k = r.k",
         "Column 'K' is ambiguous. Could be S.K or R.K.",
     ),
-    _select("a source twice", "SELECT * FROM s JOIN s WITHIN 1 HOUR ON s.k = s.k", "S is named twice"),
+    _select(
+        "a source twice",
+        "SELECT * FROM s JOIN s WITHIN 1 HOUR ON s.k = s.k",
+        "multiple occurrences of the same source. Source: 'S'",
+    ),
     _select("a SELECT in FROM", "SELECT * FROM (SELECT * FROM s)", "A SELECT in FROM is not supported"),
     _select("DISTINCT", "SELECT DISTINCT a FROM s", "SELECT DISTINCT is not supported"),
     _select("ORDER BY", "SELECT * FROM s ORDER BY a", "ORDER is not supported."),

@@ -80,7 +80,7 @@ TUMBLING_CASES = [
           ("GROUP BY", f"k, COUNT(*) AS r FROM s WINDOW {_TEN} GROUP BY k, WINDOWSTART"),
           ("an aggregate", f"k, MIN(WINDOWSTART) AS r FROM s WINDOW {_TEN} GROUP BY k"))),
     _case(TUMBLING, "the bounds with the name of the source", _TEN, [("a", 11, 1)], [("a", 11, 10, (10, 20))],
-          select="s.WINDOWSTART * COUNT(*) AS r"),
+          select="s.WINDOWSTART / COUNT(*) AS r"),
     _case(TUMBLING, "COLLECT_LIST in the order of offsets", _TEN, [("a", 5, 1), ("a", 2, 2)],
           [("a", 5, [1], (0, 10)), ("a", 5, [1, 2], (0, 10))], select="COLLECT_LIST(v) AS r"),
     _case(TUMBLING, "LATEST_BY_OFFSET goes by offsets", _TEN, [("a", 5, 1), ("a", 2, 2)],

@@ -13,6 +13,7 @@ from ottla.spark.state import Namespace, State
 #: number, to forget them; those that have found nothing yet, by time, side, key and number; and how far times are.
 _BUFFERS, _BY_TIME, _ALONE, _CLOCKS = (b"l", b"r"), (b"L", b"R"), b"o", b"t"
 _DEFAULT_GRACE_MS = 24 * 3_600_000
+_SHORTEST_SEGMENT_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ class StreamStreamJoin:
     # What came
 
     def _keep(self, record: Record, is_right: bool, state: State, clocks: _Clocks) -> None:
-        oldest = clocks.get(1 + is_right) - self._retention
+        oldest = self._oldest(clocks.get(1 + is_right))
         by_time = Namespace(state, _BY_TIME[is_right])
-        for key, _ in by_time.scan(stop=_long(max(oldest, 0))):
+        for key, _ in by_time.scan(stop=_long(oldest)):
             by_time.delete(key)
             state.delete(_BUFFERS[is_right] + _key(key[16:]) + key[:16])
-        if record.time <= oldest:
+        if record.time < oldest:
             return
         place = _long(record.time) + _long(clocks.count())
         row = self.sides.right_of(record.values) if is_right else self.sides.left_of(record.values)
@@ -68,9 +69,9 @@ class StreamStreamJoin:
         assert record.key is not None
         before, after = (self.after, self.before) if is_right else (self.before, self.after)
         first, last = max(record.time - before, 0), max(record.time + after, 0)
-        first = max(first, clocks.get(1 + (not is_right)) - self._retention + 1)
+        first = max(first, self._oldest(clocks.get(1 + (not is_right))))
         others = Namespace(state, _BUFFERS[not is_right] + _key(record.key))
-        found = others.scan(start=_long(max(first, 0)), stop=_long(last + 1))
+        found = others.scan(start=_long(first), stop=_long(last + 1))
         alone = Namespace(state, _ALONE)
         for place, data in found:
             time = int.from_bytes(place[:8], "big")
@@ -111,9 +112,11 @@ class StreamStreamJoin:
             return self.sides.joined(None, self.sides.right_of(values))
         return self.sides.joined(values, None)
 
-    @property
-    def _retention(self) -> int:
-        return self.before + self.after + (_DEFAULT_GRACE_MS if self.grace is None else self.grace)
+    def _oldest(self, now: int) -> int:
+        """What is older is forgotten: a segment at a time, as the stores of Kafka Streams do it in ksqlDB."""
+        retention = self.before + self.after + (_DEFAULT_GRACE_MS if self.grace is None else self.grace)
+        segment = max(retention // 2, _SHORTEST_SEGMENT_MS)
+        return max(now - retention, 0) // segment * segment
 
 
 class _Clocks:
