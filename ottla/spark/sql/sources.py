@@ -344,9 +344,9 @@ def check(source: Source, properties: Properties, where: Position | None = None)
                 position,
             )
         if chosen == "NONE" and columns:
-            listed = ", ".join(_column_text(each) for each in columns)
             raise SqlError(
-                f"The 'NONE' format can only be used when no columns are defined. Got: [{listed}]", position
+                f"The 'NONE' format can only be used when no columns are defined. Got: [{_listed(columns)}]",
+                position,
             )
         allowed = _TYPES.get(chosen)
         for column in columns:
@@ -360,14 +360,6 @@ def check(source: Source, properties: Properties, where: Position | None = None)
 
 def _listed(columns: tuple[ColumnDefinition, ...]) -> str:
     return ", ".join(f"{quoted(each.name)} {each.type}{' KEY' if each.is_key else ''}" for each in columns)
-
-
-def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
-    return SqlError(
-        "Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior due to "
-        f"inconsistent serialization. Key column name: `{name}`. Column type: {kind}.",
-        where,
-    )
 
 
 def _check_names(properties: Properties) -> None:
