@@ -134,6 +134,10 @@ def test_the_names_of_columns() -> None:
             "`CLICKS`.`PAGE` LIKE 'a%' AND NOT coalesce(`CLICKS`.`ID` IN (1, 2), false)",
         ),
         ("(id + 1) * 2", "(`CLICKS`.`ID` + 1) * 2"),
+        (
+            "ROWTIME > '1970-01-01T00:00:05' AND ROWTIME BETWEEN '1970-01-01' AND 9",
+            "coalesce(`CLICKS`.`ROWTIME` > 5000, false) AND coalesce(`CLICKS`.`ROWTIME` BETWEEN 0 AND 9, false)",
+        ),
     ],
 )
 def test_expressions_in_the_words_of_spark(expression: str, spark: str) -> None:

@@ -19,6 +19,7 @@ from ottla.spark.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArg
 from ottla.spark.sql.planning.functions.aggregates import listed
 from ottla.spark.sql.planning.functions.casts import can_cast, cast
 from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, NUMBERS, STRING, Argument, array_of
+from ottla.spark.sql.planning.pseudo_times import with_milliseconds
 from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 from ottla.spark.sql.sql_types import SqlType
 from ottla.spark.sql.user_functions import UserFunction, UserFunctions
@@ -74,6 +75,8 @@ class Scope:
             return exp.Var(this=f"{owner}.{quoted(identifier_name(node.expression))}")
         if isinstance(node, exp.Cast):
             return self._cast(node)
+        if type(node) in OPERATORS or isinstance(node, exp.Between):
+            node = with_milliseconds(node)
         if type(node) in OPERATORS:
             return self._comparison(node)
         if isinstance(node, exp.In | exp.Array):

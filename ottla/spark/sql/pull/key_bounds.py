@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.plan import Plan
-from ottla.spark.sql.pull.key_codec import canonical, is_indexable, literal, milliseconds
+from ottla.spark.sql.planning.pseudo_times import milliseconds
+from ottla.spark.sql.pull.key_codec import canonical, is_indexable, literal
 from ottla.spark.sql.pull.table_index import Range
 from ottla.spark.sql.sources import Source
 

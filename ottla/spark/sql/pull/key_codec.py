@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+from ottla.spark.sql.planning.pseudo_times import milliseconds
 from ottla.spark.sql.pull.json_values import NeedsSpark, Unreadable, json_parser
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import SqlType
@@ -207,11 +208,3 @@ def literal(value: Any, kind: SqlType) -> Any:
     except ValueError:
         return None
     return None
-
-
-def milliseconds(text: str) -> int:
-    """Of a time as ksqlDB takes it: a date and as much of a time as is written, in UTC unless it says otherwise."""
-    found = datetime.fromisoformat(text if "T" not in text or text[-1] != "T" else text[:-1])
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)
