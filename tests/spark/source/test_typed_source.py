@@ -354,7 +354,10 @@ def test_timestamps_without_a_zone_are_of_the_zone_that_is_named(
     ("options", "sentence"),
     [
         ({"valueFormat": "json"}, "valueFormat=json needs valueSchema"),
-        ({"valueFormat": "xml"}, "valueFormat must be json, avro, protobuf, jsonschema, text or raw, not 'xml'"),
+        (
+            {"valueFormat": "xml"},
+            "valueFormat must be json, avro, protobuf, jsonschema, text or raw, not 'xml'",
+        ),
         ({"valueSchema": "a INT"}, "valueSchema has no meaning without valueFormat=json"),
         ({"keyFormat": "text", "keySchema": "a INT"}, "keySchema has no meaning without keyFormat=json"),
         ({"badRows": "fail"}, "badRows has no meaning without valueFormat=json"),
