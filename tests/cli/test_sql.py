@@ -49,7 +49,10 @@ def test_a_script_on_stdin(ottla, stream):
 def test_what_is_wrong_is_one_sentence_with_its_place(ottla, alone, tmp_path, stream):
     wrong = ottla("sql", "-e", f"SHOW STREAMS;\nSELECT y FROM {stream};", check=False)
     assert wrong.code == 1
-    assert wrong.err == f"Error: line 2, column 8: There is no column Y in {stream}. It has K, X.\n"
+    assert wrong.err == (
+        "Error: line 2, column 8: SELECT column 'Y' cannot be resolved. "
+        f"There is no column Y in {stream}. It has K, X.\n"
+    )
     script = tmp_path / "script.sql"
     script.write_text("SELECT\n FROM x;")
     assert f"Error: {script}: line 2" in ottla("sql", "-f", script, check=False).err
