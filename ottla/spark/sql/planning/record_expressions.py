@@ -60,7 +60,7 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
 
 def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
     if column.type.name == "STRING":
-        return f"nullif({value}, '')"  # null is written as nothing, or as nothing in quotes
+        return f"nullif({value}, '')"  # ksqlDB does not tell them apart
     return f"unbase64({value})" if column.type.name == "BYTES" else decoded(value, column.type)
 
 
@@ -226,7 +226,7 @@ def _delimited_field(value: str, delimiter: str, *, is_first: bool) -> str:
     must = " OR ".join(f"t RLIKE {text(each)}" for each in odd)
     quotes = "concat('\"', replace(t, '\"', '\"\"'), '\"')"
     return (
-        f"transform(array(CAST({value} AS STRING)), t -> CASE WHEN coalesce(t, '') = '' THEN {empty} "
+        f"transform(array(CAST({value} AS STRING)), t -> CASE WHEN t IS NULL THEN '' WHEN t = '' THEN {empty} "
         f"WHEN {must} THEN {quotes} ELSE t END)[0]"
     )
 
