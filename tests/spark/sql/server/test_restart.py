@@ -109,7 +109,7 @@ def test_ten_queries_go_on_where_they_were(broker: Broker, tmp_path: Path) -> No
         server.done("CREATE TABLE counted AS SELECT k, COUNT(*) AS n FROM r GROUP BY k;")
         server.done("INSERT INTO i SELECT k, x FROM r;")
         server.done("CREATE STREAM last AS SELECT k, x FROM c0;")
-        gone = server.done("CREATE STREAM gone AS SELECT k FROM r;")[0]["commandStatus"]["queryId"]
+        gone = server.done("CREATE STREAM gone AS SELECT k, x FROM r;")[0]["commandStatus"]["queryId"]
         server.done(f"TERMINATE {gone};")
         before = server.states()
         assert len(before) == 10
