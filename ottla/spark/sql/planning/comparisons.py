@@ -28,7 +28,6 @@ _SPARK = {
     "GREATER_THAN_OR_EQUAL": ">=",
 }
 _EQUALITIES = ("EQUAL", "NOT_EQUAL", "IS_NOT_DISTINCT_FROM", "IS_DISTINCT_FROM")
-_TIMES = ("DATE", "TIME", "TIMESTAMP")
 
 
 def refusal(node: exp.Expr, left: SqlType | None, right: SqlType | None) -> str | None:
