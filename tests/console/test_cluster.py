@@ -140,3 +140,14 @@ def test_several_clusters_are_one_console(cluster: Cluster, broker: Broker, visi
     )
     assert refused.status_code == 403
     assert "read-only" in refused.text
+
+
+def test_a_cluster_that_is_gone_is_not_called_well() -> None:
+    with Broker() as broker:
+        clusters = (ClusterSettings("local", {"bootstrap.servers": broker.bootstrap_servers}),)
+        settings = ConsoleSettings(clusters, port=0, refresh_seconds=0.2)
+        with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
+            assert visitor.json("overview")["health"] == "ok"
+            broker.stop()
+            wait(lambda: visitor.json("overview")["health"] == "error")
+            assert "The cluster has not answered for" in text_of(visitor.get("overview"))

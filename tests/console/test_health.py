@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ottla.client.admin.log_dirs import LogDir
 from ottla.client.cluster import Node
+from ottla.client.errors import ClientError
 from ottla.console.cluster.health import reasons
-from ottla.console.cluster.snapshot import Snapshot
+from ottla.console.cluster.snapshot import Snapshot, Snapshots
 from ottla.console.cluster.source import PartitionState, TopicState, Topology
 
 
@@ -62,3 +65,32 @@ def test_a_controller_that_is_missing_and_a_full_disk_are_reasons() -> None:
     found = texts(snapshot(controller=None, full=True))
     assert found[0].startswith("error: The cluster names no controller")
     assert found[1] == "warning: Broker 0: the disk of /data is 95% full."
+
+
+def test_a_cluster_that_does_not_answer_is_said_to_be_silent_until_it_answers() -> None:
+    failures = [False]
+
+    async def take() -> Snapshot:
+        if failures[0]:
+            raise ClientError("nobody is there")
+        return snapshot()
+
+    async def look() -> None:
+        snapshots = Snapshots(take, fresh_seconds=0, silence_seconds=0.05)
+        patient = Snapshots(take, fresh_seconds=0, silence_seconds=60)
+        shown = await snapshots.current()
+        await patient.current()
+        assert snapshots.silent_seconds is None
+        failures[0] = True
+        await patient.current()
+        assert patient.silent_seconds is None  # one failure is not worth a word
+        while (silent := snapshots.silent_seconds) is None:
+            assert await snapshots.current() is shown
+        [said] = reasons(shown, silent_seconds=silent)
+        assert said.severity == "error"
+        assert said.text.startswith("The cluster has not answered for ")
+        failures[0] = False
+        await snapshots.renewed()
+        assert snapshots.silent_seconds is None
+
+    asyncio.run(asyncio.wait_for(look(), 30))

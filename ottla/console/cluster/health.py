@@ -19,10 +19,22 @@ class Reason:
     text: str
 
 
-def reasons(snapshot: Snapshot, sees: Callable[[str], bool] = lambda topic: True) -> list[Reason]:
-    """The worst first; none if all is well. Partitions are named only of topics that the visitor sees."""
+def reasons(
+    snapshot: Snapshot,
+    sees: Callable[[str], bool] = lambda topic: True,
+    *,
+    silent_seconds: float | None = None,
+) -> list[Reason]:
+    """The worst first; none if all is well. Partitions are named only of topics that the visitor sees.
+
+    `silent_seconds`: for how long the cluster has not answered, if it should have.
+    """
     errors, warnings = [], []
     topology = snapshot.topology
+    if silent_seconds is not None:
+        errors.append(
+            f"The cluster has not answered for {silent_seconds:.0f} s. This is how it was before that."
+        )
     if snapshot.offline:
         named = _named(snapshot, snapshot.offline, sees, _why_offline)
         errors.append(

@@ -20,6 +20,8 @@ _STALE_SECONDS = 60.0
 _MOST_LACKING = 200
 #: So long a page waits for a new picture before it is content with the last one.
 _PATIENCE = 0.5
+#: A cluster that has not answered for so long is said not to answer. Shorter silences come with new leaders.
+_SILENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,28 @@ def take(source: Source) -> Snapshot:
 class Snapshots:
     """Owner: the event loop."""
 
-    def __init__(self, take: Callable[[], Awaitable[Snapshot]], fresh_seconds: float) -> None:
+    def __init__(
+        self,
+        take: Callable[[], Awaitable[Snapshot]],
+        fresh_seconds: float,
+        silence_seconds: float = _SILENCE_SECONDS,
+    ) -> None:
         self._take = take
         self._fresh_seconds = fresh_seconds
+        self._silence_seconds = silence_seconds
         self._last: Snapshot | None = None
         self._taking: asyncio.Task[Snapshot] | None = None
         self._taken = float("-inf")  # by the monotonic clock
         self._changed = float("-inf")
+        self._asked: float | None = None  # since when there is no answer
+        self._failed = float("-inf")
         self.looked_at = 0.0
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """For how long the cluster has not answered; None if it does, or is expected to any moment."""
+        silent = 0.0 if self._asked is None else time.monotonic() - self._asked
+        return silent if silent >= self._silence_seconds else None
 
     async def current(self) -> Snapshot:
         """Raises ClientError if the cluster cannot be asked."""
@@ -130,6 +146,10 @@ class Snapshots:
 
     def _begin(self) -> asyncio.Task[Snapshot]:
         if self._taking is None or self._taking.done():
+            now = time.monotonic()
+            # A failure of long ago says nothing: nobody has asked since.
+            if self._asked is None or (self._asked < self._failed < now - self._silence_seconds):
+                self._asked = now
             self._taking = asyncio.create_task(self._renew())
             # A page that was answered from the last one does not wait for it.
             self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -137,7 +157,12 @@ class Snapshots:
 
     async def _renew(self) -> Snapshot:
         begun = time.monotonic()
-        found = await self._take()
+        try:
+            found = await self._take()
+        except Exception:
+            self._failed = time.monotonic()
+            raise
+        self._asked = None
         # One that began before a change does not show it.
         if begun >= max(self._taken, self._changed):
             self._last, self._taken = found, begun

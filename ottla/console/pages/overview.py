@@ -48,7 +48,7 @@ async def to_overview(visit: Visit) -> Page | Response:
 async def overview(visit: Visit) -> Page | Response:
     site = visit.site
     snapshot = await site.snapshots.current()
-    found = reasons(snapshot, visit.user.view())
+    found = reasons(snapshot, visit.user.view(), silent_seconds=site.snapshots.silent_seconds)
     groups = list(snapshot.groups.values())
     data = {
         "cluster_id": snapshot.topology.cluster_id,
