@@ -90,9 +90,13 @@ class SinkTopics:
             for each in topic.partitions
         )
 
+    def _is_complete(self) -> bool:
+        found = {each.topic for each in self._assigned or ()}
+        return bool(found) and found.issuperset(self._names)
+
     def _watch(self) -> None:
         # A topic that is missing is looked for more often, because a sink is often started before its topic is there.
-        while not self._closed.wait(self._every if self._assigned else min(self._every, 1.0)):
+        while not self._closed.wait(self._every if self._is_complete() else min(self._every, 1.0)):
             assigned = self._assigned
             if assigned is None:
                 continue

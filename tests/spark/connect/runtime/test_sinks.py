@@ -172,6 +172,19 @@ def test_topics_that_match_a_pattern_are_read_also_when_they_come_later(
     wait_for(lambda: sorted(store.values) == ["one", "two"])
 
 
+def test_a_topic_that_is_named_is_read_soon_after_it_has_come(
+    worker: Worker, ottla_broker: Broker, ottla_topic: str, store: Store
+) -> None:
+    """Not only when metadata is due again, five minutes later: another topic of the sink is there already."""
+    late = f"late-{uuid.uuid4().hex[:6]}"
+    _produce(ottla_broker, ottla_topic, ["one"])
+    worker.start(_sink(store, f"{ottla_topic},{late}"))
+    wait_for(lambda: store.values == ["one"])
+    ottla_broker.create_topic(late)
+    _produce(ottla_broker, late, ["two"])
+    wait_for(lambda: sorted(store.values) == ["one", "two"])
+
+
 def test_a_sink_sees_the_record_as_it_was(
     worker: Worker, ottla_broker: Broker, ottla_topic: str, store: Store
 ) -> None:
@@ -179,7 +192,7 @@ def test_a_sink_sees_the_record_as_it_was(
     worker.start(
         _sink(store, ottla_topic, value_converter=_JSON, value_converter_schemas_enable="false"),
     )
-    (record,) = wait_for(lambda: list(store.records), "nothing came", 5)
+    (record,) = wait_for(lambda: list(store.records), "nothing came")
     assert (record.key, record.value, record.offset, record.original_topic, record.original_partition) == (
         "k",
         {"n": 1},
