@@ -36,6 +36,7 @@ _NO_LEADER_EPOCH = -1
 class FoundOffset(NamedTuple):
     offset: int  # -1 if there is no record at or after the timestamp
     timestamp: int
+    leader_epoch: int = _NO_LEADER_EPOCH  # of the record there, or of the leader if it is the LATEST
 
 
 def list_offsets(
@@ -86,7 +87,7 @@ def _ask(
         for answer in topic.partitions:
             partition = TopicPartition(topic.name, answer.partition_index)
             check_accepted(f"Partition {partition}", answer)
-            found[partition] = FoundOffset(answer.offset, answer.timestamp)
+            found[partition] = FoundOffset(answer.offset, answer.timestamp, answer.leader_epoch)
     return found
 
 

@@ -1,14 +1,21 @@
-"""Reads a whole compacted topic, such as that with the offsets of sources: the newest committed value of each key."""
+"""Reads a compacted topic, such as that with the offsets of sources: the newest committed value of each key.
+
+A consumer that reads what is committed would wait here for every transaction that is open, also of others. We sort the
+records out by ourselves: all that the caller can know to be committed has its marker in the log already.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster, Topic, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.fetch import FetchOptions, PartitionFetcher
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import read_records
 
@@ -18,63 +25,132 @@ _COMMIT = 1
 
 _FETCH = FetchOptions(max_bytes=8 << 20, max_wait_ms=100)
 
+#: What was read before that is read again: markers of deletion may have come and gone since (delete.retention.ms).
+_OLDEST_SECONDS = 3600.0
+
 
 class _Value(NamedTuple):
     offset: int
     value: bytes | None
 
 
+_Values = dict[bytes, _Value]
+
+
+class _Partition:
+    """What was read of a partition. It is void in another leader's log, which may have lost some of it."""
+
+    def __init__(self, topic_id: bytes, leader_epoch: int, start: int) -> None:
+        self.topic_id = topic_id
+        self.leader_epoch = leader_epoch
+        self.position = start
+        self.read_at = time.time()
+        self.newest: _Values = {}
+        self.pending: dict[int, _Values] = {}  # by producer id: in a transaction that is open
+
+    def is_valid(self, topic: Topic, end: FoundOffset) -> bool:
+        return (
+            self.topic_id == topic.topic_id != ZERO_UUID
+            and self.leader_epoch == end.leader_epoch
+            and self.position <= end.offset
+            and time.time() - self.read_at < _OLDEST_SECONDS
+        )
+
+    def only(self, wanted: Callable[[bytes], bool]) -> _Partition:
+        copy = _Partition(self.topic_id, self.leader_epoch, self.position)
+        copy.read_at = self.read_at
+        copy.newest = _only(self.newest, wanted)
+        copy.pending = {producer: _only(values, wanted) for producer, values in self.pending.items()}
+        return copy
+
+    def take(self, records: memoryview | bytes) -> None:
+        newest, pending = self.newest, self.pending
+        for header, found in read_records(records):
+            self.position = max(self.position, header.next_offset)
+            if header.is_control:
+                ended = pending.pop(header.producer_id, {})
+                for record in found:
+                    if record.key is not None and _MARKER.unpack_from(record.key)[1] == _COMMIT:
+                        for key, value in ended.items():
+                            _put(newest, key, value)
+                continue
+            held = pending.setdefault(header.producer_id, {}) if header.is_transactional else newest
+            for record in found:
+                if record.key is not None:
+                    text = None if record.value is None else bytes(record.value)
+                    _put(held, bytes(record.key), _Value(record.offset, text))
+
+
+class CompactedTopic:
+    """A topic as far as it was read, which can be read on from there: also by another process, pickled."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._partitions: dict[int, _Partition] = {}
+
+    def read(self, cluster: Cluster) -> dict[bytes, bytes]:
+        """Up to the end that each partition has now. Empty if the topic does not exist."""
+        found = cluster.retrying(lambda: cluster.topics([self.name]), [self.name]).get(self.name)
+        if found is None:
+            self._partitions = {}
+            return {}
+        ends = list_offsets(cluster, dict.fromkeys(found.partitions, LATEST))
+        known, self._partitions = self._partitions, {}
+        fresh = [
+            each
+            for each in found.partitions
+            if each.partition not in known or not known[each.partition].is_valid(found, ends[each])
+        ]
+        starts = list_offsets(cluster, dict.fromkeys(fresh, EARLIEST)) if fresh else {}
+        for each in found.partitions:
+            end = ends[each]
+            if each in starts:
+                state = _Partition(found.topic_id, end.leader_epoch, starts[each].offset)
+            else:
+                state = known[each.partition]
+            if state.position < end.offset:
+                _read_on(cluster, each, state, end.offset)
+            state.read_at = time.time()
+            self._partitions[each.partition] = state
+        newest: _Values = {}
+        for state in self._partitions.values():
+            for key, held in state.newest.items():
+                _put(newest, key, held)
+        return {key: held.value for key, held in newest.items() if held.value is not None}
+
+    def only(self, wanted: Callable[[bytes], bool]) -> CompactedTopic:
+        """The same with these keys alone; it is read on by itself."""
+        copy = CompactedTopic(self.name)
+        copy._partitions = {number: each.only(wanted) for number, each in self._partitions.items()}
+        return copy
+
+
 def read_topic(cluster: Cluster, topic: str) -> dict[bytes, bytes]:
-    """Up to the end that each partition has now. Empty if the topic does not exist.
-
-    A consumer that reads what is committed would wait here for every transaction that is open, also of others. We sort
-    the records out by ourselves: all that the caller can know to be committed has its marker in the log already.
-    """
-    found = cluster.retrying(lambda: cluster.topics([topic]), [topic]).get(topic)
-    newest: dict[bytes, _Value] = {}
-    if found is None:
-        return {}
-    ends = list_offsets(cluster, dict.fromkeys(found.partitions, LATEST))
-    starts = list_offsets(cluster, dict.fromkeys(found.partitions, EARLIEST))
-    for partition in found.partitions:
-        if starts[partition].offset < ends[partition].offset:
-            _read_partition(cluster, partition, starts[partition].offset, ends[partition].offset, newest)
-    return {key: held.value for key, held in newest.items() if held.value is not None}
+    """Up to the end that each partition has now. Empty if the topic does not exist."""
+    return CompactedTopic(topic).read(cluster)
 
 
-def _read_partition(
-    cluster: Cluster, partition: TopicPartition, start: int, end: int, newest: dict[bytes, _Value]
-) -> None:
+def _read_on(cluster: Cluster, partition: TopicPartition, state: _Partition, end: int) -> None:
     fetcher = PartitionFetcher(cluster, partition, _FETCH)
-    pending: dict[int, dict[bytes, _Value]] = {}
-    position = start
     try:
-        while position < end:
+        while state.position < end:
             try:
-                fetched = cluster.retrying(lambda: fetcher.fetch(position), [partition.topic])  # noqa: B023
+                fetched = cluster.retrying(lambda: fetcher.fetch(state.position), [partition.topic])
             except ClientError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                position = list_offsets(cluster, {partition: EARLIEST})[partition].offset
+                state.position = list_offsets(cluster, {partition: EARLIEST})[partition].offset
                 continue
-            for header, records in read_records(fetched.records):
-                position = max(position, header.next_offset)
-                if header.is_control:
-                    for record in records:
-                        committed = pending.pop(header.producer_id, {})
-                        if record.key is not None and _MARKER.unpack_from(record.key)[1] == _COMMIT:
-                            _merge(newest, committed)
-                    continue
-                held = pending.setdefault(header.producer_id, {}) if header.is_transactional else newest
-                for record in records:
-                    if record.key is not None:
-                        value = None if record.value is None else bytes(record.value)
-                        _merge(held, {bytes(record.key): _Value(record.offset, value)})
+            state.take(fetched.records)
     finally:
         fetcher.close()
 
 
-def _merge(newest: dict[bytes, _Value], more: dict[bytes, _Value]) -> None:
-    for key, value in more.items():
-        if key not in newest or newest[key].offset < value.offset:
-            newest[key] = value
+def _put(newest: _Values, key: bytes, value: _Value) -> None:
+    known = newest.get(key)
+    if known is None or known.offset < value.offset:
+        newest[key] = value
+
+
+def _only(values: _Values, wanted: Callable[[bytes], bool]) -> _Values:
+    return {key: value for key, value in values.items() if wanted(key)}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.java.finder import use_plugin_path
+from ottla.spark.connect.runtime.offsets import KnownOffsets
 from ottla.spark.connect.runtime.spark.host import Host, SparkHost
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus
 from ottla.spark.connect.runtime.supervisor import RunningConnector
@@ -39,6 +40,7 @@ class Engine:
         self._worker = worker
         self._host = host
         self._control = ControlServer(host.address, host.bind)
+        self._offsets = KnownOffsets(worker)
 
     def start(
         self,
@@ -59,10 +61,15 @@ class Engine:
             self._worker,
             self._host,
             self._control,
+            self._offsets,
             on_change,
             on_topic or (lambda topic, task: None),
             paused,
         )
+
+    def read_offsets(self) -> None:
+        """In advance, so that the first connectors start sooner."""
+        self._offsets.read()
 
     def close(self) -> None:
         """After the connectors have been stopped."""

@@ -7,6 +7,8 @@ byte by byte. So a key that is there already is written again as it is, whatever
 from __future__ import annotations
 
 import json
+import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,9 +23,11 @@ from ottla.spark.connect.api import SourceOffset, SourcePartition
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.converters.json_format.writing import to_bytes, write_schemaless
 from ottla.spark.connect.errors import ConnectError
-from ottla.spark.connect.runtime.compacted_topic import read_topic
+from ottla.spark.connect.runtime.compacted_topic import CompactedTopic
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
+
+_log = logging.getLogger(__name__)
 
 #: A partition of a source and its offset; None resets it.
 OffsetEntry = tuple[SourcePartition, SourceOffset | None]
@@ -84,12 +88,61 @@ def _canonical(partition: SourcePartition) -> str:
     return json.dumps(dict(partition), sort_keys=True)
 
 
-def read_offsets(cluster: Cluster, topics: Iterable[str], connector: str) -> SourceOffsets:
-    """What is committed for a connector. With several topics, the last one has the last word."""
+def read_offsets(
+    cluster: Cluster,
+    topics: Iterable[str],
+    connector: str,
+    known: Mapping[str, CompactedTopic] | None = None,
+) -> SourceOffsets:
+    """What is committed for a connector. With several topics, the last one has the last word.
+
+    Topics that are `known` are read on, which takes long from the beginning.
+    """
     found = SourceOffsets(connector)
     for topic in topics:
-        found.load(read_topic(cluster, topic))
+        reading = (known or {}).get(topic) or CompactedTopic(topic)
+        found.load(reading.read(cluster))
     return found
+
+
+class KnownOffsets:
+    """What a worker has read of its topic of offsets, so that not each task reads all of it. Used by any thread."""
+
+    def __init__(self, worker: WorkerConfig) -> None:
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._topic = CompactedTopic(worker.offset_topic) if worker.offset_topic else None
+
+    def of(self, connector: str) -> dict[str, CompactedTopic]:
+        """What a task of the connector reads on."""
+        if self._topic is None:
+            return {}
+        with self._lock:
+            self._read_on(self._topic)
+            return {self._topic.name: self._topic.only(lambda key: _connector_of(key) == connector)}
+
+    def read(self) -> None:
+        """In advance: it takes a while if there is much."""
+        if self._topic is not None:
+            with self._lock:
+                self._read_on(self._topic)
+
+    def _read_on(self, topic: CompactedTopic) -> None:
+        cluster = Cluster(self._worker.client_settings)
+        try:
+            topic.read(cluster)
+        except ClientError as error:
+            _log.debug("Topic %s cannot be read now, and tasks will see to it: %s", topic.name, error.message)
+        finally:
+            cluster.close()
+
+
+def _connector_of(key: bytes) -> str | None:
+    try:
+        name, _ = json.loads(key)
+    except (ValueError, TypeError):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def offset_topics(worker_topic: str | None, config: Mapping[str, str]) -> list[str]:

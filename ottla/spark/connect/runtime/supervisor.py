@@ -22,7 +22,7 @@ from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.plugins import load_class
 from ottla.spark.connect.runtime.assignment import SinkTopics
-from ottla.spark.connect.runtime.offsets import offset_topics, read_offsets
+from ottla.spark.connect.runtime.offsets import KnownOffsets, offset_topics, read_offsets
 from ottla.spark.connect.runtime.spark.host import Host, ThreadHost
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.runtime.task_configs import ask_for_task_configs
@@ -67,6 +67,7 @@ class RunningConnector:
         worker: WorkerConfig,
         host: Host,
         control: ControlServer,
+        offsets: KnownOffsets,
         on_change: Callable[[ConnectorStatus], None],
         on_topic: Callable[[str, int], None],
         paused: bool,
@@ -76,6 +77,7 @@ class RunningConnector:
         self._worker = worker
         self._host = self._place = host
         self._control = control
+        self._offsets = offsets
         self._on_change = on_change
         self._on_topic = on_topic
         self._connector: Connector | None = None
@@ -261,8 +263,11 @@ class RunningConnector:
 
     def _specs(self, run: str) -> list[TaskSpec]:
         assigned: Sequence[tuple[TopicPartition, ...]] = [()] * len(self._task_configs)
+        offsets = {}
         if self._topics is not None:
             assigned = self._topics.assign(len(self._task_configs))
+        else:
+            offsets = self._offsets.of(self.name)
         return [
             TaskSpec(
                 self.name,
@@ -274,6 +279,7 @@ class RunningConnector:
                 self._control.address,
                 self._topics is not None,
                 tuple(assigned[task]),
+                offsets,
             )
             for task in self._runnable()
         ]
@@ -333,7 +339,7 @@ class RunningConnector:
         cluster = Cluster(self._worker.client_settings)
         try:
             topics = offset_topics(self._worker.offset_topic, self.config)
-            return read_offsets(cluster, topics, self.name).get(partition)
+            return read_offsets(cluster, topics, self.name, self._offsets.of(self.name)).get(partition)
         finally:
             cluster.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
@@ -20,6 +21,7 @@ class SparkEngine:
             # Who joins the group is given connectors at once. (On a cluster, executors may have to be waited for.)
             host.warm_up()
         self._engine = Engine(self._spark, worker, host=host)
+        threading.Thread(target=self._engine.read_offsets, name="offsets", daemon=True).start()
 
     def start(
         self,

@@ -62,10 +62,11 @@ class Connectors:
     def _generating(self, number: int) -> None:
         topic = f"generated-{number}"
         self.generated.append(topic)
+        # Each record is a transaction of its own: with many more of them two cores are busy with nothing else.
         self._add(
             f"generating-{number}",
             "Generating",
-            **{"kafka.topic": topic, "quickstart": "users", "max.interval": "20", "tasks.max": "2"},
+            **{"kafka.topic": topic, "quickstart": "users", "max.interval": "100", "tasks.max": "2"},
             **{"value.converter": "org.apache.kafka.connect.json.JsonConverter"},
         )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
-from ottla.spark.connect.runtime.compacted_topic import read_topic
+from ottla.spark.connect.runtime.compacted_topic import CompactedTopic, read_topic
 from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_records import ConvertedRecords
@@ -81,8 +83,32 @@ def test_only_what_is_committed_counts_and_open_transactions_of_others_are_not_w
     producers[aborted].abort()
     reader = Cluster(settings)
     assert read_topic(reader, topic) == {b"a": b"old", b"c": b"new"}
+    known = CompactedTopic(topic)
+    known.read(reader)
+    of_a = pickle.loads(pickle.dumps(known.only(lambda key: key == b"a")))
     writers[opened].commit()
     assert read_topic(reader, topic) == {b"a": b"open", b"c": b"new"}
+    # What was open when it was read before is committed now.
+    assert known.read(reader) == {b"a": b"open", b"c": b"new"}
+    assert of_a.read(reader) == {b"a": b"open"}
     assert reader.topics([topic])[topic].partitions == [TopicPartition(topic, 0)]
     for each in (*clusters, reader):
         each.close()
+
+
+def test_what_was_read_of_a_topic_is_forgotten_with_it(ottla_broker: Broker) -> None:
+    topic = f"offsets-{uuid.uuid4().hex[:6]}"
+    with closing(Cluster(Settings(parse_servers(ottla_broker.bootstrap_servers)))) as cluster:
+        known = CompactedTopic(topic)
+        assert known.read(cluster) == {}
+        ottla_broker.create_topic(topic)
+        for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3")):
+            ottla_broker.produce(topic, value, key=key)
+        assert known.read(cluster) == {b"a": b"3", b"b": b"2"}
+        ottla_broker.produce(topic, None, key=b"b")
+        assert known.read(cluster) == {b"a": b"3"}
+        ottla_broker.delete_topic(topic)
+        ottla_broker.create_topic(topic)
+        for number in range(6):
+            ottla_broker.produce(topic, str(number).encode(), key=b"c")
+        assert known.read(cluster) == {b"c": b"5"}

@@ -116,7 +116,9 @@ class _SourceTask:
         if self._offset_topic != self._spec.worker.offset_topic:
             ensure_topic(self._cluster, self._offset_topic, self._spec.worker)
         self._transactions.fence()
-        self._offsets = read_offsets(self._cluster, self._offset_topics, self._spec.connector)
+        self._offsets = read_offsets(
+            self._cluster, self._offset_topics, self._spec.connector, self._spec.offsets
+        )
         self._task.start(self._spec.task_config, _Context(self._offsets))
         self._waiting.succeeded(Doing.BEGINNING)
         self._waiting.report_running()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.spark.connect.api import TopicPartition
 from ottla.spark.connect.config.worker_config import WorkerConfig
+from ottla.spark.connect.runtime.compacted_topic import CompactedTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class TaskSpec:
     is_sink: bool = False
     #: Of a sink.
     partitions: tuple[TopicPartition, ...] = ()
+    #: Of a source: its topics of offsets, as far as the driver has read them.
+    offsets: Mapping[str, CompactedTopic] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
