@@ -60,6 +60,7 @@ class Partition:
         "_uncommitted",
         "_waiters",
         "broker_id",
+        "bytes_in",
         "counts",
         "high_watermark",
         "index",
@@ -71,6 +72,7 @@ class Partition:
         "log",
         "on_storage_error",
         "partition_epoch",
+        "produces",
         "replicas",
         "topic",
         "topic_id",
@@ -106,6 +108,9 @@ class Partition:
         self._uncommitted: deque[tuple[int, int]] = deque()
         self.on_storage_error: Callable[[PartitionLog, KafkaError], object] | None = None
         self.counts: TopicCounts | None = None  # if there are metrics
+        # What was written here as the leader and is not in `counts` yet.
+        self.produces = 0
+        self.bytes_in = 0
         self.led_from = -1  # the log end offset when this broker began to lead, while it leads
 
     def __repr__(self) -> str:
@@ -194,8 +199,12 @@ class Partition:
         self.tell_changed()
 
     def _lead_from(self, offset: int) -> None:
-        if self.counts is not None:
-            self.counts.messages_in += self.messages_in
+        counts = self.counts
+        if counts is not None:
+            counts.messages_in += self.messages_in
+            counts.produces += self.produces
+            counts.bytes_in += self.bytes_in
+        self.produces = self.bytes_in = 0
         self.led_from = offset
 
     @property
@@ -287,10 +296,8 @@ class Partition:
 
     def _appended(self, info: AppendInfo, size: int) -> None:
         leading = self.leading
-        counts = self.counts
-        if counts is not None:
-            counts.produces += 1
-            counts.bytes_in += size
+        self.produces += 1
+        self.bytes_in += size
         if leading is None:
             self.high_watermark = self.log.log_end_offset
             if self._waiters:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 class TopicCounts:
     """Of one topic on this broker. Owner: the event loop.
 
-    `messages_in` has only the messages of leaderships that are over; see `Partition.messages_in` for the rest.
+    `messages_in`, `produces` and `bytes_in` have only what leaderships that are over have written; `Partition` has the
+    rest, for as long as it leads.
     """
 
     __slots__ = (

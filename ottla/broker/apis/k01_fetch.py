@@ -63,8 +63,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
         if not context.allows(CLUSTER_ACTION):
             return _refuse_follower(request)
         context.cost = None  # quotas are for clients
-        if broker.metrics is not None:
-            context.api.follower_requests[context.version] += 1
+        context.served.follower_requests += 1
         if context.timing is not None:
             context.timing.is_of_follower = True
         return broker.leader_fetch_handler.handle(

@@ -60,7 +60,7 @@ def _state_line(state: int) -> str:
 
 
 class BrokerMetrics:
-    """Made only if metrics are wanted: without it nothing is counted that costs anything. Owner: the event loop.
+    """Made only if metrics are wanted: without it no request is timed. Owner: the event loop.
 
     Handlers add to plain integers in the objects that they touch anyway; all else is found out when somebody asks.
     """
@@ -81,11 +81,11 @@ class BrokerMetrics:
         self._timer: asyncio.TimerHandle | None = None
         # Clock, CPU time of the loop's thread, connections made and ended: of now and then.
         self._samples: deque[tuple[float, float, int, int]] = deque(maxlen=_SAMPLES + 1)
-        broker.dispatcher.count(self.turns)
         broker.replicas.counts = self.topics
         broker.store.on_session.append(self._session_changed)
 
     def start(self) -> None:
+        self.broker.dispatcher.time(self.turns)
         self._samples.append(self._sample())
         self._due = time.monotonic() + _TICK_SECONDS
         self._timer = self.broker.loop.call_later(_TICK_SECONDS, self._tick)
@@ -94,6 +94,7 @@ class BrokerMetrics:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self.broker.dispatcher.time(None)
 
     # Failures. Kafka does not count those that a client causes, or that it has to look for another leader for.
 

@@ -14,7 +14,7 @@ from ottla.broker.network.turns import Turns
 from ottla.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import Api
+    from ottla.broker.network.dispatch import Api, ApiVersion
 
 # What is timed of all requests: about so many between two `adapt`, and at most twice as many before that.
 _WANTED = 5
@@ -62,9 +62,9 @@ class RequestTiming:
         "to_send",
     )
 
-    def __init__(self, times: TimedTurns, api: Api) -> None:
+    def __init__(self, times: TimedTurns, api: Api, weight: int) -> None:
         self._times = times
-        self._weight = times.mask + 1
+        self._weight = weight
         self.api = api
         self.dispatched = monotonic_ns()
         self.began = min(times.began, times.polled, self.dispatched)
@@ -105,14 +105,14 @@ class RequestTiming:
 class TimedTurns(Turns):
     """Turns of the loop that know when they began, and which of their requests are timed. Owner: the event loop."""
 
-    __slots__ = ("_loop_time", "_of", "_seen", "_timed", "began", "mask")
+    __slots__ = ("_every", "_loop_time", "_of", "_seen", "_served", "_timed", "began")
 
     def __init__(self, loop_time: Callable[[], float]) -> None:
         super().__init__()
         self._loop_time = loop_time
         self.began = monotonic_ns()
-        # A request is timed if its number, of those of its API and version, has none of these bits: one of 1, 2, 4, …
-        self.mask = 0
+        self._served: list[ApiVersion] = []
+        self._every = 1  # one of so many requests of each is timed
         self._timed = 0  # requests, since the last `adapt`
         self._seen = 0  # and how many they stand for
         self._of: dict[str, RequestTimes] = {}
@@ -128,19 +128,26 @@ class TimedTurns(Turns):
         """When the current turn of the loop began: others that could be read then were handled before this one."""
         return int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
 
-    def begin(self, api: Api) -> RequestTiming:
-        timing = RequestTiming(self, api)
+    def begin(self, served: ApiVersion) -> RequestTiming:
+        """Time this request, for all since the last one that was timed."""
+        if not served.last_timed:
+            self._served.append(served)
+        weight = served.requests - served.last_timed
         self._timed += 1
-        self._seen += self.mask + 1
+        self._seen += weight
         if self._timed >= _MOST:
             self._timed = 0
-            self.mask = self.mask * 2 + 1
-        return timing
+            self._every *= 2
+        served.last_timed = served.requests
+        served.timed_at = served.requests + self._every
+        return RequestTiming(self, served.api, weight)
 
     def adapt(self) -> None:
         """Choose how many are timed from now on, by how many there were; called ten times a second."""
-        self.mask = (1 << (max(1, self._seen // _WANTED) - 1).bit_length()) - 1
+        self._every = max(1, self._seen // _WANTED)
         self._seen = self._timed = 0
+        for served in self._served:
+            served.timed_at = min(served.timed_at, served.requests + self._every)
 
     def add(self, timing: RequestTiming, weight: int, *times: int) -> None:
         name = timing.api.name

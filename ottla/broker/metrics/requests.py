@@ -32,29 +32,27 @@ def request_metrics(metrics: BrokerMetrics) -> Iterator[str]:
         (
             (labels(request=name, version=version), count)
             for name, versions in counts.items()
-            for version, count in enumerate(versions)
+            for version, count in versions.items()
             if count
         ),
     )
     for place, phase in enumerate(PHASES):
         histograms = {labels(request=name): times.phases[place] for name, times in metrics.turns}
-        exact = {labels(request=name): sum(versions) for name, versions in counts.items()}
+        exact = {labels(request=name): sum(versions.values()) for name, versions in counts.items()}
         yield from summary(
             f"{_REQUESTS}_{phase}", _ABOUT[phase], histograms, scale=_MILLISECONDS, counts=exact
         )
 
 
-def _counts(metrics: BrokerMetrics) -> dict[str, list[int]]:
+def _counts(metrics: BrokerMetrics) -> dict[str, dict[int, int]]:
     """By name and version. Fetches are counted together, and apart for consumers and followers."""
-    counts = {}
-    for api in metrics.broker.dispatcher.counted():
-        counts[api.name] = api.requests
-        if api.name == "Fetch":
-            counts["FetchConsumer"] = [
-                every - followers
-                for every, followers in zip(api.requests, api.follower_requests, strict=True)
-            ]
-            counts["FetchFollower"] = api.follower_requests
+    counts: dict[str, dict[int, int]] = {}
+    for served in metrics.broker.dispatcher.served():
+        name, followers = served.api.name, served.follower_requests
+        counts.setdefault(name, {})[served.version] = served.requests
+        if name == "Fetch":
+            counts.setdefault("FetchConsumer", {})[served.version] = served.requests - followers
+            counts.setdefault("FetchFollower", {})[served.version] = followers
     return counts
 
 

@@ -36,24 +36,25 @@ _COUNTS = {
 
 
 def topic_metrics(metrics: BrokerMetrics) -> Iterator[str]:
-    messages: dict[str, int] = {}
-    for place, partition in enumerate(list(metrics.broker.replicas.partitions())):
-        messages[partition.topic] = messages.get(partition.topic, 0) + partition.messages_in
-        if place % _PER_PIECE == 0:
-            yield ""
     total = metrics.topics.total()
-    total.messages_in += sum(messages.values())
-    topics = [(labels(topic=name), messages.get(name, 0), counts) for name, counts in metrics.topics]
+    topics: dict[str, TopicCounts] = {}
+    for name, counts in metrics.topics:
+        topics[name] = TopicCounts()
+        topics[name].add(counts)
+    # In one piece: what a partition has counted goes to its topic when it is led no longer, and must count once.
+    for partition in metrics.broker.replicas.partitions():
+        if partition.is_leader:
+            for counts in (total, topics.setdefault(partition.topic, TopicCounts())):
+                counts.messages_in += partition.messages_in
+                counts.produces += partition.produces
+                counts.bytes_in += partition.bytes_in
+    yield ""
+    labelled = [(labels(topic=name), counts) for name, counts in topics.items()]
     for name, (field, about) in _COUNTS.items():
         metric = f"{_TOPICS}_{name}_total"
         yield counter(metric, about, getattr(total, field))
-        for label, led, counts in topics:
-            yield line(metric, _value(counts, field, led), label)
-
-
-def _value(counts: TopicCounts, field: str, led: int) -> int:
-    value: int = getattr(counts, field)
-    return value + led if field == "messages_in" else value
+        for label, counts in labelled:
+            yield line(metric, getattr(counts, field), label)
 
 
 def replica_metrics(metrics: BrokerMetrics) -> Iterator[str]:

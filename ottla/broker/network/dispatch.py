@@ -45,7 +45,9 @@ Answer = Response | PendingResponse | Awaitable[Response | None] | None
 Handler = Callable[["Broker", Request, "RequestContext"], Answer]
 ErrorResponse = Callable[[Request, KafkaError], Response]
 
-_HEADER = Packer(">hhih").unpack_from
+# Key and version of the API in one number, the correlation id, the length of the client id.
+_HEADER = Packer(">Iih").unpack_from
+_VERSION = Packer(">hh")
 _RESPONSE_HEADER = Packer(">ii").pack
 _FLEXIBLE_RESPONSE_HEADER = Packer(">iix").pack
 _API_VERSIONS = 18
@@ -53,24 +55,25 @@ _API_VERSIONS = 18
 _WITH_RECORDS = (0, 10001)
 # What is decoded takes up to forty times its size in memory.
 _MAX_DECODED_BYTES = 16 * 1024 * 1024
+_NEVER = 1 << 62
 
 
 class RequestContext:
     """One request apart from what it says: its API and version, and the connection it came on."""
 
-    __slots__ = ("api", "connection", "correlation_id", "cost", "timing", "unsupported", "version")
+    __slots__ = ("api", "connection", "correlation_id", "cost", "served", "timing", "unsupported", "version")
 
     def __init__(
         self,
-        api: Api,
+        served: ApiVersion,
         connection: Connection,
-        version: int,
         correlation_id: int,
         unsupported: bool = False,
     ) -> None:
-        self.api = api
+        self.served = served
+        self.api = served.api
+        self.version = served.version
         self.connection = connection
-        self.version = version
         self.correlation_id = correlation_id
         # Set for ApiVersions only: the client asked in a version that is not ours.
         self.unsupported = unsupported
@@ -148,14 +151,12 @@ class Api:
 
     __slots__ = (
         "error_response",
-        "follower_requests",
         "handler",
         "key",
         "max_version",
         "min_version",
         "name",
         "request",
-        "requests",
         "response",
     )
 
@@ -167,9 +168,31 @@ class Api:
         self.min_version, self.max_version = self.request.versions
         self.handler = handler
         self.error_response = error_response
-        # How many there were, by version; of fetches also how many were a follower's. Only if there are metrics.
-        self.requests = [0] * (self.max_version + 1)
-        self.follower_requests = [0] * (self.max_version + 1)
+
+
+class ApiVersion:
+    """One version of a served API, and how many of its requests there were."""
+
+    __slots__ = (
+        "api",
+        "follower_requests",
+        "is_flexible",
+        "last_timed",
+        "request",
+        "requests",
+        "timed_at",
+        "version",
+    )
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.api = api
+        self.version = version
+        self.request = api.request
+        self.is_flexible = api.request.is_flexible(version)
+        self.requests = 0
+        self.follower_requests = 0  # of fetches: how many of them were a follower's
+        self.last_timed = 0  # the number of the last request that was timed
+        self.timed_at = _NEVER  # and of the next one
 
 
 @cache
@@ -190,10 +213,11 @@ class Dispatcher:
         if broker.telemetry is None:
             self._modules = {key: name for key, name in self._modules.items() if key not in TELEMETRY_KEYS}
         self._apis: dict[int, Api] = {}
+        self._served: dict[int, ApiVersion] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
         self.turns = Turns()
-        self._timed: TimedTurns | None = None  # the same, if requests are counted
+        self._timed: TimedTurns | None = None  # the same, if requests are timed
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
@@ -203,13 +227,14 @@ class Dispatcher:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
 
-    def count(self, turns: TimedTurns) -> None:
-        """Count requests, and time some of them, from the first connection on."""
-        self.turns = self._timed = turns
+    def time(self, turns: TimedTurns | None) -> None:
+        """Time some requests from now on, or none any more."""
+        self.turns = turns or Turns()
+        self._timed = turns
 
-    def counted(self) -> Iterable[Api]:
-        """The APIs that were asked for, in the order of their keys."""
-        return [self._apis[key] for key in sorted(self._apis)]
+    def served(self) -> Iterable[ApiVersion]:
+        """What was asked for, in the order of keys and versions."""
+        return [self._served[number] for number in sorted(self._served)]
 
     def rights(self, connection: Connection) -> ConnectionRights | None:
         """What limits the client of a connection; None without an authorizer."""
@@ -239,17 +264,15 @@ class Dispatcher:
             self._hang_up(connection, str(error))
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
-        key, version, correlation_id, client_id_length = _HEADER(frame, 0)
-        api = self._apis.get(key) or self.api(key)
-        if api is None:
-            raise CloseConnection(f"API key {key} is not served")
-        if len(frame) > _MAX_DECODED_BYTES and key not in _WITH_RECORDS:
+        number, correlation_id, client_id_length = _HEADER(frame, 0)
+        served = self._served.get(number) or self._serve(frame)
+        api = served.api
+        if len(frame) > _MAX_DECODED_BYTES and api.key not in _WITH_RECORDS:
             raise CloseConnection(f"{api.name}: a request of {len(frame)} bytes is too large for that API")
-        if not api.min_version <= version <= api.max_version:
-            if key != _API_VERSIONS:
-                raise CloseConnection(f"{api.name} version {version} is not supported")
+        if served.version < 0:
             # Answered in version 0 with everything served, so that the client can choose again.
-            self.call(api.request(), RequestContext(api, connection, 0, correlation_id, unsupported=True))
+            first = ApiVersion(api, 0)
+            self.call(api.request(), RequestContext(first, connection, correlation_id, unsupported=True))
             return
         position = 10
         if client_id_length > 0:
@@ -258,23 +281,35 @@ class Dispatcher:
             if raw != connection.client_id_raw:
                 connection.client_id_raw = bytes(raw)
                 connection.client_id = str(raw, "utf-8")
-        if api.request.is_flexible(version):
+        if served.is_flexible:
             position = _skip_tags(frame, position)
-        request = api.request.decode(frame, version, position)
-        context = RequestContext(api, connection, version, correlation_id)
+        request = served.request.decode(frame, served.version, position)
+        context = RequestContext(served, connection, correlation_id)
         if self._quotas.active:
             context.cost = RequestCost(len(frame))
-        timed = self._timed
-        if timed is not None:
-            counts = api.requests
-            number = counts[version]
-            counts[version] = number + 1
-            if not number & timed.mask:
-                context.timing = timed.begin(api)
+        count = served.requests + 1
+        served.requests = count
+        if count >= served.timed_at and self._timed is not None:
+            context.timing = self._timed.begin(served)
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)
         else:
             self.call(request, context)
+
+    def _serve(self, frame: memoryview) -> ApiVersion:
+        """The version of an API that a request is the first of; a negative one stands for those that we lack."""
+        key, version = _VERSION.unpack_from(frame)
+        api = self.api(key)
+        if api is None:
+            raise CloseConnection(f"API key {key} is not served")
+        if not api.min_version <= version <= api.max_version:
+            if key != _API_VERSIONS:
+                raise CloseConnection(f"{api.name} version {version} is not supported")
+            return ApiVersion(api, -1)
+        served = self._served[_HEADER(frame, 0)[0]] = ApiVersion(api, version)
+        if self._timed is not None:
+            served.timed_at = 1
+        return served
 
     def call(self, request: Request, context: RequestContext) -> None:
         try:

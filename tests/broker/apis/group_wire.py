@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.network.dispatch import Api, RequestContext
+from ottla.broker.network.dispatch import Api, ApiVersion, RequestContext
 from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
@@ -96,7 +96,7 @@ class Wire:
         connection: Any = SimpleNamespace(
             client_id="client", client_host="127.0.0.1", listener="PLAINTEXT", rights=None
         )
-        context = RequestContext(Api(key, handler.handle), connection, version, correlation_id=1)
+        context = RequestContext(ApiVersion(Api(key, handler.handle), version), connection, correlation_id=1)
         received = type(request).decode(request.encode(version), version)
         response = handler.handle(self.broker, received, context)
         if isinstance(response, Awaitable):

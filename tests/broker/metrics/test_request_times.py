@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from ottla.broker.metrics.request_times import TimedTurns
+from ottla.broker.network.dispatch import Answer, Api, ApiVersion
+
+
+def _unused(*_: object) -> Answer:
+    return None
 
 
 class Busy:
     def __init__(self) -> None:
         self.turns = TimedTurns(lambda: 0.0)
-        self.api: Any = SimpleNamespace(name="Produce")
-        self.requests = 0
+        self.served = ApiVersion(Api(0, _unused), 9)
+        self.served.timed_at = 1
         self.timed = 0
 
     def tick(self, requests: int) -> int:
         """So many requests, as the dispatcher counts them, in a tenth of a second; how many of them were timed."""
         before = self.timed
         for _ in range(requests):
-            if not self.requests & self.turns.mask:
+            self.served.requests += 1
+            if self.served.requests >= self.served.timed_at:
                 self.timed += 1
-                self.turns.begin(self.api).sent()
-            self.requests += 1
+                self.turns.begin(self.served).sent()
         self.turns.adapt()
         return self.timed - before
 
@@ -43,7 +45,7 @@ def test_few_of_a_busy_one_are_and_stand_for_the_rest(rate: int) -> None:
     assert max(timed) <= 20
     assert sum(timed) >= 40
     weight = busy.turns.of("Produce").phases[0].count
-    assert weight == pytest.approx(busy.requests, rel=0.25)
+    assert weight == pytest.approx(busy.served.requests, rel=0.25)
 
 
 def test_after_a_burst_all_are_timed_again() -> None:
@@ -56,8 +58,9 @@ def test_after_a_burst_all_are_timed_again() -> None:
 
 def test_fetches_of_followers_are_kept_apart() -> None:
     turns = TimedTurns(lambda: 0.0)
-    fetch: Any = SimpleNamespace(name="Fetch")
+    fetch = ApiVersion(Api(1, _unused), 17)
     for is_of_follower in (True, False, False):
+        fetch.requests += 1
         timing = turns.begin(fetch)
         timing.is_of_follower = is_of_follower
         timing.sent()
