@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 
 import pytest
+
+from ottla.spark.connect.runtime.spark.worker_daemon import without_reader
 
 _LOADS = """
 import os
@@ -31,3 +35,20 @@ def test_kernels_are_loaded_before_tasks_are_forked() -> None:
     done = subprocess.run([sys.executable, "-c", _LOADS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 3
+
+
+def test_a_task_that_ends_after_spark_leaves_no_traceback() -> None:
+    def answer(connection: socket.socket, authenticated: bool) -> int:
+        with os.fdopen(os.dup(connection.fileno()), "wb", 0) as stream:
+            stream.write(b"result")
+            if not authenticated:
+                raise ConnectionResetError
+        return 0
+
+    ours, sparks = socket.socketpair()
+    with ours:
+        with sparks:
+            assert without_reader(answer)(ours, True) == 0
+            with pytest.raises(ConnectionResetError):  # whatever else goes wrong is told
+                without_reader(answer)(ours, False)
+        assert without_reader(answer)(ours, True) == 1

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import socket
+from collections.abc import Callable
 from importlib import import_module
 
 # After pyspark.worker has loaded its own.
@@ -29,9 +31,22 @@ def main() -> None:
         load_kernels()
     from pyspark import daemon
 
+    daemon.worker = without_reader(daemon.worker)
     # All of it stays: tasks that make many objects need not look at it each time the garbage is collected.
     gc.freeze()
     daemon.manager()
+
+
+def without_reader(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """Nobody may read what a task returns: Spark has ended before it. That is worth no traceback."""
+
+    def run(connection: socket.socket, authenticated: bool) -> int:
+        try:
+            return worker(connection, authenticated)
+        except BrokenPipeError:
+            return 1
+
+    return run
 
 
 def load_kernels() -> None:
