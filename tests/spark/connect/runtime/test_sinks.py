@@ -254,6 +254,7 @@ def test_with_tolerance_bad_records_go_to_the_dead_letter_topic_with_kafkas_head
     stack = headers.pop("__connect.errors.exception.stacktrace")
     message = headers.pop("__connect.errors.exception.message")
     assert stack.startswith(f"org.apache.kafka.connect.errors.DataException: {message}\n")
+    assert "line 1 column 2" in stack  # the message itself does not say what is wrong, as Kafka's does not
     assert headers == {
         "__connect.errors.topic": ottla_topic,
         "__connect.errors.partition": "0",

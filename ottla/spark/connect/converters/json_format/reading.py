@@ -45,8 +45,8 @@ class Scanner:
     def __call__(self, data: bytes) -> Any:
         try:
             text = data.decode()
-        except UnicodeDecodeError:
-            raise DataError(_FAILED) from None
+        except UnicodeDecodeError as error:
+            raise DataError(_FAILED) from error
         decoder = self._careful if "-0" in text else self._decoder
         try:
             return decoder.decode(text)
@@ -58,8 +58,8 @@ class Scanner:
         try:
             text = data.decode()
             return (self._careful if "-0" in text else self._decoder).decode(text)
-        except (ValueError, RecursionError):
-            raise DataError(_FAILED) from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(_FAILED) from error
 
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
@@ -69,8 +69,8 @@ class Scanner:
             return None
         try:
             value, end = decoder.raw_decode(begin)
-        except (ValueError, RecursionError):
-            raise DataError(_FAILED) from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(_FAILED) from error
         after = begin[end : end + 1]
         if isinstance(value, dict | list | str) or after in ("", " ", "\t", "\r", "\n"):
             return value
