@@ -220,8 +220,9 @@ class Engine:
 
         def write(rows: DataFrame, batch: int) -> None:
             if _is_hopping(plan):
-                # Spark has the windows of a record in any order; in Kafka Streams the earlier ones come first.
-                rows = rows.sortWithinPartitions(WINDOW_START)
+                # Spark has the windows of a record in any order and place; Kafka Streams has the earlier ones first.
+                keys = [quoted(output.name) for output in plan.outputs if output.is_key]
+                rows = rows.repartition(*keys).sortWithinPartitions(WINDOW_START)
             write_batch(
                 self._encoded(rows, plan, target, codecs), options, batch_id=batch, checkpoint=checkpoint
             )
