@@ -65,7 +65,7 @@ def test_offsets_by_time(broker: Broker, cluster: Cluster) -> None:
     for timestamp in (1000, 2000, 3000):
         broker.produce(TOPIC, b"x", timestamp=timestamp)
     found = list_offsets(cluster, {FIRST: 1500, SECOND: LATEST})
-    assert found[FIRST] == (1, 2000)
+    assert (found[FIRST].offset, found[FIRST].timestamp) == (1, 2000)
     assert found[SECOND].offset == 0
     assert list_offsets(cluster, {FIRST: 9000})[FIRST].offset == -1
     assert list_offsets(cluster, {FIRST: EARLIEST})[FIRST].offset == 0

@@ -66,6 +66,10 @@ def alter(
 
 def moving(cluster: Cluster, topic: str) -> set[int]:
     """As the controller knows it, whom the tool asks too; others hear of it a little later."""
+    # It may have been killed just now.
+    cluster.wait_until(
+        lambda: cluster.controller() in cluster.running(), "a broker that runs is the controller"
+    )
     answer = cluster.ask(
         ListPartitionReassignmentsRequest(topics=None),
         ListPartitionReassignmentsResponse,

@@ -98,6 +98,7 @@ class OffsetRequests:
         with self._cluster(config) as cluster:
             try:
                 if kept:
+                    _check_there(cluster, name, kept)
                     commit_offsets(cluster, group, kept)
                 if gone:
                     delete_offsets(cluster, group, gone)
@@ -105,10 +106,7 @@ class OffsetRequests:
                 if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
                     raise _still_active(name) from None
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise RequestError(
-                        500,
-                        f"Failed to alter consumer group offsets for connector {name}: a partition does not exist",
-                    ) from None
+                    raise _not_there(name) from None
                 if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
 
@@ -119,6 +117,20 @@ def group_of(name: str, config: Mapping[str, str]) -> str:
 
 def _is_sink(config: Mapping[str, str]) -> bool:
     return issubclass(load_class(config.get("connector.class", "")), SinkConnector)
+
+
+def _check_there(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """At once: a commit would be tried for a minute, because a topic that is new may not be known everywhere."""
+    names = sorted({each.topic for each in offsets})
+    topics = cluster.retrying(lambda: cluster.topics(names), names)
+    if not all(each.topic in topics and each.partition in topics[each.topic].leaders for each in offsets):
+        raise _not_there(name)
+
+
+def _not_there(name: str) -> RequestError:
+    return RequestError(
+        500, f"Failed to alter consumer group offsets for connector {name}: a partition does not exist"
+    )
 
 
 def _still_active(name: str) -> RequestError:
