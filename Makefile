@@ -20,11 +20,11 @@ install: $(VENV)/.installed-dev ## Build .venv with Ottla and everything for its
 start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, tweets, a pipeline that counts them, and the console on :8080
 	@$(BIN)/ottla demo
 
-# Most tests of clusters and clients wait more than they compute: four of them keep two cores busy. Each module stays
+# Most tests of clusters and clients wait more than they compute: five of them keep two cores busy. Each module stays
 # on one worker, which shares its brokers among the tests.
 .PHONY: test
 test: spark ## Run the tests
-	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
