@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -161,10 +162,22 @@ def test_a_connection_that_is_lost_is_tried_again(tmp_path: Any) -> None:
         sink.send("t", 1, key="b")
         with pytest.raises(RetriableError, match="Cannot reach Redis"):
             sink.put()
-        with running(command, port, tmp_path):
+        with running(command, port, tmp_path), redis.Redis(port=port, decode_responses=True) as client:
+            wait_until_loaded(client)
             sink.commit()
-            with redis.Redis(port=port, decode_responses=True) as client:
-                assert client.lrange("t", 0, -1) == ["b", "a"]
+            assert client.lrange("t", 0, -1) == ["b", "a"]
+
+
+def wait_until_loaded(client: redis.Redis) -> None:
+    """A server that reads its file already takes connections."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            client.ping()
+            return
+        except redis.BusyLoadingError:
+            assert time.monotonic() < deadline, "Redis does not end loading"
+            time.sleep(0.01)
 
 
 class SinkHarnessStopped(SinkHarness):
