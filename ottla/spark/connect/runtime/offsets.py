@@ -114,7 +114,7 @@ class KnownOffsets:
         self._topic = CompactedTopic(worker.offset_topic) if worker.offset_topic else None
 
     def of(self, connector: str) -> dict[str, CompactedTopic]:
-        """What a task of the connector reads on."""
+        """What one task of the connector reads on; the next call has another copy."""
         if self._topic is None:
             return {}
         with self._lock:

@@ -263,11 +263,8 @@ class RunningConnector:
 
     def _specs(self, run: str) -> list[TaskSpec]:
         assigned: Sequence[tuple[TopicPartition, ...]] = [()] * len(self._task_configs)
-        offsets = {}
         if self._topics is not None:
             assigned = self._topics.assign(len(self._task_configs))
-        else:
-            offsets = self._offsets.of(self.name)
         return [
             TaskSpec(
                 self.name,
@@ -279,7 +276,8 @@ class RunningConnector:
                 self._control.address,
                 self._topics is not None,
                 tuple(assigned[task]),
-                offsets,
+                # Of each task its own, which it reads on by itself: tasks may be threads of one process.
+                {} if self._topics is not None else self._offsets.of(self.name),
             )
             for task in self._runnable()
         ]

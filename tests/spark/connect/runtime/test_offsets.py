@@ -11,13 +11,15 @@ import pytest
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
+from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.compacted_topic import CompactedTopic, read_topic
-from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
+from ottla.spark.connect.runtime.offsets import KnownOffsets, SourceOffsets, offset_topics, to_json
 from ottla.spark.connect.runtime.records.record_writer import RecordWriter
 from ottla.spark.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.spark.connect.runtime.records.transactions import SourceTransactions
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.testing import Broker
+from tests.spark.connect.worker.workers import distributed_properties
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,21 @@ def test_what_was_read_of_a_topic_is_forgotten_with_it(ottla_broker: Broker) -> 
         for number in range(6):
             ottla_broker.produce(topic, str(number).encode(), key=b"c")
         assert known.read(cluster) == {b"c": b"5"}
+
+
+def test_each_task_has_a_copy_of_its_own_of_what_the_worker_has_read(ottla_broker: Broker) -> None:
+    """Tasks may be threads of one process: two that read on the same one would miss what the other has read."""
+    topic = f"offsets-{uuid.uuid4().hex[:6]}"
+    ottla_broker.create_topic(topic)
+    ottla_broker.produce(topic, b'{"n":1}', key=b'["c",{"p":1}]')
+    ottla_broker.produce(topic, b'{"n":2}', key=b'["d",{"p":1}]')
+    worker = WorkerConfig.from_properties(
+        {**distributed_properties(ottla_broker.bootstrap_servers), "offset.storage.topic": topic}
+    )
+    known = KnownOffsets(worker)
+    first, second = known.of("c")[topic], known.of("c")[topic]
+    ottla_broker.produce(topic, b'{"n":3}', key=b'["c",{"p":1}]')
+    with closing(Cluster(worker.client_settings)) as cluster:
+        for each in (first, second, known.of("c")[topic]):
+            assert each.read(cluster) == {b'["c",{"p":1}]': b'{"n":3}'}
+    assert first is not second
