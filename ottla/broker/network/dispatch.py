@@ -231,6 +231,8 @@ class Dispatcher:
         """Time some requests from now on, or none any more."""
         self.turns = turns or Turns()
         self._timed = turns
+        for served in self._served.values():
+            served.timed_at = _NEVER if turns is None else served.requests + 1
 
     def served(self) -> Iterable[ApiVersion]:
         """What was asked for, in the order of keys and versions."""
