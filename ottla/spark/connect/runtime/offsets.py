@@ -96,7 +96,7 @@ def read_offsets(
 ) -> SourceOffsets:
     """What is committed for a connector. With several topics, the last one has the last word.
 
-    Topics that are `known` are read on, which takes long from the beginning.
+    Those that are `known` are only read on: from the beginning that may take long.
     """
     found = SourceOffsets(connector)
     for topic in topics:
