@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import error_code
+from ottla.client.partitioner import partition_of
 from ottla.http import HttpError
 from ottla.protocol.errors import ErrorCode
 from ottla.rest import errors
@@ -107,15 +108,13 @@ class Producing:
         self, records: Sequence[NewRecord], partitions: list[int], spread: int
     ) -> dict[int, list[int]]:
         """Records without a key and a partition go together, so that they are one batch."""
-        from aiokafka.partitioner import murmur2
-
         placed: dict[int, list[int]] = {}
         keyless = partitions[spread % len(partitions)]
         for place, record in enumerate(records):
             if record.partition is not None:
                 partition = record.partition
             elif record.key is not None:
-                partition = partitions[(murmur2(record.key) & 0x7FFFFFFF) % len(partitions)]
+                partition = partitions[partition_of(record.key, len(partitions))]
             else:
                 partition = keyless
             placed.setdefault(partition, []).append(place)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.client.partitioner import partition_of
 from ottla.protocol.batch_header import BATCH_OVERHEAD, corrupt
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import KafkaError
@@ -129,7 +130,7 @@ def _written(record: Record, before: list[Record]) -> bytes:
 
 def partition_for(keys: pa.Array, count: int) -> Any:
     return np.array(
-        [-1 if key is None else (murmur2(_raw(key) or b"") & 0x7FFFFFFF) % count for key in keys.to_pylist()],
+        [-1 if key is None else partition_of(_raw(key) or b"", count) for key in keys.to_pylist()],
         np.int32,
     )
 
@@ -141,18 +142,3 @@ def rows_by_partition(partitions: Any) -> list[tuple[int, Any]]:
             raise ValueError("a row has no partition")
         found[partition].append(row)
     return [(partition, np.array(rows, np.uint64)) for partition, rows in sorted(found.items())]
-
-
-def murmur2(data: bytes) -> int:
-    """The hash by which Kafka's Java client places keys, as a uint32."""
-    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
-    hashed = 0x9747B28C ^ len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * multiplier & mask
-        word = (word ^ word >> 24) * multiplier & mask
-        hashed = (hashed * multiplier & mask) ^ word
-    if len(data) > whole:
-        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * multiplier & mask
-    hashed = (hashed ^ hashed >> 13) * multiplier & mask
-    return hashed ^ hashed >> 15

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pyarrow as pa
-
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError, error_code
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
+from ottla.client.partitioner import partition_of
 from ottla.client.transactions import Transaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (
@@ -89,12 +88,10 @@ class InternalWriter:
 
     def partitions(self, topic: str, entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
         """Where Java's producer would put them, because compaction works within a partition."""
-        some = list(entries)
         count = len(self._cluster.topics([topic])[topic].leaders)
-        numbers = kernels.partition_for(pa.array([key for key, _ in some], pa.binary()), count)
         divided: dict[TopicPartition, list[Entry]] = {}
-        for entry, number in zip(some, numbers, strict=True):
-            divided.setdefault(TopicPartition(topic, int(number)), []).append(entry)
+        for entry in entries:
+            divided.setdefault(TopicPartition(topic, partition_of(entry[0], count)), []).append(entry)
         return divided
 
     def write(self, partition: TopicPartition, entries: Sequence[Entry], timestamp: int) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.spark.kernels import reference
+from ottla.client.partitioner import partition_of
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows
@@ -66,7 +66,7 @@ def test_rows_in_every_codec_and_a_topic_that_takes_small_batches(bootstrap_serv
         codec, number = key.split("-")
         assert message.value() == (number.encode() if int(number) % 7 else None)
         assert message.headers() == [("codec", codec.encode())]
-        assert message.partition() == (reference.murmur2(key.encode()) & 0x7FFFFFFF) % 3
+        assert message.partition() == partition_of(key.encode(), 3)
 
 
 def test_a_topic_is_created_when_it_is_first_written_to(bootstrap_servers: str) -> None:

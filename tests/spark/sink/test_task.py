@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ottla.client import cluster
 from ottla.client.errors import ClientError
-from ottla.spark.kernels import reference
+from ottla.client.partitioner import partition_of
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.options import OptionError
 from ottla.spark.sink.sink_options import parse_sink_options
@@ -84,7 +84,7 @@ def test_keys_go_by_murmur2_and_a_column_may_decide(ottla_broker: Broker) -> Non
         wanted = [
             key.encode()
             for key, name in zip(keys, named, strict=True)
-            if (name if name is not None else (reference.murmur2(key.encode()) & 0x7FFFFFFF) % 5) == partition
+            if (name if name is not None else partition_of(key.encode(), 5)) == partition
         ]
         assert values(ottla_broker, topic, partition) == wanted
 

@@ -13,10 +13,10 @@ from ottla.client.errors import Unreachable
 from ottla.client.log.producer import LogProducer
 from ottla.client.log.reader import Batch, LogReader
 from ottla.client.offsets import LATEST, list_offsets
+from ottla.client.partitioner import partition_of
 from ottla.client.settings import Settings
 from ottla.spark.connect.errors import RetriableError
 from ottla.spark.connect.worker.internal_topics import InternalTopic, ensure_topic
-from ottla.spark.kernels.reference import murmur2
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class TopicStorage:
 
     def write(self, key: bytes, value: bytes | None, seconds: float) -> tuple[int, int]:
         """By anybody: partition and offset."""
-        partition = (murmur2(key) & 0x7FFFFFFF) % self._partitions
+        partition = partition_of(key, self._partitions)
         with self._write_lock:
             producer = self._producers.get(partition)
             if producer is None:
