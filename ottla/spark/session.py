@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+#: For a JVM that only starts tasks, which run in Python: it is ready sooner if it does not optimize itself.
+LIGHT_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS = {

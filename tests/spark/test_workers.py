@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +12,24 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla.spark import workers
+
+_LOADS = """
+import os
+import ottla.spark.kernels, ottla.spark.sink.partitioner
+from ottla.spark.workers import load_kernels
+from ottla.spark.kernels import decoding, encoding
+
+before = os.listdir("/proc/self/task")
+load_kernels()
+assert os.listdir("/proc/self/task") == before, "threads do not survive a fork"
+loaded = [
+    name
+    for module in (decoding, encoding)
+    for name, each in vars(module).items()
+    if getattr(each, "signatures", None)
+]
+print(len(loaded))
+"""
 
 
 @pytest.fixture
@@ -35,3 +57,27 @@ def test_a_worker_keeps_what_is_loaded_after_its_first_task(monkeypatch: pytest.
     more = [[] for _ in range(1000)]
     workers.settle()
     assert gc.get_freeze_count() <= kept, f"and not the {len(more)} that came later"
+
+
+def test_kernels_are_loaded_before_tasks_are_forked() -> None:
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-c", _LOADS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 3
+
+
+def test_a_task_that_ends_after_spark_leaves_no_traceback() -> None:
+    def answer(connection: socket.socket, authenticated: bool) -> int:
+        with os.fdopen(os.dup(connection.fileno()), "wb", 0) as stream:
+            stream.write(b"result")
+            if not authenticated:
+                raise ConnectionResetError
+        return 0
+
+    ours, sparks = socket.socketpair()
+    with ours:
+        with sparks:
+            assert workers.without_reader(answer)(ours, True) == 0
+            with pytest.raises(ConnectionResetError):  # whatever else goes wrong is told
+                workers.without_reader(answer)(ours, False)
+        assert workers.without_reader(answer)(ours, True) == 1

@@ -39,10 +39,10 @@ def run_flows(
     log_to_stderr()
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.spark.mirror.mirror_maker import MirrorMaker
-    from ottla.spark.session import session
+    from ottla.spark.mirror.spark_session import mirror_session
 
     with stderr_to(java_log()):
-        spark = session("ottla mirror", master)
+        spark = mirror_session("ottla mirror", master)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     maker = MirrorMaker(spark, flows)

@@ -45,13 +45,13 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.cli.jobs.mirror import log_to_stderr, set_by_signals
     from ottla.spark.mirror.link.mover import LinkMover
-    from ottla.spark.session import session
+    from ottla.spark.mirror.spark_session import mirror_session
 
     stopping = threading.Event()
     set_by_signals(stopping)
     log_to_stderr()
     with stderr_to(java_log()):
-        spark = session("ottla mirror link", master)
+        spark = mirror_session("ottla mirror link", master)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     mover = LinkMover(spark, link)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 _LOCAL_SLOTS = 512
 _LOCAL = re.compile(r"local(\[(\*|\d+)\])?")
 
-#: The JVM of a worker only starts tasks, which run in Python: it is ready sooner if it does not optimize itself.
-_LOCAL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
 _SETTINGS = {
     # A second attempt at a task that merely runs on would fence the first.
     "spark.speculation": "false",
@@ -27,12 +24,12 @@ _SETTINGS = {
 
 
 def connect_session(worker: WorkerConfig) -> SparkSession:
-    from ottla.spark.session import driver_java_options, session
+    from ottla.spark.session import LIGHT_JVM, driver_java_options, session
 
     master = spark_master(worker.spark_master)
     settings = dict(_SETTINGS)
     if master.startswith("local"):
-        settings["spark.driver.extraJavaOptions"] = driver_java_options(*_LOCAL_JVM)
+        settings["spark.driver.extraJavaOptions"] = driver_java_options(*LIGHT_JVM)
     return session(f"connect {worker.group_id}", master, {**settings, **worker.spark_settings})
 
 

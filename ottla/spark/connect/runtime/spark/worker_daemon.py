@@ -1,69 +1,14 @@
-"""Spark's daemon that forks its Python workers, with everything loaded that a task needs: so tasks start at once.
-
-No thread is started here and no connection opened: neither would survive the fork.
-"""
+"""Spark's daemon that forks the Python workers of connectors."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import socket
-from collections.abc import Callable
-from importlib import import_module
-
-# After pyspark.worker has loaded its own.
-_NEEDED = (
-    "pyspark.worker",
-    "pyarrow",
-    "ottla.spark.kernels",
-    "ottla.spark.connect.runtime.tasks.sink_task",
-    "ottla.spark.connect.runtime.tasks.source_task",
-    "ottla.spark.connect.connectors.file_stream",
-)
-
-
-def main() -> None:
-    for name in _NEEDED:
-        # Whatever is missing, a task that needs it says so.
-        with contextlib.suppress(ImportError):
-            import_module(name)
-    with contextlib.suppress(Exception):
-        load_kernels()
-    from pyspark import daemon
-
-    daemon.worker = without_reader(daemon.worker)
-    # All of it stays: tasks that make many objects need not look at it each time the garbage is collected.
-    gc.freeze()
-    daemon.manager()
-
-
-def without_reader(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """Nobody may read what a task returns: Spark has ended before it. That is worth no traceback."""
-
-    def run(connection: socket.socket, authenticated: bool) -> int:
-        try:
-            return worker(connection, authenticated)
-        except BrokenPipeError:
-            return 1
-
-    return run
-
-
-def load_kernels() -> None:
-    """Compiled loops are loaded by their first use, which would take each task a quarter of a second of CPU."""
-    import pyarrow as pa
-
-    from ottla.spark.kernels import Encoder, Seal, decode, rows_by_partition
-    from ottla.spark.sink.partitioner import Partitioner
-
-    values, everything = pa.array([b"value"], pa.binary()), 1 << 62
-    for keys in (None, values):
-        partitions = Partitioner("", 1).partitions(1, keys, None)
-        for _, rows in rows_by_partition(partitions):
-            seal = Seal(0, None, 1, 0, 0, True)
-            for batch in Encoder(keys, values, None, None).encode(rows, 1 << 14, seal):
-                decode(batch, start=0, end=everything, with_headers=True, aborted=[])
-
+from ottla.spark.workers import serve
 
 if __name__ == "__main__":
-    main()
+    serve(
+        (
+            "ottla.spark.connect.runtime.tasks.sink_task",
+            "ottla.spark.connect.runtime.tasks.source_task",
+            "ottla.spark.connect.connectors.file_stream",
+        )
+    )
