@@ -62,8 +62,12 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("POST", "/connectors", {"name": "f", "config": SOURCE}),
     ("PUT", "/connectors/f/config", {**SOURCE, "name": "g"}),
     ("POST", "/connectors", {"name": "st", "config": SOURCE, "initial_state": "STOPPED"}),
+    ("POST", "/connectors", {"name": "pa", "config": SOURCE, "initial_state": "PAUSED"}),
     ("WAIT", "/connectors/f/status", "RUNNING"),
     ("WAIT", "/connectors/st/status", "STOPPED"),
+    ("WAIT", "/connectors/pa/status", "PAUSED"),
+    ("GET", "/connectors/pa/status", None),
+    ("GET", "/connectors/pa/tasks", None),
     ("GET", "/connectors/f", None),
     ("GET", "/connectors/f/config", None),
     ("GET", "/connectors/f/tasks", None),
@@ -126,6 +130,9 @@ REQUESTS: list[tuple[str, str, Any]] = [
 ]
 
 
+_NEVER_RUN = "/connectors/pa/status"
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     try:
@@ -146,7 +153,7 @@ def answers(url: str, file: Path) -> list[tuple[int, Any]]:
                 if status.status != 200:
                     return False
                 tasks = [each["state"] for each in status.body["tasks"]]
-                expected = [] if state == "STOPPED" else [state]
+                expected = [] if state == "STOPPED" or path == _NEVER_RUN else [state]
                 return bool(status.body["connector"]["state"] == state and tasks == expected)
 
             wait_for(is_so, f"{path} does not become {body}")

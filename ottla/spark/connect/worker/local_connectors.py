@@ -65,6 +65,8 @@ class Wanted:
 
     config: Config
     target: TargetState
+    #: Without them it has not run yet, or was stopped.
+    has_tasks: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -209,6 +211,10 @@ class LocalConnectors:
 
     def _start(self, name: str, slot: _Slot, wanted: Wanted) -> None:
         slot.reported.clear()
+        if wanted.target is TargetState.PAUSED and not wanted.has_tasks:
+            # As in Kafka: it is not asked for tasks before it is resumed.
+            self._report(name, slot, ConnectorStatus(State.PAUSED))
+            return
         try:
             config = self.resolve(wanted.config)
             slot.secrets = Secrets(wanted.config, config)

@@ -48,7 +48,10 @@ class StandaloneHerder(Herder):
             self._offset_file.stop()
 
     def wanted(self, state: ConfigState) -> dict[str, Wanted]:
-        return {name: Wanted(config, state.target(name)) for name, config in state.connectors.items()}
+        return {
+            name: Wanted(config, state.target(name), bool(state.tasks(name)))
+            for name, config in state.connectors.items()
+        }
 
     def _changed(self, change: Change) -> None:
         if change.restart is not None:

@@ -235,7 +235,10 @@ def test_a_connector_may_begin_otherwise_than_running(
 ) -> None:
     body = {"name": name, "config": source(lines), "initial_state": initial}
     assert worker.call("POST", "/connectors", body).status == 201
-    worker.wait_until(name, state)
+    worker.wait_until(name, state, [])
+    assert worker.call("GET", f"/connectors/{name}").body["tasks"] == []
+    assert worker.call("PUT", f"/connectors/{name}/resume").status == 202
+    worker.wait_until(name, "RUNNING", ["RUNNING"])
     wrong = {**body, "name": "w", "initial_state": "DESTROYED"}
     assert worker.call("POST", "/connectors", wrong).status == 400
 

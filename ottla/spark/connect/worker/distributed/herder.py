@@ -324,7 +324,7 @@ class DistributedHerder(Herder):
 
     def wanted(self, state: ConfigState) -> dict[str, Wanted]:
         return {
-            name: Wanted(state.connectors[name], state.target(name))
+            name: Wanted(state.connectors[name], state.target(name), bool(state.tasks(name)))
             for name in self._given
             if name in state.connectors
         }
