@@ -23,7 +23,7 @@ Properties = Mapping[str, str]
 
 @contextmanager
 def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSettings, Cluster, Cluster]]:
-    """The link, its source and its target."""
+    """The link, its source and its target, which answers: without it there is nothing to say or to do."""
     from ottla.client.cluster import Cluster
     from ottla.spark.mirror.link.settings import parse_link
 
@@ -32,6 +32,7 @@ def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSetting
         closing(Cluster(link.flow.source.settings)) as source,
         closing(Cluster(link.flow.target.settings)) as target,
     ):
+        target.any_connection()
         yield link, source, target
 
 

@@ -93,3 +93,14 @@ def test_a_link_has_one_direction(tmp_path: Path) -> None:
     for more, words in ((both, "A link copies in one direction"), ("", "No flow is enabled")):
         said = run("status", written(tmp_path, "127.0.0.1:9", "127.0.0.1:9", more))
         assert words in str(said.exception) + said.output
+
+
+@pytest.mark.timeout(40)  # a minute is what requests are repeated for
+@pytest.mark.parametrize(
+    "words", [["status"], ["promote", "orders"], ["failover", "orders"], ["failback", "orders"]]
+)
+def test_a_target_that_is_away_is_said_at_once(pair: Pair, tmp_path: Path, words: list[str]) -> None:
+    command, *topics = words
+    refused = run(command, written(tmp_path, pair[0].bootstrap_servers, "127.0.0.1:1"), *topics)
+    assert refused.exit_code != 0
+    assert "Cannot reach a broker at 127.0.0.1:1" in str(refused.exception) + refused.output
