@@ -77,16 +77,7 @@ def _stores(properties: Mapping[str, str]) -> StoreSettings:
     def given(name: str) -> Given | None:
         return Given(name, properties[name]) if properties.get(name) else None
 
-    return StoreSettings(
-        keystore_location=given("ssl.keystore.location"),
-        keystore_password=given("ssl.keystore.password"),
-        keystore_key=given("ssl.keystore.key"),
-        keystore_certificate_chain=given("ssl.keystore.certificate.chain"),
-        key_password=given("ssl.key.password"),
-        truststore_location=given("ssl.truststore.location"),
-        truststore_password=given("ssl.truststore.password"),
-        truststore_certificates=given("ssl.truststore.certificates"),
-    )
+    return StoreSettings.of(given)
 
 
 def _versions(properties: Mapping[str, str]) -> Versions:

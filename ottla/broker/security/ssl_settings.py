@@ -85,16 +85,7 @@ def _settings(values: Mapping[str, Value], listener: str, *, has_logins: bool) -
         found = _given(values, listener, name)
         return found if found is not None and found.value else None
 
-    stores = StoreSettings(
-        keystore_location=given("ssl.keystore.location"),
-        keystore_password=given("ssl.keystore.password"),
-        keystore_key=given("ssl.keystore.key"),
-        keystore_certificate_chain=given("ssl.keystore.certificate.chain"),
-        key_password=given("ssl.key.password"),
-        truststore_location=given("ssl.truststore.location"),
-        truststore_password=given("ssl.truststore.password"),
-        truststore_certificates=given("ssl.truststore.certificates"),
-    )
+    stores = StoreSettings.of(given)
     client_auth = _text(values, listener, _CLIENT_AUTH)
     if has_logins and own_listener_value(values, listener, _CLIENT_AUTH) is None:
         client_auth = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +34,20 @@ class StoreSettings:
     truststore_location: Given | None = None
     truststore_password: Given | None = None
     truststore_certificates: Given | None = None  # PEM itself
+
+    @classmethod
+    def of(cls, given: Callable[[str], Given | None]) -> StoreSettings:
+        """What is given by the names of Kafka's settings."""
+        return cls(
+            keystore_location=given("ssl.keystore.location"),
+            keystore_password=given("ssl.keystore.password"),
+            keystore_key=given("ssl.keystore.key"),
+            keystore_certificate_chain=given("ssl.keystore.certificate.chain"),
+            key_password=given("ssl.key.password"),
+            truststore_location=given("ssl.truststore.location"),
+            truststore_password=given("ssl.truststore.password"),
+            truststore_certificates=given("ssl.truststore.certificates"),
+        )
 
     @property
     def has_key(self) -> bool:
