@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.spark.mirror import formats
 from ottla.testing import Broker
+from tests.broker.storage.test_disks import Disk
 from tests.spark.mirror.records import create, rows, until, values
 
 if TYPE_CHECKING:
@@ -198,6 +200,25 @@ def test_a_topic_that_was_created_again_is_an_error(
     running = mirror("reborn")
     until(lambda: running.statuses()[0].state == "FAILED", "the failure")
     assert "was deleted and created again" in running.statuses()[0].reason
+
+
+def test_a_full_disk_is_shown_and_the_flow_goes_on_with_room(
+    clusters: tuple[Broker, Broker], mirror: Callable[..., MirrorMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = clusters
+    create(a, "room")
+    a.produce("room", b"first")
+    running = mirror("room", **{"B.default.api.timeout.ms": "3000"})
+    until(lambda: len(values(b, "A.room")) == 1, "the first record")
+    disk = Disk(monkeypatch, b.data, errno.ENOSPC)
+    a.produce("room", b"second")
+    until(lambda: running.statuses()[0].state == "FAILED", "the flow says that it cannot write")
+    # The coordinator of transactions cannot write either, and says what Kafka's says.
+    reason = running.statuses()[0].reason
+    assert reason == "No transaction can be begun as 'mirror-A->B': NOT_COORDINATOR."
+    disk.broken = False
+    until(lambda: running.statuses()[0].state == "RUNNING", "it goes on")
+    until(lambda: values(b, "A.room") == values(a, "room"), "both records, once")
 
 
 def test_topics_come_with_their_partitions_and_settings(
