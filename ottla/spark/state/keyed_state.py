@@ -11,7 +11,7 @@ from types import TracebackType
 
 from ottla.spark.state.history import History
 from ottla.spark.state.local_copy import HEADROOM, LocalCopy
-from ottla.spark.state.places import StatePlace
+from ottla.spark.state.places import LOCAL_DIRECTORY, StateError, StatePlace
 
 
 def open_state(place: StatePlace, batch: int, *, headroom: int = HEADROOM) -> KeyedState:
@@ -24,21 +24,22 @@ class KeyedState:
 
     def __init__(self, place: StatePlace, batch: int, headroom: int) -> None:
         self._batch = batch
+        self._place = place
         self._history = History(place)
         self._private: Path | None = None
         self._lock: int | None = None
-        directory = self._locked(place.local_directory())
+        self._directory = self._locked(place.local_directory())
         try:
-            self._copy = LocalCopy(directory, headroom)
+            self._copy = LocalCopy(self._directory, headroom)
             if self._copy.version == batch:
                 self._copy.back()
             if self._copy.version != batch - 1:
                 self._history.restore(batch - 1, self._copy.empty, self._copy.fill)
                 self._copy.made(batch - 1)
             self._copy.begin_batch()
-        except BaseException:
+        except BaseException as error:
             self.close()
-            raise
+            raise self._explained(error) from None
         self.get = self._copy.get
         self.put = self._copy.put
         self.delete = self._copy.delete
@@ -63,10 +64,25 @@ class KeyedState:
         return self._copy.scan(prefix, start, stop, limit)
 
     def commit(self) -> None:
-        """The state is that of this batch from now on, here and under the checkpoint."""
-        self._history.write(self._batch, self._copy.changes())
+        """The state is that of this batch from now on, here and under the checkpoint. Raises StateError."""
+        try:
+            self._history.write(self._batch, self._copy.changes())
+        except OSError as error:
+            raise StateError(
+                f"The state of {self._place.shown} cannot be written under {self._place.checkpoint}: {error}."
+            ) from None
         self._copy.finish_batch()
         self._history.tidy(self._batch, self._copy.everything)
+
+    def _explained(self, error: BaseException) -> BaseException:
+        import lmdb
+
+        if not isinstance(error, lmdb.Error):
+            return error
+        return StateError(
+            f"The copy of the state of {self._place.shown} in {self._directory} cannot be used: {error}. "
+            f"{LOCAL_DIRECTORY} names another directory."
+        )
 
     def close(self) -> None:
         copy = getattr(self, "_copy", None)
@@ -85,6 +101,8 @@ class KeyedState:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if error is not None and (explained := self._explained(error)) is not error:
+            raise explained from error
 
 
 def _lock(directory: Path) -> int | None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ottla.spark.state import Namespace, StateError, StatePlace, open_state
 from ottla.spark.state.places import LOCAL_DIRECTORY
+from tests.spark.connect.chaos.small_disk import small_disk
 
 Changes = dict[bytes, bytes | None]
 
@@ -320,3 +321,31 @@ def test_whatever_happens_the_state_is_that_of_the_batches(steps: list[tuple[Cha
             assert run(place, batch, changes) == after
             before, batch = after, batch + 1
         assert held_before(place, batch) == before
+
+
+@pytest.mark.parametrize(
+    ("full", "sentence"),
+    [
+        (
+            "local",
+            "The copy of the state of operator join, partition 0 of query query in .*No space left on device",
+        ),
+        (
+            "checkpoint",
+            "The state of operator join, partition 0 of query query cannot be .*No space left on device",
+        ),
+    ],
+)
+def test_a_full_disk_is_said_and_the_batch_can_be_repeated_with_room(
+    place: StatePlace, tmp_path: Path, full: str, sentence: str
+) -> None:
+    with small_disk(tmp_path / full, "512k") as disk:
+        run(place, 0, {b"a": b"1"})
+        disk.fill()
+        for _ in range(2):
+            with pytest.raises(StateError, match=sentence):
+                run(place, 1, {b"%d" % number: os.urandom(100) for number in range(1000)})
+        disk.free()
+        assert held_before(place, 1) == {b"a": b"1"}
+        run(place, 1, {b"b": b"2"})
+        assert held_before(place, 2) == {b"a": b"1", b"b": b"2"}
