@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.client.admin.groups import committed_offsets
 from ottla.client.cluster import Cluster
@@ -201,6 +202,42 @@ def test_a_sink_sees_the_record_as_it_was(
         0,
     )
     assert record.timestamp is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ["before", "committed", "after"]),
+        (
+            {"consumer.override.isolation.level": "read_uncommitted"},
+            ["before", "aborted", "committed", "after"],
+        ),
+    ],
+)
+def test_a_sink_gets_what_was_committed_unless_it_asks_for_more(
+    worker: Worker,
+    ottla_broker: Broker,
+    ottla_topic: str,
+    store: Store,
+    settings: dict[str, str],
+    expected: list[str],
+) -> None:
+    transactional = Producer(
+        {"bootstrap.servers": ottla_broker.bootstrap_servers, "transactional.id": ottla_topic}
+    )
+    transactional.init_transactions()
+    _produce(ottla_broker, ottla_topic, ["before"])
+    transactional.begin_transaction()
+    transactional.produce(ottla_topic, b"aborted")
+    transactional.flush()
+    transactional.abort_transaction()
+    transactional.begin_transaction()
+    transactional.produce(ottla_topic, b"committed")
+    transactional.commit_transaction()
+    _produce(ottla_broker, ottla_topic, ["after"])
+    worker.start({**_sink(store, ottla_topic), **settings})
+    wait_for(lambda: store.values[-1:] == ["after"], "records are missing")
+    assert store.values == expected
 
 
 def test_a_sink_that_cannot_now_is_asked_again(

@@ -180,7 +180,7 @@ class IcebergTableWriter:
 
     def refresh(self) -> None:
         try:
-            self._table = self._catalog.load_table(self._name)
+            self._table = _without_retries(self._catalog.load_table(self._name))
         except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
             if not self._settings["iceberg.tables.auto-create-enabled"]:
                 raise ConnectError(
@@ -234,7 +234,9 @@ class IcebergTableWriter:
         try:
             if namespace:
                 self._catalog.create_namespace_if_not_exists(namespace)
-            self._table = self._catalog.create_table_if_not_exists(self._name, schema)
+            self._table = _without_retries(self._catalog.create_table(self._name, schema))
+        except exceptions.TableAlreadyExistsError:
+            raise Conflict(f"The Iceberg table {self._name} was created by somebody else.") from None
         except (exceptions.RESTError, OSError, ValueError) as error:
             raise raised(error, f"The Iceberg table {self._name} cannot be created") from None
 
@@ -257,6 +259,13 @@ class IcebergTableWriter:
                         transaction.delete(_any_of(by_name(key_columns, keys)), snapshot_properties=summary)
             if rows.num_rows:
                 transaction.append(_complete(rows, existing, new), snapshot_properties=summary)
+
+
+def _without_retries(table: Any) -> Any:
+    """pyiceberg would append once more after what somebody else has appended, be it the same records. What is set
+    here is known to this object only."""
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    return table
 
 
 def _any_of(keys: Mapping[str, list[Any]]) -> Any:

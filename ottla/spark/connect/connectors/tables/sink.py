@@ -49,6 +49,9 @@ class _Pending:
 
     def write(self) -> None:
         for attempt in range(_ATTEMPTS):
+            # A task that has been replaced by this one may have written the same records: if it does so from now on,
+            # that is a conflict.
+            self._written = {at: max(self.writer.committed(at), old) for at, old in self._written.items()}
             waiting = [each for each in self.waiting if each.offset >= self._written[each.at]]
             if not waiting:
                 break
@@ -62,8 +65,6 @@ class _Pending:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 self.writer.refresh()
-                # It may have been a task that has been replaced by this one, and has written the same records.
-                self._written = {at: max(self.writer.committed(at), old) for at, old in self._written.items()}
                 continue
             self._written.update(offsets)
             break

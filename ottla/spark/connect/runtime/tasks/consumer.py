@@ -65,7 +65,7 @@ class SinkConsumer:
         if reset not in _RESETS:
             raise invalid("auto.offset.reset", reset, "it must be earliest, latest or none")
         self._reset = _RESETS[reset]
-        isolation = settings.get("isolation.level", "read_uncommitted").strip().lower()
+        isolation = settings.get("isolation.level", "read_committed").strip().lower()
         if isolation not in _ISOLATION:
             raise invalid("isolation.level", isolation, "it must be read_committed or read_uncommitted")
         self._isolation = _ISOLATION[isolation]

@@ -15,7 +15,7 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable, write_deltalake
 
 from ottla.spark.connect import ConfigError, ConnectError, Schema, SchemaBuilder, SchemaType, Struct
-from ottla.spark.connect.connectors.tables.delta import DeltaSinkConnector
+from ottla.spark.connect.connectors.tables.delta import DeltaSinkConnector, DeltaTableWriter
 from ottla.spark.connect.connectors.tables.schemas import SchemaCannotEvolve
 from ottla.spark.connect.data.schema import INT8, INT32, INT64, OPTIONAL_STRING, STRING
 from ottla.testing.connect import SinkHarness, check_sink
@@ -168,6 +168,32 @@ def test_a_task_that_was_replaced_writes_nothing_twice(config: Make, tmp_path: P
             new.commit()
         old.flush()
     assert [row["id"] for row in rows(tmp_path / "t")] == [0, 1]
+
+
+def test_what_another_task_writes_while_a_commit_is_read_back_is_not_written_again(
+    config: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interfering = [True]
+    refresh = DeltaTableWriter.refresh
+
+    def late(writer: DeltaTableWriter) -> None:
+        if interfering and DeltaTable.is_deltatable(str(tmp_path / "t")):
+            interfering.clear()
+            with SinkHarness(DeltaSinkConnector, config()) as other:
+                other.send("t", {"id": 0})
+                other.send("t", {"id": 1})
+                other.commit()
+        refresh(writer)
+
+    monkeypatch.setattr(DeltaTableWriter, "refresh", late)
+    with SinkHarness(DeltaSinkConnector, config()) as sink:
+        sink.send("t", {"id": 0})
+        sink.commit()
+        assert not interfering
+        sink.send("t", {"id": 1})
+        sink.send("t", {"id": 2})
+        sink.commit()
+    assert [row["id"] for row in rows(tmp_path / "t")] == [0, 1, 2]
 
 
 def test_bad_records_are_reported(config: Make) -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import Catalog, load_catalog
 
 from ottla.spark.connect import ConfigError, ConnectError, Struct
-from ottla.spark.connect.connectors.tables.iceberg import IcebergSinkConnector
+from ottla.spark.connect.connectors.tables.iceberg import IcebergSinkConnector, IcebergTableWriter
 from ottla.spark.connect.connectors.tables.schemas import SchemaCannotEvolve
 from ottla.testing.connect import SinkHarness, check_sink
 
@@ -80,6 +80,53 @@ def test_appends_are_exactly_once_by_the_summary_of_snapshots(config: Make, cata
     assert snapshot.summary is not None
     offsets = snapshot.summary.additional_properties["kafka.connect.offsets.lake"]
     assert json.loads(offsets) == {"t-0": 6, "t-1": 6}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_task_that_was_replaced_writes_nothing_twice(
+    config: Make, catalog: Catalog, is_there: bool
+) -> None:
+    settings = Fresh(config)()
+    with SinkHarness(IcebergSinkConnector, settings) as old:
+        old.send("t", {"id": 0})
+        old.put()
+        if is_there:
+            old.commit()
+            old.send("t", {"id": 1})
+            old.put()
+        with SinkHarness(IcebergSinkConnector, settings) as new:
+            new.send("t", {"id": 0})
+            new.send("t", {"id": 1})
+            new.commit()
+        old.flush()
+    assert [row["id"] for row in rows(catalog, settings["iceberg.tables"])] == [0, 1]
+
+
+def test_what_another_task_writes_while_a_commit_is_read_back_is_not_written_again(
+    config: Make, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Fresh(config)()
+    interfering = [True]
+    refresh = IcebergTableWriter.refresh
+
+    def late(writer: IcebergTableWriter) -> None:
+        if interfering and catalog.table_exists(settings["iceberg.tables"]):
+            interfering.clear()
+            with SinkHarness(IcebergSinkConnector, settings) as other:
+                other.send("t", {"id": 0})
+                other.send("t", {"id": 1})
+                other.commit()
+        refresh(writer)
+
+    monkeypatch.setattr(IcebergTableWriter, "refresh", late)
+    with SinkHarness(IcebergSinkConnector, settings) as sink:
+        sink.send("t", {"id": 0})
+        sink.commit()
+        assert not interfering
+        sink.send("t", {"id": 1})
+        sink.send("t", {"id": 2})
+        sink.commit()
+    assert [row["id"] for row in rows(catalog, settings["iceberg.tables"])] == [0, 1, 2]
 
 
 def test_changes_of_a_database_are_followed(config: Make, catalog: Catalog) -> None:
