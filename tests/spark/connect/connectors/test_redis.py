@@ -65,6 +65,44 @@ def test_streams_get_each_record_once_whatever_crashes(config: Make, client: Any
     assert client.get("ottla.connect.offset.cache.events.1") == "6"
 
 
+def test_a_task_that_was_replaced_writes_nothing_twice(config: Make, client: Any) -> None:
+    settings = config(command="LPUSH", key="list")
+    with SinkHarness(RedisSinkConnector, settings) as old, SinkHarness(RedisSinkConnector, settings) as new:
+        old.send("t", 0, key="zero")
+        old.put()
+        for number, name in enumerate(("zero", "one")):
+            new.send("t", number, key=name)
+        new.commit()
+        for number, name in enumerate(("one", "two"), start=1):
+            old.send("t", number, key=name)
+        old.commit()
+    assert client.lrange("list", 0, -1) == ["two", "one", "zero"]
+
+
+def test_what_another_task_writes_between_look_and_write_is_not_written_again(
+    config: Make, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(command="LPUSH", key="list")
+    interfering = [True]
+    multi = redis.client.Pipeline.multi
+
+    def late(pipeline: Any) -> None:
+        if interfering:
+            interfering.clear()
+            with SinkHarness(RedisSinkConnector, settings) as other:
+                other.send("t", 0, key="zero")
+                other.commit()
+        multi(pipeline)
+
+    monkeypatch.setattr(redis.client.Pipeline, "multi", late)
+    with SinkHarness(RedisSinkConnector, settings) as sink:
+        sink.send("t", 0, key="zero")
+        sink.send("t", 1, key="one")
+        sink.commit()
+    assert not interfering
+    assert client.lrange("list", 0, -1) == ["one", "zero"]
+
+
 def test_two_connectors_of_one_topic_do_not_disturb_each_other(config: Make, client: Any) -> None:
     for name in ("one", "two"):
         with SinkHarness(RedisSinkConnector, {**config(command="LPUSH", key="list"), "name": name}) as sink:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.spark.connect.api import Config, SinkTask, SinkTaskContext
 from ottla.spark.connect.connectors.jdbc.dialects import dialect_for
-from ottla.spark.connect.connectors.jdbc.dialects.dialect import Statement, TableId
+from ottla.spark.connect.connectors.jdbc.dialects.dialect import Claim, Overtaken, Statement, TableId
 from ottla.spark.connect.connectors.jdbc.record_fields import RecordFields, check_value, fields_of, place
 from ottla.spark.connect.connectors.jdbc.sink_config import SINK_CONFIG
 from ottla.spark.connect.connectors.jdbc.sink_tables import SinkTables
@@ -58,15 +58,19 @@ class JdbcSinkTask(SinkTask):
         try:
             fresh = self._offsets.not_stored(records) if self._offsets is not None else records
             usable = [record for record in fresh if self._is_usable(record)]
-            statements = [*self._statements(usable), *self._offset_statements(fresh)]
+            statements = list(self._statements(usable))
             try:
-                self._dialect.transaction(statements)
+                self._dialect.transaction(statements, self._claims(fresh))
             except self._dialect.driver_error as error:
                 if len(usable) < 2 or isinstance(self._dialect.explained(error, ""), RetriableError):
                     raise
                 self._write_without_refused(usable, fresh)
             if self._offsets is not None:
                 self._offsets.remember(fresh)
+        except Overtaken:
+            if self._offsets is not None:
+                self._offsets.forget()
+            raise
         except self._dialect.driver_error as error:
             explained = self._dialect.explained(error, "write records")
             if isinstance(explained, RetriableError):
@@ -80,16 +84,14 @@ class JdbcSinkTask(SinkTask):
         """The database refuses a record of the batch: it is reported, and the others are stored."""
 
         def refused(number: int, error: Exception) -> None:
-            if number >= len(usable):
-                raise error
             record = usable[number]
             self._report(record, self._dialect.explained(error, f"write {place(record)}"))
 
         parts = [list(self._statements([record])) for record in usable]
-        self._dialect.transaction_by_parts([*parts, self._offset_statements(fresh)], refused)
+        self._dialect.transaction_by_parts(parts, refused, self._claims(fresh))
 
-    def _offset_statements(self, records: Sequence[SinkRecord]) -> list[Statement]:
-        return self._offsets.statements(records) if self._offsets is not None else []
+    def _claims(self, records: Sequence[SinkRecord]) -> list[Claim]:
+        return self._offsets.claims(records) if self._offsets is not None else []
 
     def _is_usable(self, record: SinkRecord) -> bool:
         try:

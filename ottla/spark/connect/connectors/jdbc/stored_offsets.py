@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from ottla.spark.connect.connectors.jdbc.dialects.dialect import Dialect, Statement
+from ottla.spark.connect.connectors.jdbc.dialects.dialect import Claim, Dialect
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.data.schema import INT32, INT64, STRING
 
 _KEYS = ("connector", "topic", "partition_id")
+_OFFSET = "next_offset"
 
 
 class StoredOffsets:
@@ -28,15 +29,18 @@ class StoredOffsets:
         stored = self._load()
         return [record for record in records if record.offset >= stored.get(_partition(record), 0)]
 
-    def statements(self, records: Sequence[SinkRecord]) -> list[Statement]:
-        if not records:
-            return []
-        upsert = self._dialect.upsert(self._table, _KEYS, ["next_offset"])
+    def claims(self, records: Sequence[SinkRecord]) -> list[Claim]:
+        """What leads on from the offsets that are known. A task that has been replaced may know older ones."""
+        known, ends = self._load(), _ends(records)
+        new = [partition for partition in ends if partition not in known]
+        if new:
+            insert = self._dialect.insert(self._table, [*_KEYS, _OFFSET], ignore_existing=True)
+            self._dialect.transaction([(insert, [(self._connector, *partition, 0) for partition in new])])
+            known.update(dict.fromkeys(new, 0))
+        update = self._dialect.update_if(self._table, _KEYS, _OFFSET)
         return [
-            (
-                upsert,
-                [(self._connector, *partition, reached) for partition, reached in _ends(records).items()],
-            )
+            (update, (reached, self._connector, *partition, known[partition]))
+            for partition, reached in ends.items()
         ]
 
     def remember(self, records: Sequence[SinkRecord]) -> None:
@@ -51,10 +55,10 @@ class StoredOffsets:
         if not dialect.columns(self._table):
             columns = [(name, STRING) for name in _KEYS[:2]]
             statement = dialect.create_table(
-                self._table, [*columns, (_KEYS[2], INT32), ("next_offset", INT64)], _KEYS
+                self._table, [*columns, (_KEYS[2], INT32), (_OFFSET, INT64)], _KEYS
             )
             dialect.transaction([(statement, [()])])
-        quoted = [dialect.quoted(name) for name in ("topic", "partition_id", "next_offset", "connector")]
+        quoted = [dialect.quoted(name) for name in ("topic", "partition_id", _OFFSET, "connector")]
         query = f"SELECT {', '.join(quoted[:3])} FROM {dialect.qualified(self._table)} "
         rows = dialect.select(
             query + f"WHERE {quoted[3]} = {dialect.placeholder}", [self._connector], self._table

@@ -1,7 +1,7 @@
 """The sinks `com.redis.kafka.connect.RedisSinkConnector` and jcustenborder's `RedisSinkConnector`.
 
-Exactly once: the commands of a batch and the next offsets are written in one MULTI/EXEC; a task that begins again reads
-the offsets and leaves out what is there.
+Exactly once: the commands of a batch and the next offsets are written in one MULTI/EXEC. The offsets are read before
+each batch, under WATCH, and what is there is left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ottla.spark.connect.errors import ConnectError, DataError, RetriableError
 
 _UNKNOWN = re.compile(r"unknown command '([^']+)'")
 
+_ATTEMPTS = 5
 #: Where offsets are kept, by connector, topic and partition.
 OFFSET_KEY = "ottla.connect.offset.{}.{}.{}"
 
@@ -42,7 +43,6 @@ class RedisSinkTask(SinkTask):
         self._context = context
         self._name = config.get("name", "")
         self._commands = Commands(self._settings)
-        self._next: dict[TopicPartition, int] = {}
         address = settings.address(self._settings)
         self._where = f"{address['host']}:{address['port']}"
         # The runtime tries again, and says so.
@@ -60,37 +60,54 @@ class RedisSinkTask(SinkTask):
     def put(self, records: Sequence[SinkRecord]) -> None:
         if not records:
             return
-        try:
-            self._put(records)
-        except redis.RedisError as error:
-            # Whether the transaction was carried out is asked again.
-            self._next = {}
-            raise self._retriable(error) from None
-
-    def _put(self, records: Sequence[SinkRecord]) -> None:
         client = self._client
         assert client is not None
         exactly_once = self._settings.get("redis.multiexec", True)
-        if exactly_once:
-            self._read_offsets({_at(record) for record in records} - self._next.keys())
-        wanted = [record for record in records if record.offset >= self._next.get(_at(record), 0)]
-        commands = [(record, command) for record in wanted if (command := self._command(record)) is not None]
-        offsets = dict(self._next)
-        for record in wanted:
-            offsets[_at(record)] = record.offset + 1
-        with client.pipeline(transaction=exactly_once) as pipeline:
-            for _, command in commands:
-                pipeline.execute_command(*command)
-            if exactly_once:
-                for at, offset in offsets.items():
-                    pipeline.set(self._offset_key(at), offset)
-            results = pipeline.execute(raise_on_error=False)
-        for (record, command), result in zip(commands, results, strict=False):
+        try:
+            with client.pipeline(transaction=exactly_once) as pipeline:
+                if exactly_once:
+                    self._put_once(pipeline, records)
+                else:
+                    self._execute(pipeline, [(record, self._command(record)) for record in records])
+            self._wait_for_replicas(client)
+        except redis.RedisError as error:
+            raise self._retriable(error) from None
+
+    def _put_once(self, pipeline: Any, records: Sequence[SinkRecord]) -> None:
+        keys = {at: self._offset_key(at) for at in {_at(record) for record in records}}
+        commands: dict[int, Command | None] = {}
+        for _ in range(_ATTEMPTS):
+            # A task that has been replaced may still write: if it does so from now on, nothing is carried out.
+            pipeline.watch(*keys.values())
+            stored = {
+                at: int(found or 0) for at, found in zip(keys, pipeline.mget(*keys.values()), strict=True)
+            }
+            wanted = [place for place, record in enumerate(records) if record.offset >= stored[_at(record)]]
+            for place in wanted:
+                if place not in commands:
+                    commands[place] = self._command(records[place])
+                stored[_at(records[place])] = records[place].offset + 1
+            pipeline.multi()
+            for at, key in keys.items():
+                pipeline.set(key, stored[at])
+            try:
+                self._execute(pipeline, [(records[place], commands[place]) for place in wanted], len(keys))
+                return
+            except redis.WatchError:
+                continue
+        raise RetriableError(f"Another task of {self._name} writes to Redis at {self._where} all the time.")
+
+    def _execute(
+        self, pipeline: Any, commands: Sequence[tuple[SinkRecord, Command | None]], before: int = 0
+    ) -> None:
+        """All of them, after as many others that are in the pipeline."""
+        given = [(record, command) for record, command in commands if command is not None]
+        for _, command in given:
+            pipeline.execute_command(*command)
+        results = pipeline.execute(raise_on_error=False)
+        for (record, command), result in zip(given, results[before:], strict=True):
             if isinstance(result, redis.ResponseError):
                 self._refused(record, command, result)
-        if exactly_once:
-            self._next = offsets
-        self._wait_for_replicas(client)
 
     def _command(self, record: SinkRecord) -> Command | None:
         try:
@@ -108,14 +125,6 @@ class RedisSinkTask(SinkTask):
         if text.startswith(("OOM", "READONLY", "NOAUTH", "NOPERM", "MISCONF")):
             raise ConnectError(f"Redis at {self._where} takes no writes: {text}.")
         self._context.report(record, DataError(f"Redis refuses {command[0]!s} for this record: {text}."))
-
-    def _read_offsets(self, unknown: set[TopicPartition]) -> None:
-        if not unknown:
-            return
-        assert self._client is not None
-        wanted = sorted(unknown)
-        for at, found in zip(wanted, self._client.mget([self._offset_key(at) for at in wanted]), strict=True):
-            self._next[at] = int(found or 0)
 
     def _offset_key(self, at: TopicPartition) -> str:
         return OFFSET_KEY.format(self._name, at.topic, at.partition)

@@ -106,6 +106,23 @@ def test_crashes_neither_lose_nor_repeat_records(database: Any, settings: dict[s
     assert len(rows) == (7 if settings["pk.mode"] == "record_key" else 30)
 
 
+@pytest.mark.parametrize("partition", [0, 1], ids=["known", "new"])
+def test_a_task_that_was_replaced_writes_nothing_twice(database: Any, partition: int) -> None:
+    """It knows the offsets of one partition, and learns that those of partition 0 have moved on."""
+    settings = {"pk_mode": "none", "offsets_table": "stored_offsets"}
+    database.run("DROP TABLE IF EXISTS stored_offsets")
+    with sink(database, **settings) as old, sink(database, **settings) as new:
+        send(old, 0, "zero", partition=partition)
+        old.put()
+        send(new, 0, "zero", partition=partition)
+        send(new, 1, "one")
+        new.commit()
+        send(old, 1, "one")
+        send(old, 2, "two")
+        old.commit()
+    assert database.run("SELECT id, name FROM people ORDER BY id") == [(0, "zero"), (1, "one"), (2, "two")]
+
+
 def test_kafka_coordinates_as_primary_key(database: Any) -> None:
     with sink(database, pk_mode="kafka", table_name_format="copy_of_${topic}") as running:
         send(running, 1, "Ottla")

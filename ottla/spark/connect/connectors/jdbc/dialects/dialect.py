@@ -18,6 +18,12 @@ from ottla.spark.connect.errors import ConnectError, DataError, RetriableError
 
 #: SQL with placeholders, and the rows of parameters that it is run with.
 Statement = tuple[str, Sequence[Sequence[Any]]]
+#: A statement that has to change one row, with its parameters.
+Claim = tuple[str, Sequence[Any]]
+
+
+class Overtaken(RetriableError):
+    """A claim changed nothing: what it was made of is out of date."""
 
 
 class Kind(enum.Enum):
@@ -174,9 +180,9 @@ class Dialect:
 
     # Writing
 
-    def transaction(self, statements: Iterable[Statement]) -> None:
-        """Runs all of it or nothing."""
-        with self._all_or_nothing() as cursor:
+    def transaction(self, statements: Iterable[Statement], claims: Iterable[Claim] = ()) -> None:
+        """Runs all of it or nothing. Raises Overtaken."""
+        with self._all_or_nothing(claims) as cursor:
             for statement, rows in statements:
                 if len(rows) > 1:
                     cursor.executemany(statement, rows)
@@ -186,10 +192,13 @@ class Dialect:
                     cursor.execute(statement)
 
     def transaction_by_parts(
-        self, parts: Iterable[Iterable[Statement]], refused: Callable[[int, Exception], None]
+        self,
+        parts: Iterable[Iterable[Statement]],
+        refused: Callable[[int, Exception], None],
+        claims: Iterable[Claim] = (),
     ) -> None:
         """As `transaction`, but without the parts that the database refuses. `refused` may raise to have nothing."""
-        with self._all_or_nothing() as cursor:
+        with self._all_or_nothing(claims) as cursor:
             for number, statements in enumerate(parts):
                 cursor.execute("SAVEPOINT part")
                 try:
@@ -205,11 +214,15 @@ class Dialect:
                     cursor.execute("RELEASE SAVEPOINT part")
 
     @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[Any]:
+    def _all_or_nothing(self, claims: Iterable[Claim]) -> Iterator[Any]:
         connection = self.connection
         self._begin()
         try:
             with contextlib.closing(connection.cursor()) as cursor:
+                for statement, row in claims:
+                    cursor.execute(statement, row)
+                    if cursor.rowcount != 1:
+                        raise Overtaken("Another task has written in the meantime.")
                 yield cursor
             connection.commit()
         except BaseException:
@@ -228,6 +241,10 @@ class Dialect:
     def update(self, table: TableId, keys: Sequence[str], others: Sequence[str]) -> str:
         assignments = ", ".join(f"{self.quoted(name)} = {self.placeholder}" for name in others)
         return f"UPDATE {self.qualified(table)} SET {assignments} WHERE {self._matching(keys)}"
+
+    def update_if(self, table: TableId, keys: Sequence[str], name: str) -> str:
+        """Changes one column, if it has the value that is the last parameter."""
+        return f"{self.update(table, keys, [name])} AND {self.quoted(name)} = {self.placeholder}"
 
     def delete(self, table: TableId, keys: Sequence[str]) -> str:
         return f"DELETE FROM {self.qualified(table)} WHERE {self._matching(keys)}"
