@@ -55,7 +55,7 @@ def _write(
     count = size = 0
     waiting: list[pa.RecordBatch] = []
     if options.audit is not None:
-        ensure_audit_topic(cluster)
+        cluster.retrying(lambda: ensure_audit_topic(cluster))
     with Producer(cluster, options, transaction) as producer:
         task = _Task(options, producer)
         for batch in batches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,16 @@ def test_the_rows_of_a_task_are_counted_as_they_are_in_the_topic(
     assert counted(books, topic, "spark") == 20
     assert len(books.counts[topic, "spark"]) == 6
     assert books.balance(topic, ("spark", "log"), grace_ms=0) == []
+
+
+def test_a_task_goes_on_after_its_broker_was_away(topic: str, tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic(topic, 2)
+        assert write_rows(options(broker, topic), iter([rows(5)])) == 5
+        broker.restart()
+        assert write_rows(options(broker, topic), iter([rows(5)])) == 5
+        with closing(Cluster(Settings(parse_servers(broker.bootstrap_servers)))) as cluster:
+            assert counted(read_books(cluster), topic, "spark") == 10
 
 
 def test_pages_are_committed_with_the_rows_and_aborted_with_them(
