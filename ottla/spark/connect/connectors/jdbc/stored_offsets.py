@@ -30,7 +30,10 @@ class StoredOffsets:
         return [record for record in records if record.offset >= stored.get(_partition(record), 0)]
 
     def claims(self, records: Sequence[SinkRecord]) -> list[Claim]:
-        """What leads on from the offsets that are known. A task that has been replaced may know older ones."""
+        """Statements that move the offsets on, if they are still those that are known here.
+
+        A task that has been replaced may know older ones.
+        """
         known, ends = self._load(), _ends(records)
         new = [partition for partition in ends if partition not in known]
         if new:

@@ -100,7 +100,7 @@ class RedisSinkTask(SinkTask):
     def _execute(
         self, pipeline: Any, commands: Sequence[tuple[SinkRecord, Command | None]], before: int = 0
     ) -> None:
-        """All of them, after as many others that are in the pipeline."""
+        """All of them, after those that are in the pipeline before, of which there are so many."""
         given = [(record, command) for record, command in commands if command is not None]
         for _, command in given:
             pipeline.execute_command(*command)

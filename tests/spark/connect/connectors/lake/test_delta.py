@@ -21,6 +21,7 @@ from ottla.spark.connect.data.schema import INT8, INT32, INT64, OPTIONAL_STRING,
 from ottla.testing.connect import SinkHarness, check_sink
 
 from .envelopes import CUSTOMER, KEY, change, customer
+from .interference import write_beside_another
 
 Make = Callable[..., dict[str, str]]
 
@@ -173,26 +174,10 @@ def test_a_task_that_was_replaced_writes_nothing_twice(config: Make, tmp_path: P
 def test_what_another_task_writes_while_a_commit_is_read_back_is_not_written_again(
     config: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interfering = [True]
-    refresh = DeltaTableWriter.refresh
+    def is_there() -> bool:
+        return bool(DeltaTable.is_deltatable(str(tmp_path / "t")))
 
-    def late(writer: DeltaTableWriter) -> None:
-        if interfering and DeltaTable.is_deltatable(str(tmp_path / "t")):
-            interfering.clear()
-            with SinkHarness(DeltaSinkConnector, config()) as other:
-                other.send("t", {"id": 0})
-                other.send("t", {"id": 1})
-                other.commit()
-        refresh(writer)
-
-    monkeypatch.setattr(DeltaTableWriter, "refresh", late)
-    with SinkHarness(DeltaSinkConnector, config()) as sink:
-        sink.send("t", {"id": 0})
-        sink.commit()
-        assert not interfering
-        sink.send("t", {"id": 1})
-        sink.send("t", {"id": 2})
-        sink.commit()
+    write_beside_another(monkeypatch, DeltaSinkConnector, DeltaTableWriter, config(), is_there)
     assert [row["id"] for row in rows(tmp_path / "t")] == [0, 1, 2]
 
 

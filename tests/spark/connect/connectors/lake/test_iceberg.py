@@ -19,6 +19,7 @@ from ottla.spark.connect.connectors.tables.schemas import SchemaCannotEvolve
 from ottla.testing.connect import SinkHarness, check_sink
 
 from .envelopes import CUSTOMER, KEY, change, customer
+from .interference import write_beside_another
 
 Make = Callable[..., dict[str, str]]
 
@@ -106,26 +107,11 @@ def test_what_another_task_writes_while_a_commit_is_read_back_is_not_written_aga
     config: Make, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Fresh(config)()
-    interfering = [True]
-    refresh = IcebergTableWriter.refresh
 
-    def late(writer: IcebergTableWriter) -> None:
-        if interfering and catalog.table_exists(settings["iceberg.tables"]):
-            interfering.clear()
-            with SinkHarness(IcebergSinkConnector, settings) as other:
-                other.send("t", {"id": 0})
-                other.send("t", {"id": 1})
-                other.commit()
-        refresh(writer)
+    def is_there() -> bool:
+        return bool(catalog.table_exists(settings["iceberg.tables"]))
 
-    monkeypatch.setattr(IcebergTableWriter, "refresh", late)
-    with SinkHarness(IcebergSinkConnector, settings) as sink:
-        sink.send("t", {"id": 0})
-        sink.commit()
-        assert not interfering
-        sink.send("t", {"id": 1})
-        sink.send("t", {"id": 2})
-        sink.commit()
+    write_beside_another(monkeypatch, IcebergSinkConnector, IcebergTableWriter, settings, is_there)
     assert [row["id"] for row in rows(catalog, settings["iceberg.tables"])] == [0, 1, 2]
 
 

@@ -222,7 +222,7 @@ class Dialect:
                 for statement, row in claims:
                     cursor.execute(statement, row)
                     if cursor.rowcount != 1:
-                        raise Overtaken("Another task has written in the meantime.")
+                        raise Overtaken("Another task has written to the table of offsets in the meantime.")
                 yield cursor
             connection.commit()
         except BaseException:
