@@ -1,13 +1,26 @@
-"""The SCRAM credentials of users as the cluster keeps them: among the settings under /config/users, as in Kafka."""
+"""SCRAM credentials of users, kept among the settings under /config/users as in Kafka."""
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from collections.abc import Mapping
 from urllib.parse import unquote
 
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import USER, entity, entity_path
-from ottla.metadata.stores.store import NodeStore, children_if_any
+from ottla.metadata.stores.store import (
+    Create,
+    NodeExists,
+    NodeStore,
+    children_if_any,
+    ensure_paths,
+)
+
+# Makes the salts that unknown users are shown. Brokers share it: else two of them would answer differently for a user
+# that does not exist.
+SALT_SECRET = "/ottla/scram_salt_secret"
+_SECRET_BYTES = 32
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -36,3 +49,12 @@ async def load_scram_credentials(store: NodeStore) -> dict[str, dict[str, str]]:
         unquote(name): decode_credentials(node.data) for name, node in zip(names, found, strict=True) if node
     }
     return {name: each for name, each in credentials.items() if each}
+
+
+async def load_salt_secret(store: NodeStore) -> bytes:
+    """Return the cluster's secret for the salts of unknown users; the first broker makes it."""
+    parent = SALT_SECRET.rpartition("/")[0]
+    await ensure_paths(store, [parent])
+    with contextlib.suppress(NodeExists):
+        await store.multi([Create(SALT_SECRET, secrets.token_bytes(_SECRET_BYTES))])
+    return (await store.get(SALT_SECRET)).data

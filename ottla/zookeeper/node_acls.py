@@ -14,8 +14,8 @@ NodeAcls = Callable[[str], list[ACL]]
 
 # Old consumers, which have no user, keep their offsets below this.
 _OPEN = "/consumers"
-# SCRAM credentials, passwords of brokers, delegation tokens. As in Kafka, all that begins with one of these.
-_SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+# SCRAM credentials and their secret, passwords of brokers, delegation tokens. As in Kafka, these are prefixes.
+_SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/ottla/scram_salt_secret")
 
 # What every cluster has, and all that is protected by Kafka or by Ottla, at the top of the tree.
 ROOTS = ("/admin", "/brokers", "/cluster", "/config", "/controller_epoch", "/isr_change_notification")

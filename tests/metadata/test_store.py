@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.metadata.scram_credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import (
     BadPath,
@@ -53,6 +54,13 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 async def settle() -> None:
     """Let watchers be told: the last of them after whatever was written before this."""
     await asyncio.sleep(0.1)
+
+
+async def test_all_brokers_share_one_salt_secret(opened: Opener) -> None:
+    async with opened() as store:
+        first, second = await asyncio.gather(load_salt_secret(store), load_salt_secret(store))
+        assert len(first) == 32
+        assert first == second == await load_salt_secret(store)
 
 
 class TestNodes:

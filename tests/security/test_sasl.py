@@ -26,6 +26,17 @@ def only(name: str, credential: ScramCredential, *, token: bool = False) -> scra
     return lambda asked, is_token: credential if (asked, is_token) == (name, token) else None
 
 
+def scram_server(
+    mechanism: str, credentials: scram.Credentials, owners: scram.TokenOwners = lambda _: None
+) -> ScramServer:
+    return ScramServer(
+        mechanism,
+        credentials,
+        owners,
+        stand_ins=lambda name, _: scram.stand_in(mechanism, name, b"secret of the cluster", []),
+    )
+
+
 def converse(server: ScramServer, client: scram.ClientExchange) -> None:
     message = next(client)
     try:
@@ -41,7 +52,7 @@ def converse(server: ScramServer, client: scram.ClientExchange) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["ann", "o=hara,jr", "Zoë", "User:*", "a/b"])
 def test_who_knows_the_password_gets_in(mechanism: str, name: str) -> None:
-    server = ScramServer(mechanism, only(name, PENCIL[mechanism]))
+    server = scram_server(mechanism, only(name, PENCIL[mechanism]))
     converse(server, scram.log_in(mechanism, name, "pencil"))
     assert server.login == Login(name)
 
@@ -53,7 +64,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
         "SCRAM-SHA-256", "pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096
     )
     next(nonces)
-    server = ScramServer("SCRAM-SHA-256", only("user", credential))
+    server = scram_server("SCRAM-SHA-256", only("user", credential))
     challenge = server.answer(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert (
         challenge == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -70,7 +81,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "password"), [("ann", "pen"), ("ann", ""), ("bob", "pencil"), ("ANN", "pencil")]
 )
 def test_who_does_not_know_it_is_refused_in_the_same_words(mechanism: str, name: str, password: str) -> None:
-    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    server = scram_server(mechanism, only("ann", PENCIL[mechanism]))
     with pytest.raises(AuthenticationFailed, match=r"^The user does not exist, or the password is wrong\.$"):
         converse(server, scram.log_in(mechanism, name, password))
     assert server.login is None
@@ -79,7 +90,7 @@ def test_who_does_not_know_it_is_refused_in_the_same_words(mechanism: str, name:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_user_who_does_not_exist_looks_like_one_who_does(mechanism: str) -> None:
     def challenge(name: str) -> dict[str, str]:
-        answer = ScramServer(mechanism, only("ann", scram.new_credential(mechanism, "x"))).answer(
+        answer = scram_server(mechanism, only("ann", scram.new_credential(mechanism, "x"))).answer(
             f"n,,n={name},r=abc".encode()
         )
         return dict(part.split("=", 1) for part in answer.decode().split(","))
@@ -89,6 +100,21 @@ def test_a_user_who_does_not_exist_looks_like_one_who_does(mechanism: str) -> No
     assert len(missing["s"]) == len(there["s"])
     assert missing["i"] == there["i"]
     assert missing["s"] == again["s"], "another salt each time would give it away"
+
+
+def test_an_unknown_user_has_the_shape_of_a_known_one() -> None:
+    mechanism, secret = "SCRAM-SHA-256", b"secret of the cluster"
+    texts = [
+        scram.format_credential(scram.credential(mechanism, "x", bytes(salt_bytes), iterations))
+        for salt_bytes, iterations in ((16, 8192), (26, 8192), (26, 16384))
+    ]
+    shapes = [shape for shape in map(scram.shape_of, texts) if shape is not None]
+    seen = {
+        (len(each.salt), each.iterations)
+        for each in (scram.stand_in(mechanism, f"user {number}", secret, shapes) for number in range(200))
+    }
+    assert seen == {(16, 8192), (26, 8192), (26, 16384)}
+    assert scram.shape_of("salt=c2FsdA==") is None
 
 
 def proof(mechanism: str, signed: str) -> str:
@@ -101,7 +127,7 @@ def proof(mechanism: str, signed: str) -> str:
 
 def test_an_answer_to_another_challenge_is_refused_though_its_proof_is_right() -> None:
     mechanism = "SCRAM-SHA-256"
-    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    server = scram_server(mechanism, only("ann", PENCIL[mechanism]))
     challenge = server.answer(b"n,,n=ann,r=abc").decode()
     for nonce in ("abc", "abcd", challenge.split(",")[0][2:] + "x"):
         without_proof = f"c=biws,r={nonce}"
@@ -113,7 +139,7 @@ def test_an_answer_to_another_challenge_is_refused_though_its_proof_is_right() -
 
 def test_an_older_librdkafka_logs_in_with_its_nonce_said_twice() -> None:
     mechanism = "SCRAM-SHA-256"
-    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    server = scram_server(mechanism, only("ann", PENCIL[mechanism]))
     challenge = server.answer(b"n,,n=ann,r=abc").decode()
     without_proof = f"c=biws,r=abc{challenge.split(',')[0][2:]}"
     right = proof(mechanism, f"n=ann,r=abc,{challenge},{without_proof}")
@@ -124,7 +150,7 @@ def test_an_older_librdkafka_logs_in_with_its_nonce_said_twice() -> None:
 
 def test_a_gs2_header_that_changes_is_refused_though_its_proof_is_right() -> None:
     mechanism = "SCRAM-SHA-256"
-    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    server = scram_server(mechanism, only("ann", PENCIL[mechanism]))
     challenge = server.answer(b"n,a=ann,n=ann,r=abc").decode()
     without_proof = f"c=biws,{challenge.split(',')[0]}"
     right = proof(mechanism, f"n=ann,r=abc,{challenge},{without_proof}")
@@ -150,13 +176,13 @@ def test_a_gs2_header_that_changes_is_refused_though_its_proof_is_right() -> Non
 )
 def test_first_messages_that_are_refused(first: bytes) -> None:
     with pytest.raises(AuthenticationFailed):
-        ScramServer("SCRAM-SHA-256", only("ann", PENCIL["SCRAM-SHA-256"])).answer(first)
+        scram_server("SCRAM-SHA-256", only("ann", PENCIL["SCRAM-SHA-256"])).answer(first)
 
 
 def test_a_credential_with_few_iterations_lets_nobody_in() -> None:
     weak = scram.credential("SCRAM-SHA-256", "pencil", b"salt", 1000)
     with pytest.raises(AuthenticationFailed, match="iterations"):
-        ScramServer("SCRAM-SHA-256", only("ann", weak)).answer(b"n,,n=ann,r=abc")
+        scram_server("SCRAM-SHA-256", only("ann", weak)).answer(b"n,,n=ann,r=abc")
 
 
 def test_a_token_is_not_a_user() -> None:
@@ -165,14 +191,14 @@ def test_a_token_is_not_a_user() -> None:
     def owner(token_id: str) -> Login | None:
         return Login("ann", token_id, 17) if token_id == "id" else None
 
-    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True), owner)
+    server = scram_server(mechanism, only("id", PENCIL[mechanism], token=True), owner)
     converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
     assert server.login == Login("ann", token_id="id", expires_at_ms=17), "its owner"
-    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True))
+    server = scram_server(mechanism, only("id", PENCIL[mechanism], token=True))
     with pytest.raises(AuthenticationFailed):
         converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
     for name, is_token, kept_as_token in (("id", False, True), ("id", True, False)):
-        server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=kept_as_token), owner)
+        server = scram_server(mechanism, only("id", PENCIL[mechanism], token=kept_as_token), owner)
         with pytest.raises(AuthenticationFailed):
             converse(server, scram.log_in(mechanism, name, "pencil", is_token=is_token))
 
@@ -206,7 +232,7 @@ def test_a_client_does_not_do_what_a_hostile_broker_wants(challenge: bytes, why:
 )
 def test_nothing_that_is_sent_lets_anybody_in_or_breaks_the_server(messages: list[bytes]) -> None:
     for server in (
-        ScramServer("SCRAM-SHA-256", only("a", PENCIL["SCRAM-SHA-256"])),
+        scram_server("SCRAM-SHA-256", only("a", PENCIL["SCRAM-SHA-256"])),
         PlainServer({"a": "pencil"}.get),
     ):
         try:

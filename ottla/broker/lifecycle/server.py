@@ -51,6 +51,7 @@ from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
+from ottla.metadata.scram_credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.metrics.endpoint import MetricsEndpoint, in_slices
@@ -146,7 +147,7 @@ class Server:
         await store.open()
         feed = await self._load_metadata(store)
         self._tls = await asyncio.to_thread(self._secure_listeners)
-        await self._prepare_logins(feed.image)
+        await self._prepare_logins(store, feed.image)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         broker.count_audit = CountAudit.of(config, {each.name: each.port for each in self._listeners})
@@ -277,12 +278,14 @@ class Server:
             raise StartupError(refused)
         return TlsListeners(self.config)
 
-    async def _prepare_logins(self, image: ClusterImage) -> None:
+    async def _prepare_logins(self, store: NodeStore, image: ClusterImage) -> None:
         """Before others hear of this broker: keys and keytabs may be out of reach. Raises ConfigError."""
         protocols = {listener.name: listener.security_protocol for listener in self.config.listeners}
-        for listener in self._listeners:
-            if protocols[listener.name].startswith("SASL_"):
-                listener.sasl = sasl_settings(self.config, listener.name, image)
+        with_logins = [each for each in self._listeners if protocols[each.name].startswith("SASL_")]
+        if with_logins:
+            salt_secret = await load_salt_secret(store)
+            for listener in with_logins:
+                listener.sasl = sasl_settings(self.config, listener.name, image, salt_secret)
                 await listener.sasl.open()
 
     # Logs

@@ -20,7 +20,7 @@ from ottla.security.sasl import gssapi, oauthbearer, plain, scram
 from ottla.security.sasl.exchange import Login, ServerExchange
 from ottla.security.sasl.oauthbearer import OAuthBearerServer
 from ottla.security.sasl.plain import PlainServer
-from ottla.security.sasl.scram import ScramCredential, ScramServer
+from ottla.security.sasl.scram import ScramCredential, ScramServer, Shape
 
 if TYPE_CHECKING:
     from ottla.broker.security.bearer_settings import TokenValidator
@@ -44,9 +44,14 @@ class SaslSettings:
     failure_delay: float  # seconds
     max_receive_bytes: int
     token_secret: str | None = field(repr=False)  # of delegation tokens
+    salt_secret: bytes = field(repr=False)  # for users and tokens that do not exist
     tokens: TokenValidator | None  # of OAUTHBEARER
     kerberos: KerberosAcceptor | None
     warnings: tuple[str, ...]
+    # By mechanism, with the users that they were collected from.
+    _known_shapes: dict[str, tuple[Mapping[str, object], list[Shape]]] = field(
+        default_factory=dict, repr=False
+    )
     # By token id and mechanism: deriving one takes milliseconds.
     _token_credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict, repr=False)
 
@@ -74,16 +79,28 @@ class SaslSettings:
             mechanism,
             lambda name, is_token: self._scram_credential(mechanism, name, is_token),
             self._token_owner,
+            stand_ins=lambda name, is_token: self._stand_in(mechanism, name, is_token),
         )
+
+    def _stand_in(self, mechanism: str, name: str, is_token: bool) -> ScramCredential:
+        """Return the credential that an unknown user or token is asked to prove."""
+        shapes = [] if is_token else self._shapes(mechanism)
+        return scram.stand_in(mechanism, name, self.salt_secret, shapes)
+
+    def _shapes(self, mechanism: str) -> list[Shape]:
+        """Return the shapes of all users' credentials, sorted; they are collected once after every change of users."""
+        users = self.image.scram_credentials
+        known = self._known_shapes.get(mechanism)
+        if known is None or known[0] is not users:
+            texts = [each[mechanism] for each in users.values() if mechanism in each]
+            shapes = sorted(shape for shape in map(scram.shape_of, texts) if shape is not None)
+            known = self._known_shapes[mechanism] = (users, shapes)
+        return known[1]
 
     def _scram_credential(self, mechanism: str, name: str, is_token: bool) -> ScramCredential | None:
         if is_token:
             return self._token_credential(mechanism, name)
-        text = self.image.scram_credentials.get(name, {}).get(mechanism)
-        try:
-            return None if text is None else scram.parse_credential(text)
-        except ValueError:
-            return None  # nobody can log in with it
+        return _parsed(self.image.scram_credentials.get(name, {}).get(mechanism))
 
     def _token_owner(self, token_id: str) -> Login | None:
         token = self.image.delegation_tokens.get(token_id)
@@ -99,12 +116,23 @@ class SaslSettings:
         if known is None:
             if len(self._token_credentials) > 2 * len(self.image.delegation_tokens) + 100:
                 self._token_credentials.clear()  # most of those tokens are gone
-            known = scram.new_credential(mechanism, token_password(self.token_secret, token_id))
+            salt = scram.derived_salt(mechanism, token_id, self.salt_secret)
+            password = token_password(self.token_secret, token_id)
+            known = scram.credential(mechanism, password, salt, scram.MIN_ITERATIONS)
             self._token_credentials[token_id, mechanism] = known
         return known
 
 
-def sasl_settings(config: BrokerConfig, listener: str, image: ClusterImage) -> SaslSettings:
+def _parsed(text: str | None) -> ScramCredential | None:
+    try:
+        return None if text is None else scram.parse_credential(text)
+    except ValueError:
+        return None  # nobody can log in with it
+
+
+def sasl_settings(
+    config: BrokerConfig, listener: str, image: ClusterImage, salt_secret: bytes = b""
+) -> SaslSettings:
     """Raises ConfigError naming the setting that is missing or wrong."""
     values = config.values
     mechanisms = listener_value(values, listener, _MECHANISMS)
@@ -140,6 +168,7 @@ def sasl_settings(config: BrokerConfig, listener: str, image: ClusterImage) -> S
         failure_delay=config.get_int("connection.failed.authentication.delay.ms") / 1000,
         max_receive_bytes=config.get_int("sasl.server.max.receive.size"),
         token_secret=config.get_optional_str("delegation.token.secret.key"),
+        salt_secret=salt_secret,
         tokens=tokens,
         kerberos=kerberos,
         warnings=_warnings(config, listener, tokens),

@@ -1,6 +1,7 @@
-"""SCRAM (RFC 5802 and 7677) without channel binding: both sides prove that they know a password, and send it never.
+"""SCRAM (RFC 5802 and 7677) without channel binding.
 
-A server keeps a `ScramCredential`: enough to check a proof and to give its own, but not to log in with.
+Both sides prove that they know the password without sending it. A server keeps a `ScramCredential`, which is enough to
+check a proof and to give its own, but not to log in with.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
@@ -46,8 +47,17 @@ class ScramCredential(NamedTuple):
         return f"ScramCredential(iterations={self.iterations})"
 
 
+class Shape(NamedTuple):
+    """All that a challenge reveals about a credential, apart from the bytes of the salt."""
+
+    salt_bytes: int
+    iterations: int
+
+
 # The credential of a user, or, if the second argument is true, of the delegation token with this id.
 Credentials = Callable[[str, bool], ScramCredential | None]
+# A credential for a user or token that does not exist.
+StandIns = Callable[[str, bool], ScramCredential]
 # Who it is that logs in with the delegation token of this id.
 TokenOwners = Callable[[str], Login | None]
 
@@ -79,6 +89,15 @@ def format_credential(credential: ScramCredential) -> str:
     return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={credential.iterations}"
 
 
+def shape_of(text: str) -> Shape | None:
+    """Return the public part of a stored credential, None if it cannot be read."""
+    fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
+    try:
+        return Shape(len(base64.b64decode(fields["salt"])), int(fields["iterations"]))
+    except (KeyError, ValueError):
+        return None
+
+
 def parse_credential(text: str) -> ScramCredential:
     """Raises ValueError, without the text: it is a secret."""
     fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
@@ -98,18 +117,25 @@ def parse_credential(text: str) -> ScramCredential:
 
 
 class ScramServer:
-    """A user who does not exist is asked for a proof like any other, with a salt that stays the same, so that nobody
-    finds out who exists.
+    """Ask for a proof whether the user exists or not, so that the challenge does not reveal which names exist.
+
+    An unknown user gets the credential of `stand_ins`, whose proof nobody can give.
     """
 
     def __init__(
-        self, mechanism: str, credentials: Credentials, token_owners: TokenOwners = _no_tokens
+        self,
+        mechanism: str,
+        credentials: Credentials,
+        token_owners: TokenOwners = _no_tokens,
+        *,
+        stand_ins: StandIns,
     ) -> None:
         self.login: Login | None = None
         self._mechanism = mechanism
         self._digest = HASHES[mechanism]
         self._credentials = credentials
         self._token_owners = token_owners
+        self._stand_ins = stand_ins
         self._asked: _Asked | None = None
 
     def answer(self, message: bytes) -> bytes:
@@ -127,7 +153,7 @@ class ScramServer:
         is_token = extensions.get("tokenauth", "").lower() == "true"
         login = self._token_owners(name) if is_token else Login(name)
         known = self._credentials(name, is_token) if login is not None else None
-        found = known or _stand_in(self._mechanism, name)
+        found = known or self._stand_ins(name, is_token)
         if found.iterations < MIN_ITERATIONS:
             raise AuthenticationFailed(f"The credential has fewer than {MIN_ITERATIONS} iterations.")
         nonce = first["nonce"] + secrets.token_urlsafe(24)
@@ -180,13 +206,23 @@ class _Asked(NamedTuple):
     challenge: str
 
 
-_STAND_IN_SECRET = secrets.token_bytes(32)
+def stand_in(mechanism: str, name: str, secret: bytes, shapes: Sequence[Shape]) -> ScramCredential:
+    """Return a credential for a name that does not exist.
 
-
-def _stand_in(mechanism: str, name: str) -> ScramCredential:
-    salt = hmac.digest(_STAND_IN_SECRET, f"{mechanism}:{name}".encode(), "sha256")[:_SALT_BYTES]
+    The salt depends on nothing but the name and the secret, which all brokers of a cluster share. The name also selects
+    one of `shapes`, those of the real credentials: where all users have the same shape, an unknown user has it too.
+    """
+    shape = Shape(_SALT_BYTES, MIN_ITERATIONS)
+    if shapes:
+        digest = hmac.digest(secret, f"shape:{mechanism}:{name}".encode(), "sha256")
+        shape = shapes[int.from_bytes(digest[:8]) % len(shapes)]
     size = hashlib.new(HASHES[mechanism]).digest_size
-    return ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), MIN_ITERATIONS)
+    salt = derived_salt(mechanism, name, secret, shape.salt_bytes)
+    return ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), shape.iterations)
+
+
+def derived_salt(mechanism: str, name: str, secret: bytes, size: int = _SALT_BYTES) -> bytes:
+    return hashlib.shake_256(hmac.digest(secret, f"salt:{mechanism}:{name}".encode(), "sha256")).digest(size)
 
 
 # -- client -------------------------------------------------------------------------------------------------

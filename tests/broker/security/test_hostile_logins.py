@@ -76,6 +76,7 @@ def servers(issuer: Issuer) -> dict[str, Callable[[], ServerExchange]]:
             mechanism,
             lambda name, _: credentials[mechanism] if name in ("ann", "id") else None,
             lambda token_id: Login("ann", token_id) if token_id == "id" else None,
+            stand_ins=lambda name, _: scram.stand_in(mechanism, name, b"secret", []),
         )
 
     return {

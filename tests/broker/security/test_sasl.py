@@ -144,6 +144,30 @@ def test_who_cannot_prove_it_is_told_in_the_same_words(
     assert expected in str(refused.value)
 
 
+def challenge(secured: Secured, name: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+    """Return the fields of the first answer to a SCRAM login."""
+    with WireClient(secured.sasl) as client:
+        client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+        answer: Any = client.call(SaslAuthenticateRequest(auth_bytes=f"n,,n={name},r=abc".encode()), 1)
+    return dict(part.split("=", 1) for part in bytes(answer.auth_bytes).decode().split(","))
+
+
+@pytest.mark.parametrize("iterations", [4096, 8192, 12345])
+def test_a_login_does_not_reveal_which_users_exist(tmp_path: Path, iterations: int) -> None:
+    secured = Secured(tmp_path)
+    with secured.broker:
+        put_user(secured, "ann", "pencil", iterations)
+        real, unknown = challenge(secured, "ann"), challenge(secured, "eve")
+        others = {challenge(secured, f"user{number}")["s"] for number in range(5)}
+    assert unknown["i"] == real["i"] == str(iterations)
+    assert len(unknown["s"]) == len(real["s"])
+    assert len(others | {unknown["s"], real["s"]}) == 7, "every user has a salt of their own"
+    secured = Secured(tmp_path)
+    with secured.broker:
+        assert challenge(secured, "ann")["s"] == real["s"]
+        assert challenge(secured, "eve")["s"] == unknown["s"], "a salt that changes would give it away"
+
+
 def test_users_are_described_changed_and_deleted(secured: Secured) -> None:
     put_user(secured, "bob", "one", iterations=8192)
     admin = AdminClient({"bootstrap.servers": secured.plain})
