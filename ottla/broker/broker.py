@@ -18,6 +18,7 @@ from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.requests.inspections import Inspections
 from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.share.sharing import Sharing
@@ -152,8 +153,11 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.leader_fetch_handler = LeaderFetchHandler(replicas)
         self.delayed_produces = DelayedProduces()
+        self.inspections = Inspections()
         registry = SchemaRegistry.of(config)
-        self.schema_validation = None if registry is None else SchemaValidation(image, registry)
+        self.schema_validation = (
+            None if registry is None else SchemaValidation(image, registry, self.inspections)
+        )
         self.faults: Faults | None = None
         self.metrics: BrokerMetrics | None = None
         self.telemetry = ClientTelemetry.of(config, image)
@@ -186,6 +190,7 @@ class Broker:
 
     def close(self) -> None:
         self.delayed_produces.close()
+        self.inspections.close()
         if self.telemetry is not None:
             self.telemetry.forwarder.close()
         self.peers.close()

@@ -222,13 +222,19 @@ class Partition:
 
     # Leading
 
-    def append(self, records: Any, now_ms: int, *, from_client: bool = True) -> AppendInfo:
-        """Write one batch as the leader, and notify those who wait for it."""
+    def append(
+        self, records: Any, now_ms: int, *, from_client: bool = True, inspected: bool = False
+    ) -> AppendInfo:
+        """Write one batch as the leader, and notify waiting fetches. Raises InspectionNeeded."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
             info = self.log.append(
-                records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+                records,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                from_client=from_client,
+                inspected=inspected,
             )
         except StorageError as error:
             self.storage_failed(error)

@@ -1,17 +1,16 @@
-"""Why a batch of a producer is not appended, and the rare cases where it is appended changed.
+"""Checks of a producer's batch before it is appended.
 
-Nothing here runs for an ordinary batch: PartitionLog compares the header's fields itself and asks here only
-when one of them is unusual, or when the topic's configuration needs the records.
+PartitionLog compares the fields of the header itself and calls `check_unusual` only when one of them is unusual. The
+body of an ordinary batch is checked by its first records (`body_fault`). Topics whose settings need all records
+(another compression, compaction, old timestamps) have them inspected: a few on the event loop, many in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, fault_of, header_at, is_dense
-from ottla.log.config import CREATE_TIME, LONG_MAX, LogConfig
+from ottla.log.config import CREATE_TIME, LONG_MAX, NO_RECORD_LIMIT, LogConfig
 from ottla.log.errors import RefusedRecordsError
 from ottla.protocol.batch_header import (
     BATCH_OVERHEAD,
@@ -22,15 +21,39 @@ from ottla.protocol.batch_header import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from ottla.protocol.compression import Codec
+from ottla.protocol.compression import (
+    MAX_DECOMPRESSED_SIZE,
+    Codec,
+    TooLargeError,
+    decompress,
+    frame_fault,
+    max_decompressed_size,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records import Record, keys_present, read_batch, recompress
+from ottla.protocol.record_format import LEAST_RECORD, all_keyed, framing_fault, survey
+from ottla.protocol.records import batch_body, recompress
 
 HIGHEST_CODEC = 4
 NO_TIMESTAMP = -1
+# A refusal names no more records than these (KIP-467), else a small request could have a huge answer.
+MOST_NAMED_RECORDS = 1000
+# The records that the event loop reads itself: more of them would keep other clients waiting.
+LOOP_BYTES = 256 * 1024
+LOOP_RECORDS = 1000
+# The part of an ordinary batch that is checked: its first records, of compressed batches only of small ones.
+_READ_IN_FULL = 8
+_READ_BY_LENGTH = 32
+_SAMPLED_BYTES = 16 * 1024
 
 
-def _invalid(reason: str) -> KafkaError:
+class InspectionNeeded(Exception):
+    """The records of a batch must be inspected first, and they are too many for the event loop."""
+
+    def __init__(self, config: LogConfig) -> None:
+        self.config = config
+
+
+def invalid_record(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, reason)
 
 
@@ -40,7 +63,7 @@ def _corrupt(reason: str) -> KafkaError:
 
 def refuse_short(size: int) -> KafkaError:
     if size == 0:
-        return _invalid("a partition of the request has no record batch")
+        return invalid_record("a partition of the request has no record batch")
     return _corrupt(f"{size} bytes are too few for a record batch")
 
 
@@ -48,18 +71,18 @@ def read_only(topic: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot append records to read-only mirror topic '{topic}'")
 
 
-def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int, from_client: bool) -> None:
-    """Find what is wrong with a batch and raise it; return if the unusual is allowed after all."""
+def check_unusual(view: memoryview, crc: int, config: LogConfig, *, from_client: bool) -> None:
+    """Raise the fault of a batch whose header is unusual; return if there is none after all."""
     header = header_at(view)
     size = len(view)
     if header.magic in (0, 1):
-        raise _invalid(f"message format {header.magic} is not accepted, send format 2")
+        raise invalid_record(f"message format {header.magic} is not accepted, send format 2")
     if header.magic != MAGIC:
         raise _corrupt(f"unknown magic {header.magic}")
     if header.size < BATCH_OVERHEAD or header.size > size:
         raise _corrupt(f"batch length {header.batch_length} in {size} bytes")
     if header.size < size:
-        raise _invalid("a produce request has exactly one record batch per partition")
+        raise invalid_record("a produce request has exactly one record batch per partition")
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -73,60 +96,57 @@ def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int,
     if crc != header.crc:
         raise _corrupt("the checksum of the batch does not match")
     _check_contents(header, from_client)
-    _check_timestamp(view, header, config, now_ms)
+    if config.message_timestamp_type == CREATE_TIME and header.attributes & TIMESTAMP_TYPE_FLAG:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type LogAppendTime")
 
 
 def _check_contents(header: BatchHeader, from_client: bool) -> None:
     if header.record_count <= 0:
-        raise _invalid(f"the batch says it has {header.record_count} records")
+        raise invalid_record(f"the batch says it has {header.record_count} records")
     if not is_dense(header):
-        raise _invalid(
+        raise invalid_record(
             f"the batch has {header.record_count} records but offsets up to {header.last_offset_delta}"
         )
     if header.attributes & CODEC_MASK > HIGHEST_CODEC:
-        raise _invalid(f"unknown compression codec {header.attributes & CODEC_MASK}")
+        raise invalid_record(f"unknown compression codec {header.attributes & CODEC_MASK}")
     if not from_client:
         return
     if header.attributes & CONTROL_FLAG:
-        raise _invalid("clients may not write control records")
+        raise invalid_record("clients may not write control records")
     if header.base_offset != 0:
-        raise _invalid(f"the batch has base offset {header.base_offset} instead of 0")
+        raise invalid_record(f"the batch has base offset {header.base_offset} instead of 0")
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
-            raise _invalid(
+            raise invalid_record(
                 f"producer {header.producer_id} has epoch {header.producer_epoch}"
                 f" and sequence {header.base_sequence}"
             )
     elif header.attributes & TRANSACTIONAL_FLAG:
-        raise _invalid("a transactional batch needs a producer id")
+        raise invalid_record("a transactional batch needs a producer id")
 
 
-def _check_timestamp(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    if config.message_timestamp_type != CREATE_TIME:
-        return
-    if header.attributes & TIMESTAMP_TYPE_FLAG:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type LogAppendTime")
-    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        latest = now_ms + config.message_timestamp_after_max_ms
-        raise _refusal(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {header.max_timestamp} is too far ahead of the broker's clock, {now_ms}",
-            view,
-            lambda record: record.timestamp > latest,
-        )
+def body_fault(view: memoryview, codec: int, count: int) -> str | None:
+    """Return why the body of a batch cannot be its records, looking at a bounded part of it.
 
-
-def _refusal(
-    code: ErrorCode, message: str, view: memoryview, faulty: Callable[[Record], bool]
-) -> RefusedRecordsError:
-    """The refusal of a batch that names its faulty records; it names none if they cannot be read."""
+    A consumer that meets such a batch reads nothing behind it, and some do not even report it.
+    """
+    if not codec:
+        return framing_fault(view, BATCH_OVERHEAD, count, in_full=_READ_IN_FULL, by_length=_READ_BY_LENGTH)
+    body = view[BATCH_OVERHEAD:]
+    fault = frame_fault(codec, body)
+    if fault is None and count * LEAST_RECORD > max_decompressed_size(codec, len(body)):
+        fault = f"{len(body)} bytes cannot hold {count}"
+    if fault is not None:
+        return f"the records cannot be decompressed: {fault}"
+    if len(body) > _SAMPLED_BYTES:
+        return None
     try:
-        records = read_batch(view)
-    except Exception:  # the records are a client's bytes: anything can be wrong with them
-        records = []
-    return RefusedRecordsError(
-        code, message, [place for place, record in enumerate(records) if faulty(record)]
-    )
+        data = decompress(codec, body, LOOP_BYTES)
+    except TooLargeError:
+        return None
+    except KafkaError as error:
+        return error.message
+    return framing_fault(data, 0, count, in_full=_READ_IN_FULL, by_length=_READ_BY_LENGTH)
 
 
 def needs_records(config: LogConfig) -> bool:
@@ -134,46 +154,87 @@ def needs_records(config: LogConfig) -> bool:
     return (
         config.compacted
         or config.compression_type != "producer"
+        or config.max_decompressed_message_bytes < NO_RECORD_LIMIT
         or (
             config.message_timestamp_before_max_ms < LONG_MAX and config.message_timestamp_type == CREATE_TIME
         )
     )
 
 
-def check_records(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> memoryview:
-    """What needs the records: keys of compacted topics, old timestamps, the topic's own compression.
+def inspect_on_loop(view: memoryview, config: LogConfig, now_ms: int) -> memoryview:
+    """Do what `inspect` does for a batch that takes no time; raise InspectionNeeded for any other."""
+    header = header_at(view)
+    if header.record_count > LOOP_RECORDS or len(view) > LOOP_BYTES:
+        raise InspectionNeeded(config)
+    try:
+        return inspect(view, config, now_ms, LOOP_BYTES)
+    except TooLargeError:
+        raise InspectionNeeded(config) from None
 
-    Returns the batch to append: this one, or its like under another codec.
+
+def inspect(
+    view: memoryview, config: LogConfig, now_ms: int, max_size: int = MAX_DECOMPRESSED_SIZE
+) -> memoryview:
+    """Check every record against the topic's settings. May run in a thread: it owns nothing.
+
+    Returns the batch to append: this one, or its like under the topic's own codec. Raises KafkaError.
     """
+    header = header_at(view)
+    codec = header.attributes & CODEC_MASK
     wanted = config.compression_type.upper().replace("UNCOMPRESSED", "NONE")
     try:
-        if config.compacted and not keys_present(view):
-            raise _refusal(
-                ErrorCode.INVALID_RECORD,
-                "a compacted topic takes no records without a key",
-                view,
-                lambda record: record.key is None,
-            )
-        if config.message_timestamp_type == CREATE_TIME and config.message_timestamp_before_max_ms < LONG_MAX:
-            _check_oldest(view, now_ms - config.message_timestamp_before_max_ms)
-        if wanted == "PRODUCER" or Codec[wanted] == header.attributes & CODEC_MASK:
+        body = batch_body(view, 0, header, max_size)
+        _check_each(body, header, config, now_ms)
+        if wanted == "PRODUCER" or Codec[wanted] == codec:
             return view
-        return memoryview(recompress(view, Codec[wanted], _level(config, wanted)))
-    except KafkaError:
+        return memoryview(recompress(view, Codec[wanted], _level(config, wanted), body))
+    except TooLargeError:
+        if max_size < MAX_DECOMPRESSED_SIZE:
+            raise
+        raise invalid_record(f"the batch has more than {max_size} bytes when it is decompressed") from None
+    except RefusedRecordsError:
         raise
     except Exception as error:  # the records are a client's bytes: whatever is wrong with them is an answer
-        raise _invalid(f"the records of the batch cannot be read: {error}") from None
+        reason = error.message if isinstance(error, KafkaError) else error
+        raise invalid_record(f"the records of the batch cannot be read: {reason}") from None
 
 
-def _check_oldest(view: memoryview, oldest: int) -> None:
-    for record in read_batch(view):
-        if NO_TIMESTAMP < record.timestamp < oldest:
-            raise _refusal(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {record.timestamp} is too old",
-                view,
-                lambda record: NO_TIMESTAMP < record.timestamp < oldest,
-            )
+def _check_each(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    by_time = config.message_timestamp_type == CREATE_TIME
+    latest = now_ms + config.message_timestamp_after_max_ms if by_time else LONG_MAX
+    oldest = now_ms - config.message_timestamp_before_max_ms if by_time else -LONG_MAX
+    largest = config.max_decompressed_message_bytes if header.attributes & CODEC_MASK else NO_RECORD_LIMIT
+    is_late = header.max_timestamp > latest
+    reads_keys_only = not is_late and oldest <= 0 and largest == NO_RECORD_LIMIT
+    if reads_keys_only and (not config.compacted or all_keyed(body, header.record_count)):
+        return
+    late: list[int] = []
+    keyless: list[int] = []
+    old: list[int] = []
+    large: list[int] = []
+    for place, (timestamp, has_key, size) in enumerate(survey(body, header)):
+        if timestamp > latest:
+            late.append(place)
+        if config.compacted and not has_key:
+            keyless.append(place)
+        if NO_TIMESTAMP < timestamp < oldest:
+            old.append(place)
+        if size > largest:
+            large.append(place)
+        if max(map(len, (late, keyless, old, large))) >= MOST_NAMED_RECORDS:
+            break
+    if is_late:
+        reason = f"timestamp {header.max_timestamp} is too far ahead of the broker's clock, {now_ms}"
+        raise RefusedRecordsError(ErrorCode.INVALID_TIMESTAMP, reason, late)
+    if keyless:
+        reason = "a compacted topic takes no records without a key"
+        raise RefusedRecordsError(ErrorCode.INVALID_RECORD, reason, keyless)
+    if old:
+        reason = f"a timestamp is older than message.timestamp.before.max.ms allows at {now_ms}"
+        raise RefusedRecordsError(ErrorCode.INVALID_TIMESTAMP, reason, old)
+    if large:
+        reason = f"a record has more than {largest} bytes (max.decompressed.message.bytes)"
+        raise RefusedRecordsError(ErrorCode.INVALID_RECORD, reason, large)
 
 
 def _level(config: LogConfig, codec: str) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Kafka's default: the largest array that Java can allocate.
+NO_RECORD_LIMIT = 2**31 - 9
 LONG_MAX = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -24,6 +26,7 @@ class LogConfig:
     retention_bytes: int = -1
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     max_message_bytes: int = 1024**2 + 12
+    max_decompressed_message_bytes: int = NO_RECORD_LIMIT
     message_timestamp_type: str = CREATE_TIME
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 60 * 60 * 1000

@@ -13,8 +13,10 @@ from crc32c import crc32c
 
 from ottla.log import time_lookup
 from ottla.log.append_check import (
-    check_records,
+    body_fault,
     check_unusual,
+    inspect_on_loop,
+    invalid_record,
     needs_records,
     read_only,
     refuse_short,
@@ -31,7 +33,7 @@ from ottla.log.batch import (
     MAX_TIMESTAMP_AT,
     header_at,
 )
-from ottla.log.config import LOG_APPEND_TIME, LogConfig
+from ottla.log.config import LOG_APPEND_TIME, LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, storage_error
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
@@ -159,7 +161,7 @@ class PartitionLog:
         # Ids of producers below are of another cluster, which may have given the same ones to others.
         self._mirrored_end = mirrored_end(config.ottla_mirror_promoted, self.partition)
         self._log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
-        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._after_max_ms = LONG_MAX if self._log_append_time else config.message_timestamp_after_max_ms
         self._reads_records = needs_records(config)
         self._flush_messages = config.flush_messages
         self.jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
@@ -177,9 +179,18 @@ class PartitionLog:
     # Appending
 
     def append(
-        self, records: Buffer, *, leader_epoch: int, now_ms: int, from_client: bool = True
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        from_client: bool = True,
+        inspected: bool = False,
     ) -> AppendInfo:
-        """Append one batch as leader. Its base offset and leader epoch are written into `records` itself."""
+        """Append one batch as leader. Its base offset and leader epoch are written into `records` itself.
+
+        Raises InspectionNeeded if `append_check.inspect` has to come first; the caller then says `inspected`.
+        """
         view = records if type(records) is memoryview else memoryview(records)
         size = len(view)
         if size < BATCH_OVERHEAD:
@@ -199,13 +210,12 @@ class PartitionLog:
             or base_offset
             or attributes & _UNUSUAL_ATTRIBUTES
             or attributes & CODEC_MASK > _HIGHEST_CODEC
-            or max_timestamp - now_ms > self._after_max_ms
             or (producer_id >= 0 and (first_sequence < 0 or producer_epoch < 0))
             or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
         ):
             if self._config.is_mirror:
                 raise read_only(self.topic)
-            check_unusual(view, actual_crc, self._config, now_ms=now_ms, from_client=from_client)
+            check_unusual(view, actual_crc, self._config, from_client=from_client)
         last_sequence = -1
         if producer_id >= 0:
             last_sequence = (first_sequence + delta) & SEQUENCE_MAX
@@ -236,10 +246,13 @@ class PartitionLog:
                 )
         if self.offline_reason is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
-        if self._reads_records and from_client:
-            view = check_records(view, header_at(view), self._config, now_ms)
-            size = len(view)
-            attributes = header_at(view).attributes
+        if from_client and not inspected:
+            if self._reads_records or max_timestamp - now_ms > self._after_max_ms:
+                view = inspect_on_loop(view, self._config, now_ms)
+                size = len(view)
+                attributes = header_at(view).attributes
+            elif (fault := body_fault(view, attributes & CODEC_MASK, count)) is not None:
+                raise invalid_record(fault)
         if view.readonly:
             view = memoryview(bytearray(view))
         append_time = -1

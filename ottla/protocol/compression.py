@@ -34,6 +34,10 @@ SNAPPY_MAX_RATIO = 22
 LZ4_DEFAULT_LEVEL = 9
 
 _INT32 = Struct(">i")
+# The first bytes of data by codec; snappy may have xerial's or none.
+_MAGIC = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
+# The densest that a codec can be: zstd has no limit, since a block of one repeated byte may have any length.
+_MAX_RATIO = {0: 1, 1: 1032, 2: SNAPPY_MAX_RATIO, 3: 256}
 
 
 class Codec(IntEnum):
@@ -53,6 +57,16 @@ class Codec(IntEnum):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no compression codec has the number {value}"
             ) from None
+
+
+class TooLargeError(KafkaError):
+    """The decompressed data has more bytes than were allowed."""
+
+    def __init__(self, max_size: int) -> None:
+        super().__init__(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the records cannot be decompressed: they are larger than {max_size} bytes",
+        )
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -86,8 +100,29 @@ def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED_SIZE) 
     if codec in (Codec.LZ4, Codec.ZSTD):
         return _decompress_growing(codec, data, max_size)
     if len(data) > max_size:
-        raise _too_large(max_size)
+        raise TooLargeError(max_size)
     return bytes(data)
+
+
+def frame_fault(codec: int, data: Buffer) -> str | None:
+    """Return why the first bytes cannot begin data of this codec, without decompressing anything."""
+    view = memoryview(data)
+    magic = _MAGIC.get(codec)
+    if magic is not None:
+        return None if view[: len(magic)] == magic else f"they are not {Codec(codec).name.lower()}"
+    if codec == Codec.SNAPPY and view[:8] != XERIAL_MAGIC:
+        try:
+            size = cramjam.snappy.decompress_raw_len(view)
+        except cramjam.DecompressionError as error:
+            return str(error)
+        if size > len(view) * SNAPPY_MAX_RATIO:
+            return f"{len(view)} bytes of snappy cannot become {size}"
+    return None
+
+
+def max_decompressed_size(codec: int, size: int) -> int:
+    """Return the most bytes that `size` compressed bytes can become."""
+    return min(size * _MAX_RATIO.get(codec, MAX_DECOMPRESSED_SIZE), MAX_DECOMPRESSED_SIZE)
 
 
 def decompress_into(codec: int, data: Buffer, target: memoryview) -> int | None:
@@ -105,10 +140,6 @@ def _corrupt(reason: object) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the records cannot be decompressed: {reason}")
 
 
-def _too_large(max_size: int) -> KafkaError:
-    return _corrupt(f"they are larger than {max_size} bytes")
-
-
 def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
     parts = []
     left = max_size
@@ -120,7 +151,7 @@ def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
             raise _corrupt(error) from None
         left -= len(part)
         if left < 0:
-            raise _too_large(max_size)
+            raise TooLargeError(max_size)
         if not member.eof:
             raise _corrupt("the gzip stream ends too early")
         parts.append(part)
@@ -169,7 +200,7 @@ def _decompress_snappy_block(view: memoryview, max_size: int) -> bytearray:
     try:
         size = cramjam.snappy.decompress_raw_len(view)
         if size > max_size:
-            raise _too_large(max_size)
+            raise TooLargeError(max_size)
         if size > len(view) * SNAPPY_MAX_RATIO:
             raise _corrupt(f"{len(view)} bytes of snappy cannot become {size}")
         block = bytearray(size)
@@ -188,5 +219,5 @@ def _decompress_growing(codec: int, data: Buffer, max_size: int) -> bytes:
         if length is not None:
             return bytes(output[:length])
         if size == max_size:
-            raise _too_large(max_size)
+            raise TooLargeError(max_size)
         size = min(4 * size, max_size)

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.protocol.batch_header import LOG_APPEND_TIME, BatchHeader, invalid
+from ottla.protocol.compression import Buffer
+from ottla.protocol.errors import KafkaError
 
 Header = tuple[str, bytes | None]
 
@@ -216,7 +218,7 @@ def _parse_headers(data: bytes, pos: int) -> tuple[list[Header], int]:
     return headers, pos
 
 
-def _varint(data: bytes, pos: int) -> tuple[int, int]:
+def _varint(data: Buffer, pos: int) -> tuple[int, int]:
     n = data[pos]
     if n < 128:
         return (n >> 1) ^ -(n & 1), pos + 1
@@ -224,7 +226,7 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
     return (n >> 1) ^ -(n & 1), pos
 
 
-def _long_varint(data: bytes, pos: int, most: int = 5) -> tuple[int, int]:
+def _long_varint(data: Buffer, pos: int, most: int = 5) -> tuple[int, int]:
     """A varint that is still zigzag, and the position after it."""
     second = data[pos + 1]
     if second < 128:
@@ -270,6 +272,130 @@ def all_keyed(data: bytes, count: int) -> bool:
     except IndexError:
         raise invalid("a record goes beyond the batch") from None
     return True
+
+
+def framing_fault(data: Buffer, pos: int, count: int, *, in_full: int, by_length: int) -> str | None:
+    """Return why the bytes from `pos` on are not `count` records, looking at some of the first.
+
+    The first `in_full` records are checked field by field, the next ones up to `by_length` by their lengths only. The
+    others are accepted if they can fit.
+    """
+    size = len(data)
+    if count * LEAST_RECORD > size - pos:
+        return f"{count} records in {size - pos} bytes"
+    in_full = min(count, in_full)
+    try:
+        for _ in range(in_full):
+            n = data[pos]
+            pos += 1
+            if n > 127:
+                m = data[pos]
+                if m < 128:
+                    n += (m << 7) - 128
+                    pos += 1
+                else:
+                    n, pos = _long_varint(data, pos - 1)
+            end = pos + (n >> 1)
+            if n & 1 or end > size:
+                return "the length of a record is not within the batch"
+            pos += 1  # attributes
+            while data[pos] > 127:  # timestamp delta
+                pos += 1
+            n = data[pos + 1]
+            pos += 2
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1)
+            if n & 1 or n >> 1 >= count:
+                return "the offset of a record is not within the batch"
+            for _ in range(2):  # key and value
+                n = data[pos]
+                pos += 1
+                if n > 127:
+                    m = data[pos]
+                    if m < 128:
+                        n += (m << 7) - 128
+                        pos += 1
+                    else:
+                        n, pos = _long_varint(data, pos - 1)
+                if not n & 1:
+                    pos += n >> 1
+                elif n != 1:
+                    return "the length of a key or value is negative"
+            if data[pos]:
+                pos = _skip_headers(data, pos, end)
+            else:
+                pos += 1
+            if pos != end:
+                return "the length of a record is not that of its fields"
+        for _ in range(min(count, by_length) - in_full):
+            n = data[pos]
+            if n < 128:
+                pos += (n >> 1) + 1
+            elif (m := data[pos + 1]) < 128:
+                n += (m << 7) - 128
+                pos += (n >> 1) + 2
+            else:
+                n, pos = _long_varint(data, pos)
+                pos += n >> 1
+            if n & 1 or pos > size:
+                return "the length of a record is not within the batch"
+    except IndexError:
+        return "a record goes beyond the batch"
+    except KafkaError as error:
+        return error.message
+    if count <= by_length and pos != size:
+        return f"{size - pos} bytes follow the last record"
+    return None
+
+
+def _skip_headers(data: Buffer, pos: int, end: int) -> int:
+    count, pos = _varint(data, pos)
+    if not 0 <= 2 * count <= end - pos:
+        raise invalid("the number of headers is not that of the record")
+    for _ in range(count):
+        length, pos = _varint(data, pos)
+        if length < 0:
+            raise invalid("the length of a header's key is negative")
+        length, pos = _varint(data, pos + length)
+        if length < -1:
+            raise invalid("the length of a header's value is negative")
+        pos += max(length, 0)
+    return pos
+
+
+def survey(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bool, int]]:
+    """Yield timestamp, whether there is a key, and size of one record after another, without copying any."""
+    base_timestamp = header.base_timestamp
+    size = len(data)
+    pos = 0
+    try:
+        for _ in range(header.record_count):
+            n = data[pos]
+            pos += 1
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1)
+            end = pos + (n >> 1)
+            if n & 1 or end > size:
+                raise invalid("the length of a record is not within the batch")
+            length = n >> 1
+            n = data[pos + 1]
+            pos += 2
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1, 10)
+            timestamp = base_timestamp + ((n >> 1) ^ -(n & 1))
+            while data[pos] > 127:  # offset delta
+                pos += 1
+            n = data[pos + 1]
+            if n > 127:
+                n, pos = _long_varint(data, pos + 1)
+            if pos >= end:
+                raise invalid("the length of a record is not that of its fields")
+            yield timestamp, not n & 1, length
+            pos = end
+    except IndexError:
+        raise invalid("a record goes beyond the batch") from None
+    if pos != size:
+        raise invalid(f"{size - pos} bytes follow the last record")
 
 
 def timestamps(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:

@@ -36,14 +36,20 @@ from ottla.protocol.batch_header import (
     invalid,
     read_header,
 )
-from ottla.protocol.compression import Buffer, Codec, compress, decompress
+from ottla.protocol.compression import (
+    MAX_DECOMPRESSED_SIZE,
+    Buffer,
+    Codec,
+    TooLargeError,
+    compress,
+    decompress,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.message_set import read_message
 from ottla.protocol.record_format import (
     LEAST_RECORD,
     Header,
     Record,
-    all_keyed,
     parse_records,
     timestamps,
     write_records,
@@ -64,7 +70,6 @@ __all__ = [
     "build_batch",
     "check_crc",
     "first_at_or_after",
-    "keys_present",
     "max_timestamp_record",
     "read_batch",
     "read_header",
@@ -78,12 +83,15 @@ _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 
 
-def read_batch(buf: Buffer, pos: int = 0) -> list[Record]:
-    """The records of the batch at `pos`, which must be whole; its checksum is left to `check_crc`."""
+def read_batch(buf: Buffer, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> list[Record]:
+    """The records of the batch at `pos`, which must be whole; its checksum is left to `check_crc`.
+
+    Raises TooLargeError if they have more than `max_size` bytes when decompressed.
+    """
     header = read_header(buf, pos)
     if header.magic < MAGIC:
         return read_message(buf, pos, header)
-    return parse_records(batch_body(buf, pos, header), header)
+    return parse_records(batch_body(buf, pos, header, max_size), header)
 
 
 def read_records(buf: Buffer) -> Iterator[tuple[BatchHeader, list[Record]]]:
@@ -154,15 +162,16 @@ def build_batch(
     return batch
 
 
-def recompress(batch: Buffer, codec: int, level: int | None = None) -> bytearray:
-    """The same batch, its records untouched, in another codec."""
+def recompress(batch: Buffer, codec: int, level: int | None = None, body: bytes | None = None) -> bytearray:
+    """The same batch, its records untouched, in another codec. `body` saves reading them again."""
     header = read_header(batch)
     if header.magic < MAGIC:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"messages of format {header.magic} are never written"
         )
     codec = Codec.of(codec)
-    body = batch_body(batch, 0, header)
+    if body is None:
+        body = batch_body(batch, 0, header)
     if codec:
         body = compress(codec, body, level)
     result = bytearray(memoryview(batch)[:BATCH_OVERHEAD])
@@ -171,14 +180,6 @@ def recompress(batch: Buffer, codec: int, level: int | None = None) -> bytearray
     _INT16.pack_into(result, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
     _seal(result)
     return result
-
-
-def keys_present(batch: Buffer) -> bool:
-    """Whether every record has a key, as a compacted topic demands."""
-    header = read_header(batch)
-    if header.magic < MAGIC:
-        return all(record.key is not None for record in read_batch(batch))
-    return all_keyed(batch_body(batch, 0, header), header.record_count)
 
 
 def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
@@ -212,8 +213,8 @@ def _seal(batch: bytearray) -> None:
     _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
-def batch_body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
-    """The records as bytes, uncompressed."""
+def batch_body(buf: Buffer, pos: int, header: BatchHeader, max_size: int = MAX_DECOMPRESSED_SIZE) -> bytes:
+    """The records as bytes, uncompressed. Raises TooLargeError."""
     end = pos + header.size
     if end > len(buf):
         raise corrupt(f"a batch of {header.size} bytes with {len(buf) - pos} left")
@@ -223,8 +224,10 @@ def batch_body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
     body = memoryview(buf)[pos + BATCH_OVERHEAD : end]
     codec = header.attributes & CODEC_MASK
     if codec and body:  # a batch that the cleaner has emptied has no body, not even an empty frame
-        data = decompress(codec, body)
+        data = decompress(codec, body, max_size)
     else:
+        if len(body) > max_size:
+            raise TooLargeError(max_size)
         data = bytes(body)
     if count * LEAST_RECORD > len(data):
         raise invalid(f"{count} records in {len(data)} bytes")

@@ -129,7 +129,7 @@ def test_a_topic_with_its_own_compression_recompresses(tmp_path, codec):
 def test_compacted_topics_need_keys(tmp_path):
     log = open_log(tmp_path, cleanup_policy=frozenset({"compact"}))
     assert refused(log, batch(key=None)) == ErrorCode.INVALID_RECORD
-    assert refused(log, patched(batch(codec=Codec.GZIP), 61, b"\0\0\0")) == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, patched(batch(codec=Codec.GZIP), 61, b"\0\0\0")) == ErrorCode.INVALID_RECORD
     put(log, key=b"k")
 
 

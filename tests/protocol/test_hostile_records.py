@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.record_format import framing_fault, survey
 from ottla.protocol.records import (
     BATCH_OVERHEAD,
     Record,
+    batch_body,
     build_batch,
     check_crc,
     first_at_or_after,
-    keys_present,
     max_timestamp_record,
     read_batch,
     read_header,
@@ -52,7 +53,8 @@ READERS: list[Callable[[bytes], object]] = [
     read_header,
     read_batch,
     lambda data: list(read_records(data)),
-    keys_present,
+    lambda data: list(survey(batch_body(data, 0, read_header(data)), read_header(data))),
+    lambda data: framing_fault(data, BATCH_OVERHEAD, read_header(data).record_count, in_full=8, by_length=32),
     lambda data: first_at_or_after(data, 2**62),
     max_timestamp_record,
     lambda data: recompress(data, Codec.NONE),

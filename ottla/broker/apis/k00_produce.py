@@ -1,8 +1,9 @@
 """Produce, key 0: append one batch to each partition.
 
 Behaviour
-- The batch is checked by its header and CRC, given its offsets in the buffer it arrived in, and written; records are
-  not decoded unless the topic asks for it (another compression, compaction's keys).
+- The batch is checked by its header, its CRC and its first records, given its offsets in the buffer it arrived in, and
+  written. All records are read only if the topic asks for it (another compression, compaction's keys, old timestamps)
+  or a timestamp is out of range; a large batch is then inspected in a thread, and the connection waits.
 - acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client refreshes its
   metadata. acks=1 is answered when the batch is written, acks=all when every replica in sync has it. Meanwhile the next
   requests of the connection are handled; responses keep their order.
@@ -25,6 +26,7 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import NamedTuple
 
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
@@ -34,6 +36,8 @@ from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
+from ottla.log.append_check import InspectionNeeded, inspect
+from ottla.log.config import LogConfig
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.codec import Response
@@ -82,7 +86,10 @@ def handle(
             return _append_when_admitted(broker, request, context, refused, admitted)
         refused = admitted | refused
     waits: list[Uncommitted] = []
-    answer = _append(broker, request, context, refused, waits)
+    large: list[_Large] = []
+    answer = _append(broker, request, context, refused, waits, large)
+    if large:
+        return _inspect_and_append(broker, request, context, answer, waits, large)
     if waits and answer is not None:
         return broker.delayed_produces.wait(context, answer, waits, request.timeout_ms)
     return answer
@@ -123,7 +130,71 @@ async def _append_and_wait(
     broker: Broker, request: ProduceRequest, context: RequestContext, refused: Refused
 ) -> ProduceResponse | None:
     waits: list[Uncommitted] = []
-    answer = _append(broker, request, context, refused, waits)
+    large: list[_Large] = []
+    answer = _append(broker, request, context, refused, waits, large)
+    if large:
+        return await _inspect_and_append(broker, request, context, answer, waits, large)
+    await wait_committed(waits, request.timeout_ms)
+    return answer
+
+
+class _Large(NamedTuple):
+    """A batch whose records must be inspected in a thread before it is appended."""
+
+    topic: TopicProduceData
+    data: PartitionProduceData
+    partition: Partition
+    config: LogConfig
+    answer: PartitionProduceResponse  # to be filled in
+
+
+def _inspect_and_append(
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    answer: ProduceResponse | None,
+    waits: list[Uncommitted],
+    large: list[_Large],
+) -> Awaitable[ProduceResponse | None]:
+    for each in large:  # the buffer that they arrived in is used again while this request waits
+        each.data.records = memoryview(bytearray(each.data.records))
+    return _append_inspected(broker, request, context, answer, waits, large)
+
+
+async def _append_inspected(
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    answer: ProduceResponse | None,
+    waits: list[Uncommitted],
+    large: list[_Large],
+) -> ProduceResponse | None:
+    refused: Refused = {}
+    for each in large:
+        try:
+            each.data.records = await broker.inspections.run(
+                inspect, each.data.records, each.config, broker.now_ms()
+            )
+        except KafkaError as error:
+            refused[each.partition.topic, each.partition.index] = error
+    inspected = ProduceRequest(
+        transactional_id=request.transactional_id,
+        acks=request.acks,
+        topic_data=[
+            TopicProduceData(name=each.topic.name, topic_id=each.topic.topic_id, partition_data=[each.data])
+            for each in large
+        ],
+    )
+    if request.transactional_id is not None:
+        # Asked after that wait and not before: a transaction may have ended meanwhile.
+        admitted = admit_produce(broker, _writable(broker, inspected, context), context.version)
+        refused = (admitted if isinstance(admitted, dict) else await admitted) | refused
+    second = _append(broker, inspected, context, refused, waits, None)
+    if answer is not None and second is not None:
+        for each, topic in zip(large, second.responses, strict=True):
+            for name in PartitionProduceResponse.fields:
+                setattr(each.answer, name, getattr(topic.partition_responses[0], name))
+        answer.node_endpoints = second.node_endpoints or answer.node_endpoints
     await wait_committed(waits, request.timeout_ms)
     return answer
 
@@ -134,8 +205,11 @@ def _append(
     context: RequestContext,
     refused: Refused,
     waits: list[Uncommitted],
+    large: list[_Large] | None,
 ) -> ProduceResponse | None:
-    """Write what can be written; what other replicas have yet to fetch goes to `waits`."""
+    """Append the batches. Those that other replicas have yet to fetch go to `waits`, and those whose records must be
+    inspected first to `large`; if that is None, they have been.
+    """
     version = context.version
     hints: LeaderHints | None = None
     now_ms = broker.now_ms()
@@ -166,7 +240,7 @@ def _append(
                 waits_for_replicas = acks == _ALL and partition.leading is not None
                 if waits_for_replicas:
                     partition.check_min_isr()
-                info = partition.append(records, now_ms)
+                info = partition.append(records, now_ms, inspected=large is None)
                 answer = PartitionProduceResponse(
                     index=data.index,
                     base_offset=info.first_offset,
@@ -175,6 +249,10 @@ def _append(
                 )
                 if waits_for_replicas and partition.high_watermark <= info.last_offset:
                     waits.append(Uncommitted(partition, info.last_offset + 1, answer))
+            except InspectionNeeded as needed:
+                answer = PartitionProduceResponse(index=data.index)
+                if large is not None:
+                    large.append(_Large(topic, data, partition, needed.config, answer))
             except KafkaError as error:
                 if broker.metrics is not None:
                     broker.metrics.produce_failed(topic.name, topic.topic_id, error.code)

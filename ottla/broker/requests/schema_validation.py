@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ottla.broker.coordinators.transaction_admission import Refused
+from ottla.broker.requests.inspections import Inspections
+from ottla.log.append_check import LOOP_BYTES, LOOP_RECORDS, MOST_NAMED_RECORDS
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
@@ -38,10 +40,11 @@ from ottla.metadata.configs.topic_configs import (
     VALUE_STRATEGY,
     VALUE_VALIDATION,
 )
+from ottla.protocol.compression import MAX_DECOMPRESSED_SIZE, Buffer, TooLargeError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.record_format import Record
-from ottla.protocol.records import read_batch
+from ottla.protocol.records import read_batch, read_header
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ _KNOWN_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0
 _TIMEOUT_SECONDS = 10.0
 _MOST_KEPT = 100_000
+_MOST_SCHEMAS = 1000  # of one batch: the registry is asked for each
+_MOST_RECORDS = 500_000  # of one batch: each becomes an object
 
 #: The number of a schema, or its guid.
 SchemaId = int | str
@@ -94,18 +99,31 @@ class _Rule(NamedTuple):
         return "any subject" if self.strategy == RECORD_NAME else f"a subject {self.topic}-…"
 
 
+class _SchemaIds(NamedTuple):
+    """The schemas that a batch names, each with the first records that name it, and records that name none."""
+
+    places: dict[tuple[_Rule, SchemaId], list[int]]
+    faults: list[tuple[int, str]]
+
+
+_Name = tuple[str, int]
+_Asked = dict[_Name, dict[tuple[_Rule, SchemaId], list[int]]]
+
+
 class SchemaValidation:
     """Owner: the event loop; the registry is asked in threads that own nothing."""
 
-    def __init__(self, image: ClusterImage, registry: SchemaRegistry) -> None:
+    def __init__(self, image: ClusterImage, registry: SchemaRegistry, inspections: Inspections) -> None:
         self._image = image
+        self._inspections = inspections
         self._registry = registry
         self._accepted: dict[tuple[_Rule, SchemaId], tuple[bool, float]] = {}
 
     def check(self, request: ProduceRequest, version: int) -> Refused | Awaitable[Refused]:
-        """Which partitions may not be written to because of their records. Waits only for ids that are new."""
+        """Return the partitions whose records are refused. Waits for new ids, and for large batches to be read."""
         refused: Refused = {}
-        asked: dict[tuple[str, int], list[tuple[int, _Rule, SchemaId]]] = {}
+        asked: _Asked = {}
+        large: list[tuple[_Name, PartitionProduceData, list[_Rule]]] = []
         for topic in request.topic_data:
             known = (
                 self._image.topics_by_id.get(topic.topic_id)
@@ -117,21 +135,49 @@ class SchemaValidation:
                 continue
             for data in topic.partition_data:
                 name = (known.name, data.index)
+                records = data.records or b""
                 try:
-                    found, faults = _schema_ids(read_batch(data.records or b""), rules)
-                except Exception:  # the records are a client's bytes: the append says what is wrong with them
-                    logger.debug("The records for %s-%d cannot be read", *name, exc_info=True)
-                    continue
-                if faults:
-                    refused[name] = _refusal(faults)
-                else:
-                    asked[name] = found
-        unknown = {
-            (rule, each)
-            for found in asked.values()
-            for _, rule, each in found
-            if self._kept(rule, each) is None
-        }
+                    if read_header(records).record_count > LOOP_RECORDS or len(records) > LOOP_BYTES:
+                        raise TooLargeError(LOOP_BYTES)
+                    self._note(name, _schema_ids(records, rules, LOOP_BYTES), asked, refused)
+                except TooLargeError:
+                    large.append((name, data, rules))
+                except KafkaError as error:  # the append says what is wrong with them
+                    logger.debug("The records for %s-%d cannot be read: %s", *name, error)
+        if large:
+            return self._check_large(large, asked, refused)
+        return self._decide(asked, refused)
+
+    async def _check_large(
+        self,
+        large: list[tuple[_Name, PartitionProduceData, list[_Rule]]],
+        asked: _Asked,
+        refused: Refused,
+    ) -> Refused:
+        for name, data, rules in large:
+            try:
+                found = await self._inspections.run(_schema_ids, data.records, rules)
+                self._note(name, found, asked, refused)
+            except RefusedRecordsError as error:
+                refused[name] = error
+            except KafkaError as error:
+                logger.debug("The records for %s-%d cannot be read: %s", *name, error)
+        decided = self._decide(asked, refused)
+        return decided if isinstance(decided, dict) else await decided
+
+    @staticmethod
+    def _note(name: _Name, found: _SchemaIds, asked: _Asked, refused: Refused) -> None:
+        if found.faults:
+            refused[name] = _refusal(found.faults)
+        elif len(found.places) > _MOST_SCHEMAS:
+            refused[name] = KafkaError(
+                ErrorCode.INVALID_RECORD, f"the batch names more than {_MOST_SCHEMAS} schemas"
+            )
+        else:
+            asked[name] = found.places
+
+    def _decide(self, asked: _Asked, refused: Refused) -> Refused | Awaitable[Refused]:
+        unknown = {each for places in asked.values() for each in places if self._kept(*each) is None}
         if unknown:
             return self._ask(unknown, asked, refused)
         return self._judge(asked, refused)
@@ -139,7 +185,7 @@ class SchemaValidation:
     async def _ask(
         self,
         unknown: set[tuple[_Rule, SchemaId]],
-        asked: dict[tuple[str, int], list[tuple[int, _Rule, SchemaId]]],
+        asked: _Asked,
         refused: Refused,
     ) -> Refused:
         if len(self._accepted) > _MOST_KEPT:
@@ -160,17 +206,16 @@ class SchemaValidation:
         found = self._accepted.get((rule, schema_id))
         return None if found is None or found[1] < time.monotonic() else found[0]
 
-    def _judge(
-        self, asked: dict[tuple[str, int], list[tuple[int, _Rule, SchemaId]]], refused: Refused
-    ) -> Refused:
+    def _judge(self, asked: _Asked, refused: Refused) -> Refused:
         for name, found in asked.items():
             faults = [
                 (place, f"{rule} has no schema {schema_id}, which the {rule.part.name} names")
-                for place, rule, schema_id in found
+                for (rule, schema_id), places in found.items()
                 if not self._accepted[rule, schema_id][0]
+                for place in places
             ]
             if faults:
-                refused[name] = _refusal(faults)
+                refused[name] = _refusal(sorted(faults))
         return refused
 
 
@@ -182,22 +227,30 @@ def _rules(topic: str, configs: Mapping[str, str]) -> list[_Rule]:
     ]
 
 
-def _schema_ids(
-    records: list[Record], rules: list[_Rule]
-) -> tuple[list[tuple[int, _Rule, SchemaId]], list[tuple[int, str]]]:
-    found: list[tuple[int, _Rule, SchemaId]] = []
+def _schema_ids(records: Buffer, rules: list[_Rule], max_size: int = MAX_DECOMPRESSED_SIZE) -> _SchemaIds:
+    """Read the schema ids of a batch. May run in a thread. Raises KafkaError."""
+    count = read_header(records).record_count
+    if count > _MOST_RECORDS:
+        raise RefusedRecordsError(
+            ErrorCode.INVALID_RECORD,
+            f"the batch has {count} records; at most {_MOST_RECORDS} are checked for their schemas",
+            [],
+        )
+    places: dict[tuple[_Rule, SchemaId], list[int]] = {}
     faults: list[tuple[int, str]] = []
-    for place, record in enumerate(records):
+    for place, record in enumerate(read_batch(records, 0, max_size)):
         for rule in rules:
             data = rule.part.of(record)
             if data is None:
                 continue
             schema_id = _schema_id(record, rule.part, data)
-            if schema_id is None:
+            if schema_id is not None:
+                named = places.setdefault((rule, schema_id), [])
+                if len(named) < MOST_NAMED_RECORDS:
+                    named.append(place)
+            elif len(faults) < MOST_NAMED_RECORDS:
                 faults.append((place, f"the {rule.part.name} does not begin with the id of a schema"))
-            else:
-                found.append((place, rule, schema_id))
-    return found, faults
+    return _SchemaIds(places, faults)
 
 
 def _schema_id(record: Record, part: _Part, data: bytes) -> SchemaId | None:
@@ -215,7 +268,7 @@ def _schema_id(record: Record, part: _Part, data: bytes) -> SchemaId | None:
 
 
 def _refusal(faults: list[tuple[int, str]]) -> RefusedRecordsError:
-    places = sorted({place for place, _ in faults})
+    places = sorted({place for place, _ in faults})[:MOST_NAMED_RECORDS]
     place, reason = faults[0]
     which = f"Record {place} of the batch is refused"
     if len(places) > 1:

@@ -194,6 +194,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("log.flush.offset.checkpoint.interval.ms",       INT,  "60000",  Range(0), "How often recovery points are noted."),
     ("log.flush.start.offset.checkpoint.interval.ms", INT,  "60000",  Range(0), "How often log start offsets are noted.", NO_EFFECT),
     # Messages
+    ("max.decompressed.message.bytes", INT, "2147483639", Range(1),  "The largest record of a compressed batch, decompressed.", CLUSTER_WIDE),
     ("message.max.bytes",          INT,    "1048588",  Range(0),    "The largest record batch that is accepted.", CLUSTER_WIDE),
     ("log.message.timestamp.type", STRING, "CreateTime", TIMESTAMP_TYPES,
      "Whether records carry their producer's time or the time of the append.", CLUSTER_WIDE),
