@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
+from ottla.log.cold_reads import cold_range
 from ottla.log.errors import CorruptSegmentError, StorageError, is_passing
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.files.file_region import FileRegion
@@ -198,7 +199,12 @@ class LogDirMoves:
         if wait > 0:
             await asyncio.sleep(wait)
             return False
-        region = self._read(move, min(_CHUNK, self._throttle.share() or _CHUNK))
+        size = min(_CHUNK, self._throttle.share() or _CHUNK)
+        cold = cold_range(log, future.log_end_offset, size)
+        if cold is not None:
+            await _in_thread(cold.read)
+            return False  # the log may have been cut meanwhile
+        region = self._read(move, size)
         try:
             if not region.size:
                 await _in_thread(future.skip_to, log.log_end_offset)
@@ -217,7 +223,7 @@ class LogDirMoves:
         return False
 
     def _read(self, move: _Move, size: int) -> FileRegion:
-        """What the copy lacks first. Nothing, if compaction has left nothing of it."""
+        """Return the first part of the log that the copy lacks; it is empty if compaction has removed it."""
         log = move.partition.log
         try:
             return log.read(move.future.log_end_offset, size, upto=log.log_end_offset, min_one=True)

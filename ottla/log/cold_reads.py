@@ -48,8 +48,11 @@ def read_cold(ranges: Iterable[ColdRange]) -> None:
         each.read()
 
 
-def cold_range(log: PartitionLog, offset: int, max_bytes: int) -> ColdRange | None:
-    """What is not in memory of a read from `offset` on; None, as nearly always, if the read will not wait."""
+def cold_range(log: PartitionLog, offset: int, max_bytes: int, *, whole: bool = False) -> ColdRange | None:
+    """Return the part of a log to bring into memory before a read; None, as nearly always, if it is there.
+
+    Most readers send the bytes later and need only their place now; `whole` is for a reader that looks at all of them.
+    """
     if log.reads_tail(offset):
         return None
     segment = log.segments.at_or_after(offset)[0]
@@ -57,7 +60,7 @@ def cold_range(log: PartitionLog, offset: int, max_bytes: int) -> ColdRange | No
     file = segment.file or sealed_files.peek(segment)
     if file is not None and segment.offset_index.is_loaded:
         _, position = segment.offset_index.lookup(offset)
-        needed = max_bytes if position < segment.unverified_end else LOCATE_BYTES
+        needed = max_bytes if whole or position < segment.unverified_end else LOCATE_BYTES
         needed = min(needed, segment.size - position)
         if needed <= 0 or is_in_memory(file.fd, position, needed):
             return None

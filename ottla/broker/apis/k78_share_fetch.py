@@ -31,6 +31,7 @@ from ottla.broker.share.acknowledgements import Outcomes, acknowledge, may_read,
 from ottla.broker.share.live_share_partition import LiveSharePartition
 from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition, ShareSession
 from ottla.cluster.partition import Partition
+from ottla.log.cold_reads import ColdRange, read_cold
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -126,6 +127,9 @@ class _ShareFetch:
             return self._response()
         if request.max_records <= 0 or request.max_bytes <= 0 or request.is_renew_ack:
             return self._response()
+        cold = self._cold_ranges()
+        if cold:
+            return self._read_from_disk(cold)
         self._read()
         satisfied = self._failed or bool(self._served) or bool(acknowledged)
         if satisfied or request.max_wait_ms <= 0 or not self._session.partitions:
@@ -200,13 +204,41 @@ class _ShareFetch:
 
     # Waiting
 
+    def _cold_ranges(self) -> list[ColdRange]:
+        """Return the parts of logs that `_read` would have to wait for the disk for."""
+        found = []
+        left = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        for topic_id, index in self._session.partitions:
+            live = self._broker.sharing.partitions.known(self._group_id, topic_id, index)
+            cold = None if live is None else live.cold_range(left)
+            if cold is not None:
+                found.append(cold)
+                left -= cold.size
+                if left <= 0:
+                    break
+        return found
+
+    def _read_from_disk(self, cold: list[ColdRange]) -> asyncio.Future[ShareFetchResponse]:
+        """Let a thread wait for the disk, and go on as if everything had been in memory."""
+        future = self._begin_to_wait(max(self._request.max_wait_ms, 0) / 1000)
+        self._read_cold(cold)
+        return future
+
+    def _read_cold(self, cold: list[ColdRange]) -> None:
+        reading = self._broker.loop.run_in_executor(None, read_cold, cold)
+        reading.add_done_callback(lambda _: self._complete(look_for_cold=False))
+
     def _wait(self, seconds: float) -> asyncio.Future[ShareFetchResponse]:
+        future = self._begin_to_wait(seconds)
+        self._timer = self._broker.loop.call_at(self._deadline, self._complete)
+        self._watch()
+        return future
+
+    def _begin_to_wait(self, seconds: float) -> asyncio.Future[ShareFetchResponse]:
         loop = self._broker.loop
         self._future = loop.create_future()
         self._future.add_done_callback(self._stop_waiting)
         self._deadline = loop.time() + seconds
-        self._timer = loop.call_at(self._deadline, self._complete)
-        self._watch()
         return self._future
 
     def _watch(self) -> None:
@@ -231,18 +263,22 @@ class _ShareFetch:
             self._timer = None
             self._broker.loop.call_soon(self._complete)
 
-    def _complete(self) -> None:
+    def _complete(self, *, look_for_cold: bool = True) -> None:
         assert self._future is not None
         if self._future.done():
             return
         self._timer = None
         try:
+            cold = self._cold_ranges() if look_for_cold else []
+            if cold:
+                self._read_cold(cold)
+                return
             self._read()
         except Exception as error:
             self._future.set_exception(error)  # nobody else would tell the client
             return
         loop = self._broker.loop
-        if self._served or self._failed or loop.time() >= self._deadline:
+        if self._served or self._failed or self._acknowledged or loop.time() >= self._deadline:
             self._future.set_result(self._response())
         else:
             # Somebody else was faster, or what was loaded has nothing yet.

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.log.cold_reads import cold_range
+from ottla.log.files.file_region import FileRegion
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
@@ -83,9 +85,13 @@ class PartitionStateLog:
         held = self._led(partition)
         offset, end = held.log.log_start_offset, held.log.log_end_offset
         while offset < end:
-            batches = await asyncio.to_thread(_read, held, offset, end)
+            cold = cold_range(held.log, offset, _READ_BYTES)
+            if cold is not None:
+                await asyncio.to_thread(cold.read)
+            region = held.log.read(offset, _READ_BYTES, upto=end, min_one=True)
+            batches = await asyncio.to_thread(_decode, region)
             if not batches:
-                return  # compaction has removed what was at the end
+                return  # compaction has removed the last records
             for header, records in batches:
                 yield header, records
                 offset = header.next_offset
@@ -97,6 +103,6 @@ def _time_out(pending: asyncio.Future[None]) -> None:
         pending.exception()  # not everybody who writes waits for the end of it
 
 
-def _read(partition: Partition, offset: int, end: int) -> list[tuple[BatchHeader, list[Record]]]:
-    region = partition.log.read(offset, _READ_BYTES, upto=end, min_one=True)
+def _decode(region: FileRegion) -> list[tuple[BatchHeader, list[Record]]]:
+    """Runs in a thread: the region holds its file open, and nothing of the log is touched."""
     return list(read_records(region.read()))

@@ -20,6 +20,10 @@ from ottla.coordinator.share.share_partition import (
     StateBatch,
 )
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, state_batches
+from ottla.log.batch import BatchScan
+from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.errors import CorruptSegmentError, StorageError
+from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.group_configs import (
     AUTO_OFFSET_RESET,
@@ -32,7 +36,7 @@ from ottla.metadata.configs.group_configs import (
     group_value,
     parse_offset_reset,
 )
-from ottla.protocol.batch_header import BatchHeader, read_header
+from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import share_state
 
@@ -43,7 +47,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BATCH_OVERHEAD = 61
+# Batches of one response: the event loop looks at the header of each.
+_MOST_BYTES = 4 * 1024 * 1024
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INVALID_REQUEST)
 _MEMBER_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -57,13 +62,29 @@ def for_member(error: KafkaError) -> KafkaError:
     return KafkaError(_MEMBER_ERRORS.get(error.code, error.code), error.message)
 
 
+async def first_offset(broker: Broker, group_id: str, partition: Partition) -> int:
+    """Return where a group begins that has no state of this partition yet."""
+    configs = broker.image.group_configs.get(group_id, {})
+    reset = parse_offset_reset(str(group_value(broker.config, configs, AUTO_OFFSET_RESET)))
+    log = partition.log
+    if reset == "earliest":
+        return log.log_start_offset
+    if isinstance(reset, int):
+        found = await asyncio.to_thread(
+            log.offset_for_timestamp, broker.now_ms() - reset, partition.high_watermark
+        )
+        if found is not None:
+            return found[0]
+    return partition.high_watermark
+
+
 class FreedWaiter(Protocol):
     def freed(self) -> None:
         """Records that were locked are free again."""
 
 
 class Handed(NamedTuple):
-    records: bytes
+    records: FileRegion
     acquired: list[AcquiredBatch]
 
 
@@ -101,7 +122,9 @@ class LiveSharePartition:
         key: ShareKey,
         partition: Partition,
         found: share_state.ReadStatePartitionResult,
+        first_offset: int,
     ) -> None:
+        """`first_offset` is where the group begins if it has no state yet."""
         self.key = key
         self.partition = partition
         self.waiters: set[FreedWaiter] = set()
@@ -117,7 +140,7 @@ class LiveSharePartition:
         self._task: asyncio.Task[None] | None = None
         self._ended = False
         if found.start_offset == UNINITIALIZED:
-            self.share = SharePartition(self._first_offset())
+            self.share = SharePartition(first_offset)
         else:
             self.share = SharePartition(found.start_offset, state_batches(found.state_batches))
 
@@ -127,6 +150,13 @@ class LiveSharePartition:
     @property
     def lock_ms(self) -> int:
         return self._own_int(RECORD_LOCK_DURATION)
+
+    def cold_range(self, max_bytes: int) -> ColdRange | None:
+        """Return the range of the log that `hand_out` would have to wait for the disk for."""
+        if self.share.next_offset >= self.partition.high_watermark:
+            return None
+        max_bytes = min(max_bytes, _MOST_BYTES)
+        return cold_range(self.partition.log, self.share.next_offset, max_bytes, whole=True)
 
     def hand_out(
         self, member_id: str, max_bytes: int, most: int, *, batch_size: int, strict: bool, min_one: bool
@@ -139,9 +169,12 @@ class LiveSharePartition:
         most = min(most, self._lock_limit - share.locked)
         first = share.next_offset
         if most <= 0 or first >= upto:
-            return Handed(b"", [])
-        region = log.read(first, max_bytes, upto=upto, min_one=min_one)
-        data = region.read()
+            return Handed(EMPTY_REGION, [])
+        try:
+            region = log.read(first, min(max_bytes, _MOST_BYTES), upto=upto, min_one=min_one)
+        except (StorageError, CorruptSegmentError) as error:
+            self.partition.storage_failed(error)
+            raise
         aborted = log.aborted_transactions(first, region) if committed_only else []
         wanted = Acquisition(
             member_id,
@@ -151,12 +184,10 @@ class LiveSharePartition:
             batch_size=batch_size,
             strict=strict,
         )
-        position = end = 0
-        while wanted.may_go_on_at(first) and position + _BATCH_OVERHEAD <= len(data):
-            header = read_header(data, position)
-            position += header.size
-            if position > len(data):
-                break  # a slice may end inside a batch
+        start = end = region.position
+        for position, header in BatchScan(region.fd, start, start + region.size, check_crc=False):
+            if not wanted.may_go_on_at(first):
+                break
             if not share.skip_to(header.base_offset):
                 break
             begin, first = first, header.next_offset
@@ -167,7 +198,7 @@ class LiveSharePartition:
             before = wanted.count
             goes_on = share.acquire(wanted, begin, header.last_offset)
             if wanted.count > before:
-                end = position
+                end = position + header.size
             if not goes_on:
                 break
         if self._archived:
@@ -176,7 +207,7 @@ class LiveSharePartition:
                 self._send()
         if wanted.taken:
             self._watch_locks()
-        return Handed(data[:end], wanted.taken)
+        return Handed(FileRegion(region.file, start, end - start), wanted.taken)
 
     def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
         """None: it is written. Raises KafkaError with nothing changed, or the future does."""
@@ -249,17 +280,6 @@ class LiveSharePartition:
         return group_int(
             self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
         )
-
-    def _first_offset(self) -> int:
-        reset = parse_offset_reset(str(self._own(AUTO_OFFSET_RESET)))
-        log = self.partition.log
-        if reset == "earliest":
-            return log.log_start_offset
-        if isinstance(reset, int):
-            found = log.offset_for_timestamp(self._broker.now_ms() - reset, self.partition.high_watermark)
-            if found is not None:
-                return found[0]
-        return self.partition.high_watermark
 
     # Writing
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.share.live_share_partition import LiveSharePartition, for_member
+from ottla.broker.share.live_share_partition import LiveSharePartition, first_offset, for_member
 from ottla.broker.share.state_handlers import READ
 from ottla.broker.share.state_persister import StatePersister
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
@@ -101,14 +101,16 @@ class SharePartitions:
                 # The first heartbeat initializes the state: a fetch that comes before it has to wait.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             raise for_member(error) from error
+        begin = UNINITIALIZED
         if found.start_offset == UNINITIALIZED:
             try:
                 await self._broker.member.read_group_config(key.group_id)
             except StoreError as error:  # starting at the wrong offset could not be undone
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+            begin = await first_offset(self._broker, key.group_id, partition)
         if partition.leader_epoch != epoch or not partition.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        live = LiveSharePartition(self._broker, self._persister, key, partition, found)
+        live = LiveSharePartition(self._broker, self._persister, key, partition, found, begin)
         live.on_fenced = self._fenced
         self._live[key] = live
         return live

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.broker.network import send_queue
 from ottla.log import cold_reads
 from ottla.log.files import page_cache
-from ottla.protocol.messages.cluster import ApiVersionsRequest
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.cluster import ApiVersionsRequest, FindCoordinatorRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.share_groups import ShareGroupDescribeRequest
 from ottla.testing import Broker
+from tests.broker.apis.test_new_group_apis import Share
 from tests.wire_client import WireClient
 
 RECORDS = 40
@@ -138,3 +143,53 @@ def test_readers_of_the_tail_never_ask(tmp_path, monkeypatch):
             broker.produce("t", b"x")
             [topic] = client.call(fetch_request(offset), 12).responses
             assert topic.partitions[0].records
+
+
+def share_member(client: WireClient) -> Share:
+    """A member of the share group g; the topic of its coordinator is created first."""
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    found: Any = client.call(find)
+    while found.coordinators[0].error_code:
+        found = client.call(find)
+    return Share(client.call)
+
+
+def test_a_share_fetch_of_cold_records_does_not_hold_up_others(tmp_path, monkeypatch):
+    with (
+        Broker(data=tmp_path) as broker,
+        WireClient(broker.bootstrap_servers) as member,
+        WireClient(broker.bootstrap_servers) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        broker.create_topic("t")
+        share = share_member(member)
+        assert share.acquired() == [], "the group begins at the end of the log"
+        for _ in range(RECORDS):
+            broker.produce("t", b"x" * SMALL)
+        cold_look(monkeypatch)
+        disk = SlowDisk(monkeypatch)
+        fetched = thread.submit(share.fetch, max_wait_ms=20_000)
+        assert disk.asked.wait(10)
+        for _ in range(50):
+            other.call(ApiVersionsRequest())
+        disk.release()
+        [topic] = fetched.result(30).responses
+    [partition] = topic.partitions
+    assert bytes(partition.records) == (tmp_path / "t-0" / "00000000000000000000.log").read_bytes()
+    [acquired] = partition.acquired_records
+    assert (acquired.first_offset, acquired.last_offset) == (0, RECORDS - 1)
+
+
+def test_a_coordinator_reads_its_state_without_waiting_on_the_event_loop(tmp_path, monkeypatch):
+    with Broker(data=tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t")
+        share_member(client)
+    cold_look(monkeypatch)
+    disk = SlowDisk(monkeypatch)
+    disk.release()  # what is read on the event loop fails there
+    with Broker(data=tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        answer: Any = client.call(ShareGroupDescribeRequest(group_ids=["g"]))
+        while answer.groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            answer = client.call(ShareGroupDescribeRequest(group_ids=["g"]))
+    assert disk.asked.is_set()
+    assert [(each.group_id, each.error_code) for each in answer.groups] == [("g", ErrorCode.NONE)]
