@@ -5,13 +5,14 @@
     async def greet(request: Request) -> Response:
         return json_response({"hello": request.params["name"]})
 
-    router.add("GET", "/greetings/{name}", greet)
+    router.add("GET", "/greetings/{name}", greet, access=Access.ANYONE)
     server = HttpServer(router, "127.0.0.1", 8081)
     await server.start()
 
 A handler is `async def`, or a plain `def` where it has nothing to wait for: that saves a task per request.
 """
 
+from ottla.http.access import Access
 from ottla.http.authentication import BasicAuthentication, read_password_file
 from ottla.http.errors import ClientDisconnected, HttpError
 from ottla.http.limits import Limits
@@ -22,6 +23,7 @@ from ottla.http.server import HttpServer
 from ottla.http.websocket import WebSocket
 
 __all__ = [
+    "Access",
     "BasicAuthentication",
     "ClientDisconnected",
     "HttpError",

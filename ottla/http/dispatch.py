@@ -69,7 +69,8 @@ class Dispatcher:
             if not isinstance(principal, KafkaPrincipal):
                 raise HttpError(501, 501, "This way to authenticate does not work with WebSockets.")
             request.principal = principal
-        return self._router.match_websocket(request)
+        route = self._router.match_websocket(request)
+        return None if route is None else route.handler
 
     def _handle(self, request: Request) -> Response | Awaitable[Response]:
         if request.method == "OPTIONS":

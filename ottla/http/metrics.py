@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from time import monotonic
 from typing import Any
 
+from ottla.http.access import Access
 from ottla.http.messages import Request, Response
 from ottla.http.openapi import RouteDoc
 from ottla.http.router import Router
@@ -33,8 +34,10 @@ class HttpMetrics:
         self._rotated = monotonic()
 
     def add_to(self, router: Router) -> None:
-        doc = RouteDoc("What this server has counted, for Prometheus")
-        router.add("GET", "/metrics", self._show, consumes=(), produces=("text/plain",), doc=doc)
+        doc = RouteDoc("Metrics of this server, for Prometheus")
+        router.add(
+            "GET", "/metrics", self._show, access=Access.USER, consumes=(), produces=("text/plain",), doc=doc
+        )
 
     def observe(
         self, request: Request, result: Response | Coroutine[Any, Any, Response]

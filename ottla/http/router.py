@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.http import content_types, openapi
+from ottla.http.access import Access
 from ottla.http.errors import HttpError
 from ottla.http.messages import JSON, Request, Response, json_response, percent_decoded
 from ottla.http.openapi import RouteDoc
@@ -28,6 +29,15 @@ class Route:
     consumes: tuple[str, ...]
     produces: tuple[str, ...]
     names: tuple[str, ...]  # of the parameters, in the order of the path
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketRoute:
+    pattern: str
+    handler: WebSocketHandler
+    names: tuple[str, ...]
+    access: Access
 
 
 class _Node:
@@ -37,7 +47,7 @@ class _Node:
         self.parts: dict[str, _Node] = {}
         self.param: _Node | None = None
         self.methods: dict[str, Route] = {}
-        self.websocket: tuple[WebSocketHandler, tuple[str, ...]] | None = None
+        self.websocket: WebSocketRoute | None = None
 
 
 def render_error(error: HttpError, request: Request | None) -> Response:
@@ -61,6 +71,7 @@ class Router:
         self._produces = tuple(produces)
         self._root = _Node()
         self._routes: list[Route] = []
+        self._websockets: list[WebSocketRoute] = []
         # Paths without parameters are most of all requests to most servers.
         self._static: dict[str, _Node] = {}
 
@@ -68,12 +79,17 @@ class Router:
     def routes(self) -> Sequence[Route]:
         return self._routes
 
+    @property
+    def websockets(self) -> Sequence[WebSocketRoute]:
+        return self._websockets
+
     def add(
         self,
         method: str,
         pattern: str,
         handler: Handler,
         *,
+        access: Access,
         doc: RouteDoc | None = None,
         consumes: Sequence[str] | None = None,
         produces: Sequence[str] | None = None,
@@ -90,13 +106,15 @@ class Router:
             self._consumes if consumes is None else tuple(consumes),
             (self._produces if produces is None else tuple(produces)) or (JSON,),
             names,
+            access,
         )
         node.methods[method] = route
         self._routes.append(route)
 
-    def websocket(self, pattern: str, handler: WebSocketHandler) -> None:
+    def websocket(self, pattern: str, handler: WebSocketHandler, *, access: Access) -> None:
         node, names = self._node(pattern)
-        node.websocket = (handler, names)
+        node.websocket = WebSocketRoute(pattern, handler, names, access)
+        self._websockets.append(node.websocket)
 
     def openapi(
         self, title: str, version: str = "1", schemas: Mapping[str, Any] | None = None
@@ -148,14 +166,13 @@ class Router:
             request.produces = produces
         return route
 
-    def match_websocket(self, request: Request) -> WebSocketHandler | None:
+    def match_websocket(self, request: Request) -> WebSocketRoute | None:
         """None where the path has none. Raises HttpError 404."""
         node, values = self._find(request.path)
-        if node.websocket is None:
-            return None
-        handler, names = node.websocket
-        request.params = dict(zip(names, values, strict=True))
-        return handler
+        route = node.websocket
+        if route is not None:
+            request.params = dict(zip(route.names, values, strict=True))
+        return route
 
     def allowed(self, request: Request) -> str:
         """The methods of a path, for OPTIONS. Raises HttpError 404."""

@@ -6,6 +6,7 @@ import asyncio
 
 from ottla import __version__
 from ottla.http import (
+    Access,
     BasicAuthentication,
     HttpServer,
     Request,
@@ -49,8 +50,8 @@ class RestProxy:
         Groups(api).add_to(self.router)
         Records(api, producing, embedded).add_to(self.router)
         Streams(self._clients).add_to(self.router)
-        self.router.add("GET", "/", lambda request: json_response({}))
-        self.router.add("GET", "/openapi.json", self._openapi)
+        self.router.add("GET", "/", lambda request: json_response({}), access=Access.USER)
+        self.router.add("GET", "/openapi.json", self._openapi, access=Access.USER)
         metrics = HttpMetrics("rest")
         metrics.add_to(self.router)
         authenticate = None

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin.topics import describe_topics
-from ottla.http import HttpError, Request, Response, RouteDoc, Router, WebSocket
+from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, WebSocket
 from ottla.rest import errors, formats
 from ottla.rest.clients import Clients, Identity, kafka_errors
 from ottla.rest.errors import bad_request
@@ -43,9 +43,14 @@ class Streams:
             ("/consumers/{group}/stream", "The records of topics as they come, as a member of a group"),
         ):
             router.add(
-                "GET", path, self.stream, doc=RouteDoc(summary), produces=(EVENTS, LINES, "application/json")
+                "GET",
+                path,
+                self.stream,
+                access=Access.USER,
+                doc=RouteDoc(summary),
+                produces=(EVENTS, LINES, "application/json"),
             )
-            router.websocket(path, self.websocket)
+            router.websocket(path, self.websocket, access=Access.USER)
 
     async def stream(self, request: Request) -> Response:
         show = _shown(request)

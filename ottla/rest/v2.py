@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin.offsets import available_offsets
 from ottla.client.admin.topics import TopicDescription, describe_topics, topic_names
 from ottla.client.cluster import Cluster
-from ottla.http import HttpError, Request, Response, RouteDoc, Router, json_response
+from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
 from ottla.rest import bodies, errors
 from ottla.rest.clients import Clients, Identity, kafka_errors
 from ottla.rest.consumers import Consumers, Instance
@@ -35,6 +36,7 @@ class V2:
         self._embedded = embedded
 
     def add_to(self, router: Router) -> None:
+        add = partial(router.add, access=Access.USER)
         topic, partition = "/topics/{topic}", "/topics/{topic}/partitions/{partition}"
         for method, path, handler, summary in (
             ("GET", "/topics", self.topics, "The names of all topics"),
@@ -44,12 +46,10 @@ class V2:
             ("GET", f"{partition}/offsets", self.offsets, "The first and the next offset of a partition"),
             ("GET", "/brokers", self.brokers, "The ids of the brokers"),
         ):
-            router.add(method, path, handler, doc=RouteDoc(summary), produces=_PRODUCES)
+            add(method, path, handler, doc=RouteDoc(summary), produces=_PRODUCES)
         for path in (topic, partition):
-            router.add("POST", path, self.produce, doc=RouteDoc("Write records"), produces=_PRODUCES)
-        router.add(
-            "POST", "/consumers/{group}", self.create, doc=RouteDoc("Make a consumer"), produces=_PRODUCES
-        )
+            add("POST", path, self.produce, doc=RouteDoc("Write records"), produces=_PRODUCES)
+        add("POST", "/consumers/{group}", self.create, doc=RouteDoc("Make a consumer"), produces=_PRODUCES)
         instance = "/consumers/{group}/instances/{instance}"
         calls: tuple[tuple[str, str, Callable[[Instance, Request], Awaitable[Response]], str], ...] = (
             ("DELETE", "", self.delete, "End a consumer"),
@@ -65,10 +65,8 @@ class V2:
             ("POST", "/positions/end", self.seek_end, "Go on from the end"),
         )
         for method, path, call, summary in calls:
-            router.add(
-                method, instance + path, self._with_instance(call), doc=RouteDoc(summary), produces=_PRODUCES
-            )
-        router.add(
+            add(method, instance + path, self._with_instance(call), doc=RouteDoc(summary), produces=_PRODUCES)
+        add(
             "GET",
             f"{instance}/records",
             self._with_instance(self.records),

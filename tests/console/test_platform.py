@@ -18,7 +18,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
-from ottla.http import HttpServer, Request, Response, Router, json_response
+from ottla.http import Access, HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
 from ottla.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
@@ -42,9 +42,15 @@ class FakeSql:
         self.statements: list[str] = []
         self.streams_open = 0
         router = Router()
-        router.add("POST", "/ksql", self.ksql)
-        router.add("GET", "/metrics", self.metrics, produces=("text/plain",))
-        router.add("POST", "/query-stream", self.stream, produces=("application/vnd.ksqlapi.delimited.v1",))
+        router.add("POST", "/ksql", self.ksql, access=Access.ANYONE)
+        router.add("GET", "/metrics", self.metrics, access=Access.ANYONE, produces=("text/plain",))
+        router.add(
+            "POST",
+            "/query-stream",
+            self.stream,
+            access=Access.ANYONE,
+            produces=("application/vnd.ksqlapi.delimited.v1",),
+        )
         self._server = HttpServer(router, "127.0.0.1", 0)
 
     @property

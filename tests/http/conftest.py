@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("httptools")
 
-from ottla.http import HttpError, Request, Response, Router, WebSocket, json_response
+from ottla.http import Access, HttpError, Request, Response, Router, WebSocket, json_response
 from tests.http.serving import Served, serving
 
 
@@ -73,21 +73,21 @@ def sample_router() -> Router:
                 raise RuntimeError("a bug")
             await socket.send(message)
 
-    router.add("GET", "/show/{subject}/versions/{version}", show)
-    router.add("GET", "/show/latest/versions/{version}", quick)
-    router.add("GET", "/show", show)
-    router.add("GET", "/quick", quick)
-    router.add("POST", "/echo", echo)
-    router.add("POST", "/digest", digest)
-    router.add("POST", "/unread", unread)
-    router.add("POST", "/json", echo, consumes=("application/json",))
-    router.add("GET", "/lines", lines)
-    router.add("GET", "/breaks", breaks)
-    router.add("GET", "/refuses", refuses)
-    router.add("GET", "/fails", fails)
-    router.add("GET", "/splits", splits)
-    router.add("DELETE", "/show", empty)
-    router.websocket("/talk", talk)
+    router.add("GET", "/show/{subject}/versions/{version}", show, access=Access.ANYONE)
+    router.add("GET", "/show/latest/versions/{version}", quick, access=Access.ANYONE)
+    router.add("GET", "/show", show, access=Access.ANYONE)
+    router.add("GET", "/quick", quick, access=Access.ANYONE)
+    router.add("POST", "/echo", echo, access=Access.ANYONE)
+    router.add("POST", "/digest", digest, access=Access.ANYONE)
+    router.add("POST", "/unread", unread, access=Access.ANYONE)
+    router.add("POST", "/json", echo, access=Access.ANYONE, consumes=("application/json",))
+    router.add("GET", "/lines", lines, access=Access.ANYONE)
+    router.add("GET", "/breaks", breaks, access=Access.ANYONE)
+    router.add("GET", "/refuses", refuses, access=Access.ANYONE)
+    router.add("GET", "/fails", fails, access=Access.ANYONE)
+    router.add("GET", "/splits", splits, access=Access.ANYONE)
+    router.add("DELETE", "/show", empty, access=Access.ANYONE)
+    router.websocket("/talk", talk, access=Access.ANYONE)
     return router
 
 

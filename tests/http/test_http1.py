@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from ottla.http import Limits
+from ottla.http import Access, Limits
 from tests.http.conftest import sample_router
 from tests.http.serving import Served, read_all, read_until, serving
 
@@ -297,7 +297,7 @@ def test_a_client_that_does_not_read_is_cut_and_its_stream_ends() -> None:
 
         return Response(200, made(), "text/plain", on_close=lambda: closed.append(True))
 
-    router.add("GET", "/endless", endless)
+    router.add("GET", "/endless", endless, access=Access.ANYONE)
     with serving(router, limits=Limits(write_seconds=0.5)) as served, served.connect() as connection:
         connection.sendall(b"GET /endless HTTP/1.1\r\n" + HOST + b"\r\n")
         _wait(lambda: bool(closed))
@@ -321,7 +321,7 @@ def test_a_client_that_goes_ends_its_stream_even_if_nothing_is_sent() -> None:
 
         return Response(200, made(), "text/plain", on_close=lambda: ended.append("response"))
 
-    router.add("GET", "/quiet", quiet)
+    router.add("GET", "/quiet", quiet, access=Access.ANYONE)
     with serving(router) as served:
         connection = served.connect()
         connection.sendall(b"GET /quiet HTTP/1.1\r\n" + HOST + b"\r\n")
@@ -357,7 +357,7 @@ def test_stopping_lets_requests_finish_and_takes_no_new_ones() -> None:
         await go_on.wait()
         return Response(200, b'"finished"')
 
-    router.add("GET", "/waits", waits)
+    router.add("GET", "/waits", waits, access=Access.ANYONE)
     with serving(router) as served:
         idle, busy = served.connect(), served.connect()
         idle.sendall(b"GET /quick HTTP/1.1\r\n" + HOST + b"\r\n")

@@ -18,7 +18,7 @@ import h2.settings
 import httpx
 import pytest
 
-from ottla.http import Limits, Response
+from ottla.http import Access, Limits, Response
 from tests.http.conftest import sample_router
 from tests.http.serving import Served, read_all, read_until, serving
 
@@ -174,7 +174,7 @@ def test_a_stream_that_is_taken_back_ends_its_iterator_and_no_other() -> None:
 
         return Response(200, made(), "text/plain", on_close=lambda: ended.append(True))
 
-    router.add("GET", "/quiet", quiet)
+    router.add("GET", "/quiet", quiet, access=Access.ANYONE)
     with serving(router) as served:
         client = Client(served)
         first, _ = client.ask("/quiet"), client.ask("/quiet")

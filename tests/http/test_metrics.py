@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from ottla.http import HttpError, HttpServer, Request, Response, Router, json_response
+from ottla.http import Access, HttpError, HttpServer, Request, Response, Router, json_response
 from ottla.http.metrics import HttpMetrics
 from tests.broker.metrics.scraping import Metrics
 
@@ -37,8 +37,8 @@ async def _count_requests() -> None:
         return Response(200, parts(), "text/plain")
 
     router = Router()
-    router.add("GET", "/greetings/{name}", greet)
-    router.add("GET", "/events", events, produces=("text/plain",))
+    router.add("GET", "/greetings/{name}", greet, access=Access.ANYONE)
+    router.add("GET", "/events", events, access=Access.ANYONE, produces=("text/plain",))
     metrics = HttpMetrics("test", more)
     metrics.add_to(router)
     server = HttpServer(router, "127.0.0.1", 0, metrics=metrics)

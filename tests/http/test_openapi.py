@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ottla.http import Parameter, Request, Response, RouteDoc, Router
+from ottla.http import Access, Parameter, Request, Response, RouteDoc, Router
 
 
 async def handler(request: Request) -> Response:
@@ -13,6 +13,7 @@ def test_the_document_has_every_route() -> None:
         "POST",
         "/subjects/{subject}/versions",
         handler,
+        access=Access.ANYONE,
         doc=RouteDoc(
             "Register a schema",
             parameters=(Parameter("normalize", schema={"type": "boolean"}), Parameter("subject", "Its name")),
@@ -21,7 +22,7 @@ def test_the_document_has_every_route() -> None:
             errors={409: "Incompatible"},
         ),
     )
-    router.add("GET", "/subjects", handler)
+    router.add("GET", "/subjects", handler, access=Access.ANYONE)
     made = router.openapi("Registry", "1", schemas={"Schema": {"type": "object"}})
     operation = made["paths"]["/subjects/{subject}/versions"]["post"]
     assert [(each["name"], each["in"], each["required"]) for each in operation["parameters"]] == [

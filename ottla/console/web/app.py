@@ -21,7 +21,7 @@ from ottla.console.cluster.site import Site
 from ottla.console.remote import NotThere
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
-from ottla.http import HttpError, Request, Response, Router, json_response
+from ottla.http import Access, HttpError, Request, Response, Router, json_response
 from ottla.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -69,6 +69,10 @@ class Route:
     changes: bool = True  # of a POST; a GET never does
     public: bool = False  # nobody need have logged in
 
+    @property
+    def access(self) -> Access:
+        return Access.ANYONE if self.public else Access[self.level.name]
+
 
 class App:
     def __init__(
@@ -97,14 +101,15 @@ class App:
         self.templates = Templates(self.static)
         self.router = Router(self._error, produces=_ANY)
         self.routes: list[Route] = []
-        self.router.add("GET", "/static/{name}", self._static)
+        self.router.add("GET", "/static/{name}", self._static, access=Access.ANYONE)
 
     def add(self, routes: Iterable[Route]) -> None:
         for route in routes:
             self.routes.append(route)
-            self.router.add(route.method, route.path, self._answering(route, json=False))
+            page, data = self._answering(route, json=False), self._answering(route, json=True)
+            self.router.add(route.method, route.path, page, access=route.access)
             if route.method == "GET" and route.json:
-                self.router.add("GET", f"{route.path}.json", self._answering(route, json=True))
+                self.router.add("GET", f"{route.path}.json", data, access=route.access)
 
     # -- requests --
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from ottla import __version__
-from ottla.http import Parameter, Request, Response, RouteDoc, Router, json_response
+from ottla.http import Access, Parameter, Request, Response, RouteDoc, Router, json_response
 from ottla.http.forwarding import Forwarder
 from ottla.http.router import Handler
 from ottla.registry.api.compatibility import Compatibility
@@ -67,6 +67,7 @@ def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
         *,
         has_body: bool = False,
         in_contexts: bool = True,
+        access: Access = Access.USER,
     ) -> None:
         doc = RouteDoc(
             summary,
@@ -76,9 +77,9 @@ def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
             errors={500: "The store, the leader or the way to it failed (50001 to 50004)."},
         )
         guarded = _guarded(handler, operation, rights)
-        router.add(method, pattern, guarded, doc=doc)
+        router.add(method, pattern, guarded, access=access, doc=doc)
         if in_contexts:
-            router.add(method, "/contexts/{context}" + pattern, guarded, doc=doc)
+            router.add(method, "/contexts/{context}" + pattern, guarded, access=access, doc=doc)
 
     O = Operation  # noqa: E741
     # fmt: off
@@ -135,7 +136,7 @@ def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
     def openapi(_request: Request) -> Response:
         return json_response(document)
 
-    router.add("GET", "/openapi.json", openapi, produces=("application/json",))
+    router.add("GET", "/openapi.json", openapi, access=Access.USER, produces=("application/json",))
     return router
 
 

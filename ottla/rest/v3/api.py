@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from ottla.http import HttpError, Request, Response, RouteDoc, Router
+from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router
 from ottla.rest.clients import Clients, Identity
 from ottla.rest.v3.resources import Links
 
@@ -33,7 +33,8 @@ class Api:
         async def handler(request: Request) -> Response:
             return await call(await self.asked(request))
 
-        router.add(method, f"/v3/clusters/{{cluster}}{path}", handler, doc=RouteDoc(summary))
+        pattern = f"/v3/clusters/{{cluster}}{path}"
+        router.add(method, pattern, handler, access=Access.USER, doc=RouteDoc(summary))
 
     async def asked(self, request: Request) -> Asked:
         identity = self.clients.identity(request)

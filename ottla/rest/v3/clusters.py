@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
 from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_configs
 from ottla.client.cluster import Cluster, Node
-from ottla.http import HttpError, Request, Response, RouteDoc, Router, json_response
+from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
 from ottla.rest import bodies
 from ottla.rest.errors import bad_request
 from ottla.rest.v3.api import Api, Asked
@@ -32,7 +32,8 @@ class Clusters:
         self._api = api
 
     def add_to(self, router: Router) -> None:
-        router.add("GET", "/v3/clusters", self.clusters, doc=RouteDoc("The one cluster behind this proxy"))
+        doc = RouteDoc("The one cluster behind this proxy")
+        router.add("GET", "/v3/clusters", self.clusters, access=Access.USER, doc=doc)
         add = self._api.add
         add(router, "GET", "", self.cluster, "The cluster")
         add(router, "GET", "/brokers", self.brokers, "All brokers")

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 from ottla import __version__
-from ottla.http import HttpError, Request, Response, RouteDoc, Router, json_response
+from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.properties import KNOWN
 from ottla.spark.sql.server.commands import Commands
@@ -56,7 +57,7 @@ class Api:
 
     def router(self) -> Router:
         router = Router(render, consumes=(), produces=_JSON_TYPES)
-        add = router.add
+        add = partial(router.add, access=Access.USER)
         add("POST", "/ksql", self.ksql, doc=RouteDoc("Run statements, all but SELECT and PRINT"))
         add("POST", "/query", self._streaming.query, doc=RouteDoc("Run a SELECT or PRINT"),
             produces=(V1, JSON, "application/vnd.ksql.v2+json", "text/plain"))  # fmt: skip
@@ -70,7 +71,8 @@ class Api:
         add("GET", "/status/{type}/{entity}/{action}", self.status, doc=RouteDoc("State of a command"))
         add("GET", "/info", self.info, doc=RouteDoc("Version and ids"))
         add("GET", "/", self.root)
-        add("GET", "/healthcheck", self.healthcheck, doc=RouteDoc("Whether the server works"))
+        router.add("GET", "/healthcheck", self.healthcheck, access=Access.ANYONE,
+                   doc=RouteDoc("Whether the server works"))  # fmt: skip
         add(
             "GET", "/clusterStatus", self.cluster_status, doc=RouteDoc("The servers of the cluster: this one")
         )
@@ -79,7 +81,7 @@ class Api:
         add("GET", "/v1/metadata", self.metadata)
         add("GET", "/v1/metadata/id", self.metadata)
         add("GET", "/openapi.json", lambda _: json_response(router.openapi("ksqlDB on Ottla", __version__)))
-        router.websocket("/ws/query", self._streaming.websocket)
+        router.websocket("/ws/query", self._streaming.websocket, access=Access.USER)
         return router
 
     async def _threaded(self, call: Callable[..., Any], *given: Any) -> Any:

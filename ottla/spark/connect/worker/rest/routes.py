@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla import __version__
-from ottla.http import Parameter, Request, Response, RouteDoc, Router, json_response
+from ottla.http import Access, Parameter, Request, Response, RouteDoc, Router, json_response
 from ottla.http.router import Handler
 from ottla.spark.connect.worker.herder import Herder
 from ottla.spark.connect.worker.rest.carrying_out import CarryingOut
@@ -42,6 +42,7 @@ def build_router(
         method: str,
         pattern: str,
         handler: Handler,
+        access: Access,
         summary: str,
         parameters: str = "",
         *,
@@ -55,41 +56,41 @@ def build_router(
             parameters=(*found, _FORWARD) if is_forwarded else found,
             request=_OBJECT if has_body else None,
         )
-        router.add(method, pattern, handler, doc=doc)
+        router.add(method, pattern, handler, access=access, doc=doc)
 
-    c, o = connectors, others
+    c, o, A = connectors, others, Access
     # fmt: off
     if has_api:
-        add("GET", "/", o.root, "Version of the worker and id of the cluster.")
-        add("GET", "/connectors", c.list_connectors, "List connectors.", "expand")
-        add("POST", "/connectors", c.create, "Create a connector.", has_body=True)
-        add("GET", "/connectors/{connector}", c.get, "A connector with its config and tasks.")
-        add("DELETE", "/connectors/{connector}", c.delete, "Delete a connector.")
-        add("GET", "/connectors/{connector}/config", c.get_config, "Its config.")
-        add("PUT", "/connectors/{connector}/config", c.put_config, "Create it or replace its config.", has_body=True)
-        add("PATCH", "/connectors/{connector}/config", c.patch_config, "Change settings.", has_body=True)
-        add("GET", "/connectors/{connector}/status", c.get_status, "How it and its tasks are.")
-        add("POST", "/connectors/{connector}/restart", c.restart, "Restart it.", "includeTasks onlyFailed")
-        add("PUT", "/connectors/{connector}/pause", c.pause, "Pause it.")
-        add("PUT", "/connectors/{connector}/resume", c.resume, "Let it run again.")
-        add("PUT", "/connectors/{connector}/stop", c.stop, "Stop it, without tasks.")
-        add("GET", "/connectors/{connector}/tasks", c.get_tasks, "Its tasks and their configs.")
-        add("POST", "/connectors/{connector}/tasks", c.put_task_configs, "For workers.", has_body=True)
-        add("GET", "/connectors/{connector}/tasks/{task}/status", c.get_task_status, "How a task is.")
-        add("POST", "/connectors/{connector}/tasks/{task}/restart", c.restart_task, "Restart a task.")
-        add("GET", "/connectors/{connector}/topics", c.get_topics, "Topics that it uses.")
-        add("PUT", "/connectors/{connector}/topics/reset", c.reset_topics, "Forget which topics it has used.")
-        add("GET", "/connectors/{connector}/offsets", c.get_offsets, "Its offsets.")
-        add("PATCH", "/connectors/{connector}/offsets", c.alter_offsets, "Alter its offsets.", has_body=True)
-        add("DELETE", "/connectors/{connector}/offsets", c.reset_offsets, "Reset its offsets.")
-        add("GET", "/connector-plugins", o.list_plugins, "List plugins.", "connectorsOnly")
-        add("GET", "/connector-plugins/{plugin}/config", o.get_plugin_config, "The settings of a plugin.")
-        add("PUT", "/connector-plugins/{plugin}/config/validate", o.validate, "Validate a config.", has_body=True)
-    add("GET", "/health", o.health, "Whether the worker is ready.")
+        add("GET", "/", o.root, A.USER, "Version of the worker and id of the cluster.")
+        add("GET", "/connectors", c.list_connectors, A.VIEWER, "List connectors.", "expand")
+        add("POST", "/connectors", c.create, A.ADMIN, "Create a connector.", has_body=True)
+        add("GET", "/connectors/{connector}", c.get, A.VIEWER, "A connector with its config and tasks.")
+        add("DELETE", "/connectors/{connector}", c.delete, A.ADMIN, "Delete a connector.")
+        add("GET", "/connectors/{connector}/config", c.get_config, A.VIEWER, "Its config.")
+        add("PUT", "/connectors/{connector}/config", c.put_config, A.ADMIN, "Create or replace it.", has_body=True)
+        add("PATCH", "/connectors/{connector}/config", c.patch_config, A.ADMIN, "Change settings.", has_body=True)
+        add("GET", "/connectors/{connector}/status", c.get_status, A.VIEWER, "How it and its tasks are.")
+        add("POST", "/connectors/{connector}/restart", c.restart, A.ADMIN, "Restart it.", "includeTasks onlyFailed")
+        add("PUT", "/connectors/{connector}/pause", c.pause, A.ADMIN, "Pause it.")
+        add("PUT", "/connectors/{connector}/resume", c.resume, A.ADMIN, "Let it run again.")
+        add("PUT", "/connectors/{connector}/stop", c.stop, A.ADMIN, "Stop it, without tasks.")
+        add("GET", "/connectors/{connector}/tasks", c.get_tasks, A.VIEWER, "Its tasks and their configs.")
+        add("POST", "/connectors/{connector}/tasks", c.put_task_configs, A.ANYONE, "For workers.", has_body=True)
+        add("GET", "/connectors/{connector}/tasks/{task}/status", c.get_task_status, A.VIEWER, "How a task is.")
+        add("POST", "/connectors/{connector}/tasks/{task}/restart", c.restart_task, A.ADMIN, "Restart a task.")
+        add("GET", "/connectors/{connector}/topics", c.get_topics, A.VIEWER, "Topics that it uses.")
+        add("PUT", "/connectors/{connector}/topics/reset", c.reset_topics, A.ADMIN, "Forget which topics it has used.")
+        add("GET", "/connectors/{connector}/offsets", c.get_offsets, A.VIEWER, "Its offsets.")
+        add("PATCH", "/connectors/{connector}/offsets", c.alter_offsets, A.ADMIN, "Alter its offsets.", has_body=True)
+        add("DELETE", "/connectors/{connector}/offsets", c.reset_offsets, A.ADMIN, "Reset its offsets.")
+        add("GET", "/connector-plugins", o.list_plugins, A.USER, "List plugins.", "connectorsOnly")
+        add("GET", "/connector-plugins/{plugin}/config", o.get_plugin_config, A.USER, "The settings of a plugin.")
+        add("PUT", "/connector-plugins/{plugin}/config/validate", o.validate, A.ADMIN, "Validate it.", has_body=True)
+    add("GET", "/health", o.health, A.ANYONE, "Whether the worker is ready.")
     if has_admin:
-        add("GET", "/admin/loggers", o.list_loggers, "Loggers and their levels.")
-        add("GET", "/admin/loggers/{logger}", o.get_logger, "The level of a logger.")
-        add("PUT", "/admin/loggers/{logger}", o.set_logger, "Set the level of a logger.", "scope", has_body=True)
+        add("GET", "/admin/loggers", o.list_loggers, A.VIEWER, "Loggers and their levels.")
+        add("GET", "/admin/loggers/{logger}", o.get_logger, A.VIEWER, "The level of a logger.")
+        add("PUT", "/admin/loggers/{logger}", o.set_logger, A.ADMIN, "Set a level.", "scope", has_body=True)
     # fmt: on
 
     document = router.openapi("Kafka Connect", __version__)
@@ -97,5 +98,5 @@ def build_router(
     def openapi(_request: Request) -> Response:
         return json_response(document)
 
-    router.add("GET", "/openapi.json", openapi)
+    router.add("GET", "/openapi.json", openapi, access=Access.USER)
     return router
