@@ -9,7 +9,7 @@ from ottla.console.access.login import Logins
 from ottla.console.access.sessions import Sessions, Signer
 from ottla.console.cluster.site import Site
 from ottla.console.pages import all_routes
-from ottla.console.settings import LOOPBACK, ConsoleSettings
+from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import App
 from ottla.http import HttpServer, read_password_file
 from ottla.http.tls import server_tls
@@ -43,15 +43,11 @@ class Console:
             has_provider=settings.oidc is not None,
             read_only=settings.read_only,
         )
-        hosts = None
-        if not settings.asks_for_login and settings.host in LOOPBACK:
-            hosts = frozenset(LOOPBACK)
         self.app = App(
             self.sites,
             sessions,
             logins,
             AuditLog(settings.audit_file),
-            hosts=hosts,
             scheme=self._scheme,
             signer=signer,
         )
@@ -61,6 +57,9 @@ class Console:
             settings.host,
             settings.port,
             tls=server_tls(settings.tls) if settings.tls is not None else None,
+            has_login=settings.asks_for_login,
+            names=settings.allowed_hosts,
+            names_setting="allowed_hosts in console.toml",
         )
 
     @property

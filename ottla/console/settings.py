@@ -97,6 +97,8 @@ class ConsoleSettings:
     session_seconds: int = 8 * 3600
     #: The ssl.* settings of a listener with https.
     tls: Mapping[str, str] | None = None
+    #: Further names of the console, for browsers that ask without a login.
+    allowed_hosts: tuple[str, ...] = ()
     #: How often the lag of groups is looked at.
     lag_seconds: float = 15.0
     #: How old what pages show may be.
@@ -149,7 +151,7 @@ def read_file(path: Path) -> ConsoleSettings:
 
 
 _TOP = {"listen", "read_only", "no_login", "audit_log", "secret_file", "session_hours", "lag_seconds",
-        "refresh_seconds", "login", "roles", "masks", "clusters", "tls"}  # fmt: skip
+        "refresh_seconds", "login", "roles", "masks", "clusters", "tls", "allowed_hosts"}  # fmt: skip
 
 
 def parse(document: Mapping[str, Any], folder: Path) -> ConsoleSettings:
@@ -173,6 +175,7 @@ def parse(document: Mapping[str, Any], folder: Path) -> ConsoleSettings:
         secret=_secret(folder / _text(document, "secret_file")) if "secret_file" in document else None,
         session_seconds=int(_positive(document, "session_hours", 8) * 3600),
         tls={str(name): str(value) for name, value in tls.items()} if tls else None,
+        allowed_hosts=_texts(document, "allowed_hosts", ()),
         lag_seconds=_positive(document, "lag_seconds", 15),
         refresh_seconds=_positive(document, "refresh_seconds", 5),
     )

@@ -1,4 +1,8 @@
-"""From a request to its response: who asks, which handler, and what becomes of errors."""
+"""From a request to its response: checks that every server needs, then the handler, and what becomes of errors.
+
+In this order: whether a foreign web page asks (`cross_site`), who asks, whether the route is for them (`access`), and
+whether the body and the answer have types that the route knows.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from ottla.http.access import Access
 from ottla.http.authentication import Authenticate
+from ottla.http.cross_site import CrossSite
 from ottla.http.errors import ClientDisconnected, HttpError
 from ottla.http.messages import Request, Response
 from ottla.http.metrics import HttpMetrics
-from ottla.http.router import Router, WebSocketHandler
+from ottla.http.router import Route, Router, WebSocketRoute
 from ottla.security.principal import KafkaPrincipal
 
 logger = logging.getLogger("ottla.http")
@@ -20,6 +26,14 @@ logger = logging.getLogger("ottla.http")
 Decorate = Callable[[Request, Response], Response]
 
 
+_NEEDS = {
+    Access.USER: "a user",
+    Access.VIEWER: "a viewer",
+    Access.OPERATOR: "an operator",
+    Access.ADMIN: "an admin",
+}
+
+
 class Dispatcher:
     def __init__(
         self,
@@ -27,8 +41,10 @@ class Dispatcher:
         authenticate: Authenticate | None,
         decorate: Decorate | None = None,
         metrics: HttpMetrics | None = None,
+        cross_site: CrossSite | None = None,
     ) -> None:
         self._router = router
+        self._cross_site = cross_site
         self._authenticate = authenticate
         self._decorate = decorate
         self._metrics = metrics
@@ -50,40 +66,70 @@ class Dispatcher:
 
     def _respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         try:
-            if self._authenticate is not None:
+            if self._cross_site is not None:
+                self._cross_site.check(request)
+            route = self._find(request)
+            if self._authenticate is not None and _needs_login(route):
                 principal = self._authenticate(request)
                 if not isinstance(principal, KafkaPrincipal):
-                    return self._after_authentication(request, principal)
+                    return self._after_authentication(request, principal, route)
                 request.principal = principal
-            result = self._handle(request)
+            result = self._handle(request, route)
         except Exception as error:
             return self.error(error, request)
         if isinstance(result, Response):
             return result
         return self._finished(request, result)
 
-    def websocket(self, request: Request) -> WebSocketHandler | None:
-        """Raises HttpError."""
-        if self._authenticate is not None:
-            principal = self._authenticate(request)
-            if not isinstance(principal, KafkaPrincipal):
-                raise HttpError(501, 501, "This way to authenticate does not work with WebSockets.")
-            request.principal = principal
-        route = self._router.match_websocket(request)
-        return None if route is None else route.handler
-
-    def _handle(self, request: Request) -> Response | Awaitable[Response]:
+    def _find(self, request: Request) -> Route | HttpError | None:
+        """The refusal where no route matches: only a caller who may come in is told. None for OPTIONS."""
         if request.method == "OPTIONS":
-            return Response(200, b"", None, {"Allow": self._router.allowed(request)})
-        return self._router.match(request).handler(request)
+            return None
+        try:
+            return self._router.find(request)
+        except HttpError as refusal:
+            return refusal
 
-    async def _after_authentication(self, request: Request, principal: Awaitable[KafkaPrincipal]) -> Response:
+    def _handle(self, request: Request, route: Route | HttpError | None) -> Response | Awaitable[Response]:
+        if route is None:
+            return Response(200, b"", None, {"Allow": self._router.allowed(request)})
+        if isinstance(route, HttpError):
+            raise route
+        if request.access < route.access:
+            raise _not_permitted(request, route.access)
+        self._router.negotiate(request, route)
+        return route.handler(request)
+
+    async def _after_authentication(
+        self, request: Request, principal: Awaitable[KafkaPrincipal], route: Route | HttpError | None
+    ) -> Response:
         try:
             request.principal = await principal
-            result = self._handle(request)
+            result = self._handle(request, route)
             return result if isinstance(result, Response) else await result
         except Exception as error:
             return self.error(error, request)
+
+    def websocket(self, request: Request) -> WebSocketRoute | Awaitable[WebSocketRoute]:
+        """The route that takes the connection over, at once where the login needs no waiting. Raises HttpError."""
+        if self._cross_site is not None:
+            self._cross_site.check(request)
+        try:
+            route: WebSocketRoute | HttpError = self._router.find_websocket(request)
+        except HttpError as refusal:
+            route = refusal
+        if self._authenticate is not None and _needs_login(route):
+            principal = self._authenticate(request)
+            if not isinstance(principal, KafkaPrincipal):
+                return self._websocket_after_authentication(request, principal, route)
+            request.principal = principal
+        return _permitted(request, route)
+
+    async def _websocket_after_authentication(
+        self, request: Request, principal: Awaitable[KafkaPrincipal], route: WebSocketRoute | HttpError
+    ) -> WebSocketRoute:
+        request.principal = await principal
+        return _permitted(request, route)
 
     async def _finished(self, request: Request, result: Awaitable[Response]) -> Response:
         try:
@@ -99,6 +145,24 @@ class Dispatcher:
             log_failure(request, error)
             error = HttpError(500, 500, "Internal Server Error")
         return self._router.render_error(error, request)
+
+
+def _needs_login(route: Route | WebSocketRoute | HttpError | None) -> bool:
+    return not isinstance(route, Route | WebSocketRoute) or route.access > Access.ANYONE
+
+
+def _permitted(request: Request, route: WebSocketRoute | HttpError) -> WebSocketRoute:
+    if isinstance(route, HttpError):
+        raise route
+    if request.access < route.access:
+        raise _not_permitted(request, route.access)
+    return route
+
+
+def _not_permitted(request: Request, needed: Access) -> HttpError:
+    return HttpError(
+        403, 403, f"{request.principal} may not do this: it needs the rights of {_NEEDS[needed]}."
+    )
 
 
 def log_failure(request: Request | None, error: BaseException) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from ottla.http.access import Access
 from ottla.http.body import Body
 from ottla.http.errors import HttpError
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
@@ -21,6 +22,7 @@ class Request:
 
     __slots__ = (
         "_query",
+        "access",
         "body_seconds",
         "content",
         "headers",
@@ -64,6 +66,7 @@ class Request:
         self.max_body = max_body
         self.body_seconds = body_seconds
         self.params = NO_PARAMS
+        self.access = Access.ADMIN  # of the caller; a login that knows levels may lower it
         self.produces = JSON  # what the client accepts of that which the route produces
         self.route = ""  # the pattern of its path, when a handler was found
         self._query: dict[str, str] | None = None

@@ -19,6 +19,12 @@ Handler = Callable[[Request], Response | Awaitable[Response]]
 WebSocketHandler = Callable[["WebSocket"], Awaitable[None]]
 ErrorRenderer = Callable[[HttpError, Request | None], Response]
 
+#: For a route that takes bytes of any type.
+ANY_BODY = ("*/*",)
+#: Among the types of a route: a body without a Content-Type is welcome, too. Known clients send such bodies. Foreign
+#: pages can send them as well, but their browsers name them in `Origin`.
+UNTYPED = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -57,13 +63,17 @@ def render_error(error: HttpError, request: Request | None) -> Response:
 
 
 class Router:
-    """`consumes` and `produces` are of all routes that do not name their own; empty is: not looked at."""
+    """`consumes` and `produces` apply to all routes that do not name their own.
+
+    Every body needs a Content-Type, and one that the route consumes. HTML forms and scripts of foreign pages can send
+    only text/plain and the types of forms, so a route should consume those only if it checks where a form came from.
+    """
 
     def __init__(
         self,
         error: ErrorRenderer = render_error,
         *,
-        consumes: Sequence[str] = (),
+        consumes: Sequence[str] = (JSON,),
         produces: Sequence[str] = (JSON,),
     ) -> None:
         self.render_error = error
@@ -103,7 +113,7 @@ class Router:
             pattern,
             handler,
             doc,
-            self._consumes if consumes is None else tuple(consumes),
+            (self._consumes if consumes is None else tuple(consumes)) or (JSON,),
             (self._produces if produces is None else tuple(produces)) or (JSON,),
             names,
             access,
@@ -140,8 +150,8 @@ class Router:
 
     # -- requests --
 
-    def match(self, request: Request) -> Route:
-        """Sets the parameters of the request. Raises HttpError 404, 405, 406 or 415."""
+    def find(self, request: Request) -> Route:
+        """Sets the parameters of the request. Raises HttpError 404 or 405."""
         node, values = self._find(request.path)
         method = request.method
         route = node.methods.get(method)
@@ -153,9 +163,13 @@ class Router:
         request.route = route.pattern
         if values:
             request.params = dict(zip(route.names, values, strict=True))
+        return route
+
+    def negotiate(self, request: Request, route: Route) -> None:
+        """Sets what the request produces. Raises HttpError 406 or 415."""
         headers = request.headers
-        if route.consumes and "content-type" in headers and not request.content.empty:
-            self._check_content_type(request, route)
+        if not request.content.empty and route.consumes != ANY_BODY:
+            _check_content_type(request, route)
         accept = headers.get("accept")
         if accept is None or accept == "*/*":
             request.produces = route.produces[0]
@@ -164,14 +178,14 @@ class Router:
             if produces is None:
                 raise HttpError(406, 406, f"HTTP 406 Not Acceptable: there is {', '.join(route.produces)}.")
             request.produces = produces
-        return route
 
-    def match_websocket(self, request: Request) -> WebSocketRoute | None:
-        """None where the path has none. Raises HttpError 404."""
+    def find_websocket(self, request: Request) -> WebSocketRoute:
+        """Sets the parameters of the request. Raises HttpError 404."""
         node, values = self._find(request.path)
         route = node.websocket
-        if route is not None:
-            request.params = dict(zip(route.names, values, strict=True))
+        if route is None:
+            raise HttpError(404, 404, "There is no WebSocket at this path.")
+        request.params = dict(zip(route.names, values, strict=True))
         return route
 
     def allowed(self, request: Request) -> str:
@@ -210,11 +224,6 @@ class Router:
             return None
         return self._descend(node.param, parts, position + 1, [*values, percent_decoded(part)])
 
-    def _check_content_type(self, request: Request, route: Route) -> None:
-        given = request.content_type
-        if not any(given == each.partition(";")[0].strip() for each in route.consumes):
-            raise HttpError(415, 415, f"HTTP 415 Unsupported Media Type: {given or 'none'}.")
-
     def _not_allowed(self, node: _Node) -> HttpError:
         return HttpError(405, 405, "HTTP 405 Method Not Allowed", {"Allow": self._allow(node)})
 
@@ -227,3 +236,14 @@ class Router:
 
 def _not_found() -> HttpError:
     return HttpError(404, 404, "HTTP 404 Not Found")
+
+
+def _check_content_type(request: Request, route: Route) -> None:
+    given = request.content_type
+    if any(given == each.partition(";")[0].strip() for each in route.consumes):
+        return
+    raise HttpError(
+        415,
+        415,
+        f"HTTP 415 Unsupported Media Type: {given or 'none'}. Send the header Content-Type: {route.consumes[0]}.",
+    )

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Collection
 from typing import Any
 
 from ottla.http.authentication import Authenticate
+from ottla.http.cross_site import SETTING, CrossSite
 from ottla.http.dispatch import Decorate, Dispatcher
 from ottla.http.http1 import Http1Connection
 from ottla.http.http2_streams import PREFACE
@@ -30,6 +32,9 @@ class HttpServer:
 
     The principal of a client is what `authenticate` makes of a request. Without it, it is the name of the client's
     certificate, mapped by `mapper`, or anonymous. `decorate` sees every response, for headers such as those of CORS.
+
+    `names` are names of this server beside `host`, `origins` are web pages that may call it, and `names_setting` is
+    where the operator adds names: see `cross_site`. `has_login` is for servers whose handlers ask for the login.
     """
 
     def __init__(
@@ -45,6 +50,10 @@ class HttpServer:
         limits: Limits | None = None,
         decorate: Decorate | None = None,
         metrics: HttpMetrics | None = None,
+        has_login: bool | None = None,
+        names: Collection[str] = (),
+        origins: Collection[str] = (),
+        names_setting: str = SETTING,
     ) -> None:
         self.host = host
         self._wanted_port = port
@@ -52,7 +61,11 @@ class HttpServer:
         self._mapper = mapper
         self._max_body = max_body
         self._limits = limits or Limits()
-        self._dispatcher = Dispatcher(router, authenticate, decorate, metrics)
+        asks = authenticate is not None if has_login is None else has_login
+        cross_site = CrossSite(
+            host, names=names, origins=origins, checks_host=not asks and tls is None, setting=names_setting
+        )
+        self._dispatcher = Dispatcher(router, authenticate, decorate, metrics, cross_site)
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None

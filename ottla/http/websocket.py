@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from wsproto import ConnectionType, WSConnection
@@ -33,7 +34,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from ottla.http.dispatch import log_failure
 from ottla.http.errors import HttpError
 from ottla.http.messages import Request
-from ottla.http.router import WebSocketHandler
+from ottla.http.router import WebSocketHandler, WebSocketRoute
 from ottla.http.shared import Client, Shared
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG, FAILED = 1000, 1001, 1002, 1009, 1011
@@ -99,15 +100,34 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _accept(self, event: WsRequest) -> None:
         try:
-            handler = self._shared.dispatcher.websocket(self._request)
-            if handler is None:
-                raise HttpError(404, 404, "There is no WebSocket at this path.")
+            found = self._shared.dispatcher.websocket(self._request)
         except HttpError as error:
             self._reject(error)
             return
+        if isinstance(found, WebSocketRoute):
+            self._serve(event, found)
+        else:
+            self._keep(self._accept_later(event, found))
+
+    async def _accept_later(self, event: WsRequest, found: Awaitable[WebSocketRoute]) -> None:
+        try:
+            route = await found
+        except HttpError as error:
+            self._reject(error)
+        except Exception as error:
+            log_failure(self._request, error)
+            self._reject(HttpError(500, 500, "Internal Server Error"))
+        else:
+            if not self.closed:
+                self._serve(event, route)
+
+    def _serve(self, event: WsRequest, route: WebSocketRoute) -> None:
         chosen = event.subprotocols[0] if event.subprotocols else None
         self._transport.write(self._wire.send(AcceptConnection(subprotocol=chosen)))
-        self._task = self._shared.loop.create_task(self._run(handler))
+        self._keep(self._run(route.handler))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = self._shared.loop.create_task(work)
         self._shared.keep(self._task)
 
     def _reject(self, error: HttpError) -> None:
@@ -258,7 +278,7 @@ class WebSocketConnection(asyncio.Protocol):
         elif self._close_by is not None:
             if now > self._close_by:
                 self._transport.close()
-        elif now > self._next_ping and not self.closed and self._task is not None:
+        elif now > self._next_ping and self._wire.state is ConnectionState.OPEN:
             if self._pings >= 2:
                 self._transport.abort()
                 return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.client.errors import ClientError
@@ -19,6 +21,7 @@ from ottla.client.schema_registry import (
 )
 from ottla.http import HttpError
 from ottla.rest import formats
+from ottla.rest.clients import Identity
 from ottla.rest.errors import (
     BAD_CONVERSION,
     KEY_SCHEMA_MISSING,
@@ -29,6 +32,8 @@ from ottla.rest.errors import (
 from ottla.rest.formats import Format
 
 T = TypeVar("T")
+
+_MOST_CALLERS = 100
 
 _MISSING = {
     "key": (KEY_SCHEMA_MISSING, "Request includes keys but does not include key schema"),
@@ -87,15 +92,35 @@ def _encoded(found: Registered, data: Any) -> bytes:
 
 
 class Embedded:
-    """Owner: the event loop; the registry is asked in threads. What has an id never changes, and is kept."""
+    """Asks the registry as the caller if `as_caller`, so that the caller's rights on subjects apply.
 
-    def __init__(self, registry_url: str | None) -> None:
-        self._codecs: SchemaCodecs | None = None
+    Owner: the event loop; threads ask the registry. Schemas that have an id never change, and are kept.
+    """
+
+    def __init__(self, registry_url: str | None, *, as_caller: bool = False) -> None:
+        self._as_caller = as_caller
+        self._registry: RegistrySettings | None = None
+        #: By caller; the caller used last is at the end.
+        self._codecs: OrderedDict[Identity, SchemaCodecs] = OrderedDict()
         if registry_url:
-            settings = RegistrySettings.from_properties({"schema.registry.url": registry_url})
-            self._codecs = SchemaCodecs(SchemaRegistry(settings))
+            self._registry = RegistrySettings.from_properties({"schema.registry.url": registry_url})
 
-    async def encoder(self, kind: Format, topic: str, body: dict[str, Any]) -> Encoder:
+    def _codecs_of(self, caller: Identity) -> SchemaCodecs:
+        if self._registry is None:
+            raise unprocessable("This format needs a schema registry: set schema.registry.url.")
+        key = caller if self._as_caller else Identity()
+        found = self._codecs.get(key)
+        if found is None:
+            settings = self._registry
+            if key.user is not None:
+                settings = replace(settings, username=key.user, password=key.password or "")
+            found = self._codecs[key] = SchemaCodecs(SchemaRegistry(settings))
+            if len(self._codecs) > _MOST_CALLERS:
+                self._codecs.popitem(last=False)
+        self._codecs.move_to_end(key)
+        return found
+
+    async def encoder(self, caller: Identity, kind: Format, topic: str, body: dict[str, Any]) -> Encoder:
         """`key_schema`, `key_schema_id` and those of the value are in the body of the request."""
         if kind not in TYPES:
             return Encoder(kind, None, None)
@@ -103,63 +128,65 @@ class Embedded:
         for which in ("key", "value"):
             given = {"schema": body.get(f"{which}_schema"), "schema_id": body.get(f"{which}_schema_id")}
             is_given = any(each is not None for each in given.values())
-            found[which] = await self._registered(kind, f"{topic}-{which}", given) if is_given else None
+            found[which] = (
+                await self._registered(caller, kind, f"{topic}-{which}", given) if is_given else None
+            )
         return Encoder(kind, found["key"], found["value"])
 
     async def encode_inline(
-        self, kind: Format | None, topic: str, which: str, part: dict[str, Any]
+        self, caller: Identity, kind: Format | None, topic: str, which: str, part: dict[str, Any]
     ) -> tuple[bytes | None, dict[str, Any]]:
         """A key or value of v3, which brings its type or its schema along; and what the answer says of it."""
         if kind is not None and kind not in TYPES:
             data = formats.encode(part.get("data"), kind)
             return data, {"type": kind.upper(), "size": len(data or b"")}
         subject = str(part.get("subject") or f"{topic}-{which}")
-        found = await self._registered(kind, subject, part)
+        found = await self._registered(caller, kind, subject, part)
         value = part.get("data")
         data = None if value is None else _encoded(found, value)
         about = {"type": (kind or "avro").upper(), "subject": subject, "schema_id": found.schema_id}
         return data, {**about, "size": len(data or b"")}
 
-    async def decode(self, data: bytes | None, kind: Format) -> Any:
+    async def decode(self, caller: Identity, data: bytes | None, kind: Format) -> Any:
         if kind not in TYPES or data is None:
             return formats.decode(data, kind)
         try:
             schema_id, payload = unframed(data)
-            return decode(await self._codec(schema_id), payload)
+            return decode(await self._codec(caller, schema_id), payload)
         except BadData as error:
             raise unprocessable(str(error), BAD_CONVERSION) from None
 
     # The registry
 
-    async def _registered(self, kind: Format | None, subject: str, given: dict[str, Any]) -> Registered:
+    async def _registered(
+        self, caller: Identity, kind: Format | None, subject: str, given: dict[str, Any]
+    ) -> Registered:
         schema_id, text, version = given.get("schema_id"), given.get("schema"), given.get("schema_version")
         if schema_id is not None:
             if not isinstance(schema_id, int) or isinstance(schema_id, bool):
                 raise bad_request(f"The id of a schema must be a number, not {schema_id!r}.")
-            return Registered(schema_id, await self._codec(schema_id))
+            return Registered(schema_id, await self._codec(caller, schema_id))
         if text is not None:
             schema = Schema(str(text), TYPES[kind or "avro"])
-            registered = await self._ask(lambda registry: registry.register(subject, schema))
-            return Registered(registered, await self._codec(registered))
+            registered = await self._ask(caller, lambda registry: registry.register(subject, schema))
+            return Registered(registered, await self._codec(caller, registered))
         if version is not None:
-            found = await self._ask(lambda registry: registry.version(subject, int(version)))
+            found = await self._ask(caller, lambda registry: registry.version(subject, int(version)))
         else:
-            found = await self._ask(lambda registry: registry.latest(subject))
-        return Registered(found.id, await self._codec(found.id))
+            found = await self._ask(caller, lambda registry: registry.latest(subject))
+        return Registered(found.id, await self._codec(caller, found.id))
 
-    async def _codec(self, schema_id: int) -> Codec:
-        kept = None if self._codecs is None else self._codecs.kept(schema_id)
+    async def _codec(self, caller: Identity, schema_id: int) -> Codec:
+        codecs = self._codecs_of(caller)
+        kept = codecs.kept(schema_id)
         if kept is not None:
             return kept
-        return await self._convert(lambda codecs: codecs.by_id(schema_id))
+        return await self._convert(codecs, lambda codecs: codecs.by_id(schema_id))
 
-    async def _ask(self, question: Callable[[SchemaRegistry], T]) -> T:
-        return await self._convert(lambda codecs: question(codecs.registry))
+    async def _ask(self, caller: Identity, question: Callable[[SchemaRegistry], T]) -> T:
+        return await self._convert(self._codecs_of(caller), lambda codecs: question(codecs.registry))
 
-    async def _convert(self, question: Callable[[SchemaCodecs], T]) -> T:
-        codecs = self._codecs
-        if codecs is None:
-            raise unprocessable("This format needs a schema registry: set schema.registry.url.")
+    async def _convert(self, codecs: SchemaCodecs, question: Callable[[SchemaCodecs], T]) -> T:
         try:
             return await asyncio.to_thread(question, codecs)
         except RegistryError as error:
@@ -171,5 +198,5 @@ class Embedded:
             raise HttpError(502, 50205, error.message) from None
 
     def close(self) -> None:
-        if self._codecs is not None:
-            self._codecs.registry.close()
+        for codecs in self._codecs.values():
+            codecs.registry.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ottla import __version__
+from ottla.client.http_login import KafkaLogin
 from ottla.http import (
     Access,
     BasicAuthentication,
@@ -15,11 +16,13 @@ from ottla.http import (
     json_response,
     read_password_file,
 )
+from ottla.http.authentication import Authenticate
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import principal_mapper, server_tls
 from ottla.rest.clients import Clients
 from ottla.rest.consumers import Consumers
 from ottla.rest.embedded import Embedded
+from ottla.rest.formats import FORMATS, V2_JSON
 from ottla.rest.produce import Producing
 from ottla.rest.settings import RestSettings
 from ottla.rest.streams import Streams
@@ -39,9 +42,12 @@ class RestProxy:
     def __init__(self, settings: RestSettings) -> None:
         self._clients = Clients(settings)
         self._consumers = Consumers(self._clients, settings)
-        producing, embedded = Producing(self._clients), Embedded(settings.schema_registry_url)
+        producing, embedded = (
+            Producing(self._clients),
+            Embedded(settings.schema_registry_url, as_caller=settings.registry_as_caller),
+        )
         self._embedded = embedded
-        self.router = Router()
+        self.router = Router(consumes=("application/json", V2_JSON, *FORMATS))
         self._host, self._scheme = settings.host, "http" if settings.tls is None else "https"
         api = Api(self._clients, self._scheme)
         V2(self._clients, producing, self._consumers, embedded).add_to(self.router)
@@ -54,9 +60,13 @@ class RestProxy:
         self.router.add("GET", "/openapi.json", self._openapi, access=Access.USER)
         metrics = HttpMetrics("rest")
         metrics.add_to(self.router)
-        authenticate = None
+        authenticate: Authenticate | None = None
+        self._login: KafkaLogin | None = None
         if settings.authentication == "BASIC" and settings.password_file is not None:
             authenticate = BasicAuthentication(read_password_file(settings.password_file))
+        elif settings.authentication == "PROPAGATE":
+            mechanism = settings.properties.get("sasl.mechanism", "PLAIN")
+            authenticate = self._login = KafkaLogin(settings.cluster, mechanism=mechanism)
         self._server = HttpServer(
             self.router,
             settings.host,
@@ -66,6 +76,7 @@ class RestProxy:
             authenticate=authenticate,
             max_body=settings.max_body,
             metrics=metrics,
+            names=settings.names,
         )
         self._tidying: asyncio.Task[None] | None = None
 
@@ -85,6 +96,8 @@ class RestProxy:
         await self._server.stop()
         await self._consumers.close()
         await self._clients.close()
+        if self._login is not None:
+            self._login.close()
         self._embedded.close()
 
     async def _tidy(self) -> None:

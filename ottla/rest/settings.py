@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ottla.client.settings import Settings
+from ottla.http.cross_site import names_of
 
 DEFAULT_PORT = 8082
 
@@ -37,6 +38,10 @@ class RestSettings:
     max_body: int = 32 * 1024 * 1024
     #: The ssl.* settings of a listener with https.
     tls: Mapping[str, str] | None = None
+    #: Log in to the registry as the caller, too.
+    registry_as_caller: bool = False
+    #: Names of the proxy, for callers without a login.
+    names: tuple[str, ...] = ()
 
     @property
     def cluster(self) -> Settings:
@@ -71,7 +76,22 @@ class RestSettings:
             tls={name: value for name, value in given.items() if name.startswith("ssl.")}
             if is_secure
             else None,
+            registry_as_caller=_registry_as_caller(given, authentication),
+            names=(given.get("host.name", ""), *names_of(given)),
         )
+
+
+def _registry_as_caller(given: Mapping[str, str], authentication: str) -> bool:
+    source = given.get("schema.registry.basic.auth.credentials.source", "URL").strip().upper()
+    if source not in ("URL", "PROPAGATE"):
+        raise BadSettings(
+            f"schema.registry.basic.auth.credentials.source {source} is unknown. Use URL or PROPAGATE."
+        )
+    if source == "PROPAGATE" and authentication != "PROPAGATE":
+        raise BadSettings(
+            "schema.registry.basic.auth.credentials.source=PROPAGATE needs authentication.method=PROPAGATE."
+        )
+    return source == "PROPAGATE"
 
 
 def _servers(given: Mapping[str, str]) -> str:

@@ -135,14 +135,14 @@ class V2:
         only = bodies.path_number(request, "partition") if "partition" in request.params else None
         body = await bodies.json_object(request)
         given = bodies.items(body, "records")
-        codec = await self._embedded.encoder(kind, topic, body)
+        identity = self._clients.identity(request)
+        codec = await self._embedded.encoder(identity, kind, topic, body)
         records = []
         for each in given:
             partition = bodies.number(each, "partition", None) if only is None else only
             if partition is not None and partition < 0:
                 raise unprocessable(f"partition must not be negative, and is {partition}.")
             records.append(NewRecord(codec.key(each.get("key")), codec.value(each.get("value")), partition))
-        identity = self._clients.identity(request)
         written = await self._producing.write(identity, topic, records) if records else []
         offsets = [
             {"partition": None, "offset": None, "error_code": each.error_code, "error": each.message}
@@ -255,8 +255,8 @@ class V2:
         answer: list[dict[str, Any]] = []
         for place, record in enumerate(found):
             try:
-                key = await self._embedded.decode(record.key, instance.format)
-                value = await self._embedded.decode(record.value, instance.format)
+                key = await self._embedded.decode(instance.identity, record.key, instance.format)
+                value = await self._embedded.decode(instance.identity, record.value, instance.format)
             except HttpError as error:
                 # Those before it are answered; it comes first the next time, until the client seeks past it.
                 instance.put_back(found[place:])

@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("httptools")
 
 from ottla.http import Access, HttpError, Request, Response, Router, WebSocket, json_response
+from ottla.http.router import ANY_BODY
 from tests.http.serving import Served, serving
 
 
 def sample_router() -> Router:
-    router = Router(produces=("application/vnd.test.v1+json", "application/json"))
+    router = Router(consumes=ANY_BODY, produces=("application/vnd.test.v1+json", "application/json"))
 
     async def show(request: Request) -> Response:
         return json_response(
@@ -73,21 +74,21 @@ def sample_router() -> Router:
                 raise RuntimeError("a bug")
             await socket.send(message)
 
-    router.add("GET", "/show/{subject}/versions/{version}", show, access=Access.ANYONE)
-    router.add("GET", "/show/latest/versions/{version}", quick, access=Access.ANYONE)
-    router.add("GET", "/show", show, access=Access.ANYONE)
-    router.add("GET", "/quick", quick, access=Access.ANYONE)
-    router.add("POST", "/echo", echo, access=Access.ANYONE)
-    router.add("POST", "/digest", digest, access=Access.ANYONE)
-    router.add("POST", "/unread", unread, access=Access.ANYONE)
-    router.add("POST", "/json", echo, access=Access.ANYONE, consumes=("application/json",))
-    router.add("GET", "/lines", lines, access=Access.ANYONE)
-    router.add("GET", "/breaks", breaks, access=Access.ANYONE)
-    router.add("GET", "/refuses", refuses, access=Access.ANYONE)
-    router.add("GET", "/fails", fails, access=Access.ANYONE)
-    router.add("GET", "/splits", splits, access=Access.ANYONE)
-    router.add("DELETE", "/show", empty, access=Access.ANYONE)
-    router.websocket("/talk", talk, access=Access.ANYONE)
+    router.add("GET", "/show/{subject}/versions/{version}", show, access=Access.USER)
+    router.add("GET", "/show/latest/versions/{version}", quick, access=Access.USER)
+    router.add("GET", "/show", show, access=Access.USER)
+    router.add("GET", "/quick", quick, access=Access.USER)
+    router.add("POST", "/echo", echo, access=Access.USER)
+    router.add("POST", "/digest", digest, access=Access.USER)
+    router.add("POST", "/unread", unread, access=Access.USER)
+    router.add("POST", "/json", echo, access=Access.USER, consumes=("application/json",))
+    router.add("GET", "/lines", lines, access=Access.USER)
+    router.add("GET", "/breaks", breaks, access=Access.USER)
+    router.add("GET", "/refuses", refuses, access=Access.USER)
+    router.add("GET", "/fails", fails, access=Access.USER)
+    router.add("GET", "/splits", splits, access=Access.USER)
+    router.add("DELETE", "/show", empty, access=Access.USER)
+    router.websocket("/talk", talk, access=Access.USER)
     return router
 
 

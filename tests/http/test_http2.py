@@ -37,7 +37,7 @@ class Client:
 
     def ask(self, path: str, method: str = "GET", *, end: bool = True) -> int:
         number = int(self.wire.get_next_available_stream_id())
-        headers = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "test")]
+        headers = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "localhost")]
         self.wire.send_headers(number, headers, end_stream=end)
         self.flush()
         return number
@@ -108,7 +108,7 @@ def test_an_upgrade_with_a_body_stays_with_1_1(served: Served) -> None:
 
 def test_an_upgrade_with_nonsense_is_refused(served: Served) -> None:
     answer = served.exchange(
-        b"GET /quick HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+        b"GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
         b"HTTP2-Settings: !\r\n\r\n"
     )
     assert b"HTTP/1.1 400 " in answer
@@ -238,7 +238,7 @@ def test_stopping_says_goodbye() -> None:
 def test_the_upgrade_itself(served: Served) -> None:
     with served.connect() as connection:
         connection.sendall(
-            b"GET /quick HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+            b"GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
             b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
         )
         switched = read_until(connection, lambda got: b"\r\n\r\n" in got)

@@ -28,7 +28,7 @@ class Client:
     def __init__(self, served: Served, target: str = "/talk?name=a%20b") -> None:
         self.socket: socket.socket = served.connect()
         self.wire = WSConnection(ConnectionType.CLIENT)
-        self.send(Request(host="test", target=target))
+        self.send(Request(host="localhost", target=target))
         self.pending: list[Any] = []
 
     def send(self, event: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_path_without_a_websocket_is_refused(served: Served, target: str, stat
 
 def test_a_handshake_of_another_version_is_refused(served: Served) -> None:
     answer = served.exchange(
-        b"GET /talk HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"GET /talk HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     )
     assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 426"))

@@ -42,7 +42,7 @@ def read(connection: socket.socket) -> bytes:
 def test_a_connection_is_kept_for_the_next_scrape(server: MetricsThread) -> None:
     with connect(server) as connection:
         for _ in range(3):
-            connection.sendall(b"GET /metrics?name=x HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.sendall(b"GET /metrics?name=x HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = read(connection)
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
             assert answer.endswith(b"\r\n\r\nsome_gauge 1\n")
@@ -57,7 +57,7 @@ def test_whether_it_lives_is_said_without_measuring() -> None:
     server = MetricsThread("127.0.0.1", 0, never).start()
     try:
         with connect(server) as connection:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = read(connection)
             assert (answer[:15], answer[-2:]) == (b"HTTP/1.1 200 OK", b"ok")
     finally:
@@ -67,7 +67,7 @@ def test_whether_it_lives_is_said_without_measuring() -> None:
 def test_a_client_that_wants_it_closed_or_sends_a_body_gets_no_second_answer(server: MetricsThread) -> None:
     for more in (b"Connection: close\r\n", b"Content-Length: 3\r\n"):
         with connect(server) as connection:
-            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n" + more + b"\r\nabc")
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\nabc")
             assert b"some_gauge 1" in read(connection)
             assert connection.recv(1) == b""
 
@@ -89,7 +89,7 @@ def test_too_many_connections_are_refused_and_the_others_served(server: MetricsT
     held = [connect(server) for _ in range(32)]
     try:
         for each in held:
-            each.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            each.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200 OK" in read(each)
         with connect(server) as refused:
             assert refused.recv(1) == b""

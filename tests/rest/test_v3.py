@@ -109,7 +109,9 @@ def test_a_stream_of_records(cluster: httpx.Client, broker: Broker, topic: str) 
         for each in values
     )
     answer = cluster.post(
-        f"/topics/{topic}/records", content=(data[at : at + 7] for at in range(0, len(data), 7))
+        f"/topics/{topic}/records",
+        content=(data[at : at + 7] for at in range(0, len(data), 7)),
+        headers={"Content-Type": "application/json"},
     )
     assert [each["offset"] for each in lines(answer)] == [0, 1, 2]
     assert [bytes(record.value or b"").decode() for record in broker.records(topic, 0)] == values
@@ -130,7 +132,9 @@ def test_a_stream_of_records(cluster: httpx.Client, broker: Broker, topic: str) 
 def test_a_bad_record_does_not_stop_the_good_ones(
     cluster: httpx.Client, topic: str, body: str, codes: list[int]
 ) -> None:
-    answer = cluster.post(f"/topics/{topic}/records", content=body)
+    answer = cluster.post(
+        f"/topics/{topic}/records", content=body, headers={"Content-Type": "application/json"}
+    )
     assert [each["error_code"] for each in lines(answer)] == codes
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog, CannotLog
@@ -31,6 +31,7 @@ Handler = Callable[[Visit], Awaitable[Page | Response]]
 HTML, JSON = "text/html", "application/json"
 _ANY = (HTML, JSON, "text/event-stream", "text/csv", "application/octet-stream", "text/css",
         "text/javascript", "image/svg+xml")  # fmt: skip
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", JSON)
 CLUSTER = "/clusters/{cluster}"
 
 SECURITY_HEADERS = {
@@ -82,24 +83,18 @@ class App:
         logins: Logins,
         audit: AuditLog,
         *,
-        hosts: frozenset[str] | None,
         scheme: str = "http",
         signer: Signer,
     ) -> None:
-        """`hosts` are the names under which the console may be asked for where nobody logs in; None is any.
-
-        Otherwise a foreign page could let its own name point at this machine and read what only this machine may.
-        """
         self.sites = sites
         self.sessions = sessions
         self.logins = logins
         self.audit = audit
-        self._hosts = hosts
         self.scheme = scheme
         self._signer = signer
         self.static = Static()
         self.templates = Templates(self.static)
-        self.router = Router(self._error, produces=_ANY)
+        self.router = Router(self._error, consumes=_FORMS, produces=_ANY)
         self.routes: list[Route] = []
         self.router.add("GET", "/static/{name}", self._static, access=Access.ANYONE)
 
@@ -115,7 +110,6 @@ class App:
 
     def _answering(self, route: Route, *, json: bool) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            self._check_host(request)
             session = self.logins.stranger(request) if route.public else await self.logins.session(request)
             if session is None:
                 return self._to_login(request, json)
@@ -134,15 +128,6 @@ class App:
             return self._response(visit, result)
 
         return answer
-
-    def _check_host(self, request: Request) -> None:
-        if self._hosts is None:
-            return
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if host.lower() not in self._hosts:
-            raise HttpError(
-                421, 421, f"The console does not answer under the name {host or 'that was given'}."
-            )
 
     def _site(self, request: Request) -> Site | None:
         name = request.params.get("cluster")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.http import HttpError, Request, Response, Router
 from ottla.rest import bodies, formats
+from ottla.rest.clients import Identity
 from ottla.rest.embedded import Embedded
 from ottla.rest.errors import bad_request
 from ottla.rest.formats import v3_type
@@ -49,7 +50,7 @@ class Records:
             try:
                 if isinstance(each, HttpError):
                     raise each
-                record, sizes = await self._record(topic, each)
+                record, sizes = await self._record(asked.identity, topic, each)
                 records.append(record)
                 described.append(sizes)
                 results.append(None)
@@ -64,7 +65,7 @@ class Records:
         answers = iter(zip(written, described, strict=True))
         return [each or _result(asked, *next(answers)) for each in results]
 
-    async def _record(self, topic: str, given: Any) -> tuple[NewRecord, dict[str, Any]]:
+    async def _record(self, caller: Identity, topic: str, given: Any) -> tuple[NewRecord, dict[str, Any]]:
         if not isinstance(given, dict):
             raise bad_request("A record must be a JSON object.")
         parts: dict[str, bytes | None] = {}
@@ -77,7 +78,7 @@ class Records:
             if not isinstance(part, dict):
                 raise bad_request(f"The {which} must be an object with type and data.")
             kind = None if "type" not in part else v3_type(part["type"], which)
-            parts[which], sizes[which] = await self._embedded.encode_inline(kind, topic, which, part)
+            parts[which], sizes[which] = await self._embedded.encode_inline(caller, kind, topic, which, part)
         headers = tuple(
             (bodies.text(each, "name"), formats.encode(each.get("value"), "binary"))
             for each in (bodies.items(given, "headers") if given.get("headers") else ())

@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla import __version__
 from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
+from ottla.http.router import UNTYPED
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.properties import KNOWN
 from ottla.spark.sql.server.commands import Commands
@@ -22,6 +23,7 @@ from ottla.spark.sql.server.streaming import DELIMITED, Streaming
 
 V1, JSON = "application/vnd.ksql.v1+json", "application/json"
 _JSON_TYPES = (V1, JSON)
+# ksqlDB's Java client sends no Content-Type.
 #: What a request may not set, because it is of the server.
 _OF_THE_SERVER = (
     "bootstrap.servers",
@@ -56,7 +58,7 @@ class Api:
         self._terminate = call
 
     def router(self) -> Router:
-        router = Router(render, consumes=(), produces=_JSON_TYPES)
+        router = Router(render, consumes=(*_JSON_TYPES, DELIMITED, UNTYPED), produces=_JSON_TYPES)
         add = partial(router.add, access=Access.USER)
         add("POST", "/ksql", self.ksql, doc=RouteDoc("Run statements, all but SELECT and PRINT"))
         add("POST", "/query", self._streaming.query, doc=RouteDoc("Run a SELECT or PRINT"),

@@ -266,7 +266,8 @@ def test_a_client_that_goes_silently_ends_its_query(served: Served) -> None:
     body = json.dumps({"sql": "PRINT 's';"}).encode()
     with closing(socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])))) as connection:
         connection.sendall(
-            b"POST /query-stream HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"POST /query-stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
+            % (len(body), body)
         )
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         wait_until(lambda: len(queries(served)) == 1)
@@ -324,7 +325,7 @@ class _WebSocket:
         self.socket = socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])), timeout=60)
         self.wire = WSConnection(ConnectionType.CLIENT)
         target = str(httpx.URL("/ws/query", params={"request": json.dumps(request)}))
-        self.socket.sendall(self.wire.send(Request(host="test", target=target)))
+        self.socket.sendall(self.wire.send(Request(host="localhost", target=target)))
         self.held: list[Any] = []
 
     def next(self) -> Any:
