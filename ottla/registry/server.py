@@ -7,21 +7,27 @@ import logging
 import socket
 from pathlib import Path
 
+from ottla.client.admin.acls import describe_acls
+from ottla.client.cluster import shared_cluster
+from ottla.client.errors import ClientError
+from ottla.client.http_login import KafkaLogin
 from ottla.http import HttpServer
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
 from ottla.registry.election.forwarding import leader_forwarder
 from ottla.registry.election.protocol import Identity
-from ottla.registry.model.scopes import resolve_alias
 from ottla.registry.node import Node
-from ottla.registry.security.authentication import basic_authentication
-from ottla.registry.security.authorization import BadAcls, Rights, read_acls
-from ottla.registry.security.schema_subjects import subjects_of_schema
+from ottla.registry.security.authentication import authentication
+from ottla.registry.security.authorization import AclFileRights, BadAcls, Rights, read_acls
+from ottla.registry.security.topic_rights import TopicRights
 from ottla.registry.settings import BadSettings, Listener, RegistrySettings
+from ottla.security.acls import Acl, AclFilter, ResourceType
 
 _log = logging.getLogger(__name__)
 
+#: A change of an ACL takes effect within this time.
+_ACL_SECONDS = 5.0
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
@@ -38,13 +44,17 @@ class RegistryServer:
             self._mapper = principal_mapper(settings.properties)
         except BadTlsSettings as error:
             raise BadSettings(str(error)) from None
-        self._authenticate = basic_authentication(settings.properties)
-        self._rights = _rights(settings, self.node)
+        self._authenticate = authentication(settings)
+        self._rights = self._make_rights()
+        self._reading_acls: asyncio.Task[None] | None = None
         self._servers: list[tuple[Listener, HttpServer]] = []
 
     async def start(self) -> None:
         try:
             await self.node.load()
+            if isinstance(self._rights, TopicRights):
+                self._rights.replace(await self._acls())
+                self._reading_acls = asyncio.create_task(self._read_acls(self._rights))
             router = build_router(self.node, self._forwarder, self._rights)
             metrics = HttpMetrics("registry")
             metrics.add_to(router)
@@ -58,6 +68,7 @@ class RegistryServer:
                     mapper=self._mapper,
                     max_body=self.settings.max_body,
                     metrics=metrics,
+                    names=(self.settings.host_name, *self.settings.allowed_hosts),
                 )
                 await server.start()
                 self._servers.append((listener, server))
@@ -68,8 +79,12 @@ class RegistryServer:
 
     async def stop(self) -> None:
         """Answers what is under way, leaves the group, and lets go of the log."""
+        if self._reading_acls is not None:
+            self._reading_acls.cancel()
         await asyncio.gather(*(server.stop() for _, server in self._servers))
         self._servers.clear()
+        if isinstance(self._authenticate, KafkaLogin):
+            self._authenticate.close()
         await self._forwarder.close()
         await self.node.stop()
 
@@ -82,6 +97,37 @@ class RegistryServer:
             host = socket.getfqdn()
         return Identity(host, server.port, self.settings.is_eligible, listener.scheme)
 
+    def _make_rights(self) -> Rights:
+        properties, node = self.settings.properties, self.node
+        path = properties.get("confluent.schema.registry.acl.file", "")
+        if not path:
+            if isinstance(self._authenticate, KafkaLogin):
+                return TopicRights(lambda: node.state)
+            return Rights()
+        supers = properties.get("confluent.schema.registry.super.users", "")
+        names = {each.strip().removeprefix("User:") for each in supers.split(";")}
+        try:
+            return AclFileRights(read_acls(Path(path)), lambda: node.state, names)
+        except BadAcls as error:
+            raise BadSettings(str(error)) from None
+
+    async def _acls(self) -> list[Acl]:
+        """The ACLs on topics. The registry's own user needs DESCRIBE on the cluster. Raises ClientError."""
+
+        def ask() -> list[Acl]:
+            with shared_cluster(self.settings.client) as cluster:
+                return describe_acls(cluster, AclFilter(ResourceType.TOPIC))
+
+        return await asyncio.to_thread(ask)
+
+    async def _read_acls(self, rights: TopicRights) -> None:
+        while True:
+            await asyncio.sleep(_ACL_SECONDS)
+            try:
+                rights.replace(await self._acls())
+            except ClientError as error:
+                _log.warning("Rights stay as they were, because the ACLs cannot be read: %s", error)
+
     @property
     def urls(self) -> list[str]:
         """Where clients on this machine reach it."""
@@ -90,20 +136,3 @@ class RegistryServer:
             host = "127.0.0.1" if listener.host in _EVERY_INTERFACE else listener.host
             found.append(Identity(host, server.port, scheme=listener.scheme).url)
         return found
-
-
-def _rights(settings: RegistrySettings, node: Node) -> Rights:
-    path = settings.properties.get("confluent.schema.registry.acl.file", "")
-    if not path:
-        return Rights()
-    supers = settings.properties.get("confluent.schema.registry.super.users", "")
-    names = {each.strip().removeprefix("User:") for each in supers.split(";")}
-    try:
-        return Rights(
-            read_acls(Path(path)),
-            names,
-            lambda request: subjects_of_schema(node.state, request),
-            lambda subject: resolve_alias(node.state, subject),
-        )
-    except BadAcls as error:
-        raise BadSettings(str(error)) from None

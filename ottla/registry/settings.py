@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ottla.client.group_member import GroupTimes
 from ottla.client.settings import Settings
+from ottla.http.cross_site import names_of
 from ottla.registry.model.scopes import LEVELS, MODES, Defaults
 
 DEFAULT_LISTENER = "http://0.0.0.0:8081"
@@ -42,6 +43,8 @@ class RegistrySettings:
     init_timeout: float = 60.0
     group_times: GroupTimes = field(default_factory=GroupTimes)
     max_body: int = 16 << 20
+    #: Names that clients without a login may use in the header Host, beside those that the server knows.
+    allowed_hosts: tuple[str, ...] = ()
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RegistrySettings:
@@ -81,6 +84,7 @@ class RegistrySettings:
                 _milliseconds(properties, "kafkastore.heartbeat.interval.ms", min(3000, int(session * 300))),
             ),
             max_body=_number(properties, "max.request.bytes", 16 << 20),
+            allowed_hosts=names_of(properties),
         )
 
 

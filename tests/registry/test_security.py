@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import ssl
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ottla.registry.security.authorization import BadAcls, Operation, read_acls
 from ottla.registry.settings import BadSettings, RegistrySettings
 from ottla.security.certificates import Authority, make_authority
 from ottla.testing import Broker, acl
-from tests.registry.conftest import Api, in_background
+from tests.registry.conftest import Api, in_background, record
 
 JAAS = """SchemaRegistry-Props {
   org.eclipse.jetty.jaas.spi.PropertyFileLoginModule required
@@ -134,6 +135,124 @@ def test_rights_per_subject(passwords, tmp_path):
         assert ann("GET", "/subjects/orders-alias/versions").status == 403
 
 
+def _reference(subject: str) -> list[dict[str, object]]:
+    return [{"name": "Secret", "subject": subject, "version": 1}]
+
+
+def test_references_open_no_subject_that_the_user_may_not_read(passwords, tmp_path):
+    acls = tmp_path / "acls"
+    acls.write_text(
+        "--principal ann --subject orders-* --operation SUBJECT_READ:SUBJECT_WRITE\n"
+        "--principal ann --subject shared --operation SUBJECT_READ\n"
+        "--principal ann --operation GLOBAL_SUBJECTS_READ\n"
+    )
+    settings = {
+        "authentication.method": "BASIC",
+        "authentication.password.file": str(passwords),
+        "confluent.schema.registry.acl.file": str(acls),
+        "confluent.schema.registry.super.users": "User:root",
+    }
+    secret = record("Secret", "launch_code")
+    refers = {"type": "record", "name": "Order", "fields": [{"name": "it", "type": "Secret"}]}
+    with Broker(registry=settings) as broker:
+        url = broker.schema_registry_url
+        ann, root = Api(url, **basic("ann", "her-password")), Api(url, **basic("root", "root-password"))
+        secret_id = root.id_of("secret", secret)
+        root.id_of("orders-twin", '"int"')
+        root.id_of("secret-twin", '"int"')
+        # Registering, looking up and comparing would tell what the other schema has.
+        body = {"schema": json.dumps(refers), "references": _reference("secret")}
+        for path in (
+            "/subjects/orders-value/versions",
+            "/subjects/orders-value",
+            "/compatibility/subjects/orders-value/versions?verbose=true",
+            "/compatibility/subjects/orders-value/versions/latest",
+            "/contexts/./subjects/orders-value/versions",
+        ):
+            refused = ann("POST", path, body)
+            assert (path, refused.status, refused.code) == (path, 403, 40301)
+            # Whether the subject exists is not told, either.
+            unknown = ann("POST", path, {**body, "references": _reference("secret-unknown")})
+            assert (unknown.status, unknown.message) == (403, refused.message)
+        # What root has registered may be read, but not with the other schema spelled out.
+        order_id = root.id_of("orders-value", refers, references=_reference("secret"))
+        root.id_of("shared", {**refers, "name": "Nested"}, references=_reference("secret"))
+        guid = root.get("/subjects/orders-value/versions/1", confluent_client_version="8.0")["guid"]
+        for path in (
+            "/subjects/orders-value/versions/1",
+            "/subjects/orders-value/versions/1/schema",
+            f"/schemas/ids/{order_id}",
+            f"/schemas/ids/{order_id}/schema",
+            f"/schemas/guids/{guid}",
+        ):
+            assert "launch_code" not in str(ann.get(path))
+            resolved = ann("GET", f"{path}?format=resolved")
+            assert (path, resolved.status) == (path, 403)
+            assert "launch_code" in str(root.get(f"{path}?format=resolved"))
+        # References of references count, too.
+        nested = {"type": "record", "name": "Outer", "fields": [{"name": "it", "type": "Nested"}]}
+        through = [{"name": "Nested", "subject": "shared", "version": 1}]
+        assert ann.register("orders-value", nested, references=through).status == 403
+        # Lists name only subjects that the user may read.
+        assert ann.get("/subjects/orders-value/versions/1/referencedby") == []
+        assert ann("GET", f"/schemas/ids/{secret_id}").status == 403
+        twin = ann.get("/subjects/orders-twin/versions/1")["id"]
+        assert ann.get(f"/schemas/ids/{twin}/subjects") == ["orders-twin"]
+        assert ann.get(f"/schemas/ids/{twin}/versions") == [{"subject": "orders-twin", "version": 1}]
+        assert {each["subject"] for each in ann.get("/schemas")} == {"orders-twin", "orders-value", "shared"}
+
+
+def test_the_default_context_is_not_a_subject_of_the_user(passwords, tmp_path):
+    acls = tmp_path / "acls"
+    acls.write_text("--principal ann --subject orders-* --operation SUBJECT_COMPATIBILITY_WRITE\n")
+    settings = {
+        "authentication.method": "BASIC",
+        "authentication.password.file": str(passwords),
+        "confluent.schema.registry.acl.file": str(acls),
+    }
+    with Broker(registry=settings) as broker:
+        ann = Api(broker.schema_registry_url, **basic("ann", "her-password"))
+        assert ann("PUT", "/config/orders-value", {"compatibility": "NONE"}).status == 200
+        assert ann("PUT", "/config/:.:", {"compatibility": "NONE"}).status == 403
+        assert ann("PUT", "/contexts/./config", {"compatibility": "NONE"}).status == 403
+
+
+def test_users_of_the_cluster_log_in_and_have_the_rights_of_their_topics():
+    rights = [
+        acl("writer", "write", topic="orders"),
+        acl("reader", "read", topic="orders"),
+        acl("viewer", "describe"),
+        acl("ops", "alter"),
+    ]
+    users = {each: f"{each}-password" for each in ("writer", "reader", "viewer", "ops", "stranger")}
+    with Broker(
+        security="SASL_PLAINTEXT",
+        users=users,
+        acls=rights,
+        registry={"authentication.method": "KAFKA"},
+    ) as broker:
+        url = broker.schema_registry_url
+        api = {each: Api(url, **basic(each, password)) for each, password in users.items()}
+        assert Api(url)("GET", "/subjects").status == 401
+        assert Api(url, **basic("writer", "wrong"))("GET", "/subjects").status == 401
+        assert Api(url, **basic("nobody", "writer-password"))("GET", "/subjects").status == 401
+
+        schema_id = api["writer"].id_of("orders-value", '"int"')
+        assert api["writer"].get("/subjects/orders-value/versions") == [1]
+        assert api["writer"].register("payments-value", '"int"').status == 403
+        assert api["writer"]("DELETE", "/subjects/orders-value").status == 403
+        assert api["reader"].get(f"/schemas/ids/{schema_id}") == {"schema": '"int"'}
+        assert api["reader"].register("orders-value", '"long"').status == 403
+        assert api["stranger"]("GET", f"/schemas/ids/{schema_id}").status == 403
+        assert api["stranger"]("GET", "/subjects").status == 403
+        assert api["stranger"].get("/config") == {"compatibilityLevel": "BACKWARD"}
+        assert api["viewer"].get("/subjects") == ["orders-value"]
+        assert api["viewer"]("PUT", "/config", {"compatibility": "NONE"}).status == 403
+        assert api["ops"]("PUT", "/config", {"compatibility": "NONE"}).status == 200
+        assert api["ops"].id_of(":.other:payments-value", '"int"') > 0
+        assert api["writer"]("GET", "/subjects/:.other:payments-value/versions").status == 403
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -222,7 +341,7 @@ def test_nodes_pass_writes_on_over_https(authority, tmp_path):
         ({"listeners": "https://127.0.0.1:0"}, "needs ssl.keystore.location"),
         ({"listeners": "gopher://127.0.0.1:0"}, "listeners has 'gopher://127.0.0.1:0'"),
         ({"schema.compatibility.level": "SIDEWAYS"}, "schema.compatibility.level cannot be SIDEWAYS"),
-        ({"authentication.method": "BEARER"}, "authentication.method cannot be BEARER"),
+        ({"authentication.method": "BEARER"}, "authentication.method BEARER is unknown"),
         ({"authentication.method": "BASIC"}, "needs a file with users"),
         ({"kafkastore.timeout.ms": "soon"}, "kafkastore.timeout.ms must be a number"),
         ({"inter.instance.protocol": "https"}, "no listener has it"),

@@ -32,6 +32,7 @@ class Compatibility(Resource):
         return self._check(request, subject, given, list(self.state.versions(subject)))
 
     def _check(self, request: Request, subject: str, given: Given, versions: list[SchemaVersion]) -> Response:
+        self.rights.check_references(request, subject, given.references)
         config = effective_config(self.state, subject, self.node.defaults)
         parsed = parse(self.state, subject, given.schema_type, given.schema, given.references)
         compared = compatibility.comparable(config, given.metadata, versions)

@@ -10,21 +10,32 @@ from ottla.http import Request, Response
 from ottla.http.forwarding import Forwarder, PeerUnreachable
 from ottla.registry.election.forwarding import FORWARDED, MARKS, READ_UNTIL
 from ottla.registry.errors import forwarding_failed, unknown_leader
-from ottla.registry.model.records import Write
+from ottla.registry.model.parsing import parse_version
+from ottla.registry.model.records import SchemaVersion, Write
 from ottla.registry.model.state import State
 from ottla.registry.node import Node, NotLeader
+from ottla.registry.security.authorization import Rights
 
 T = TypeVar("T")
 
 
 class Resource:
-    def __init__(self, node: Node, forwarder: Forwarder) -> None:
+    def __init__(self, node: Node, forwarder: Forwarder, rights: Rights) -> None:
         self.node = node
+        self.rights = rights
         self._forwarder = forwarder
 
     @property
     def state(self) -> State:
         return self.node.state
+
+    def formatted(self, request: Request, version: SchemaVersion) -> str | None:
+        """The schema as `format=` asks for it, which may spell out its references. None without `format=`."""
+        wanted = request.query.get("format", "").strip()
+        if not wanted:
+            return None
+        self.rights.check_references(request, version.subject, version.references)
+        return parse_version(self.state, version).formatted(wanted)
 
     async def write(
         self,

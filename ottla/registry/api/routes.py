@@ -53,9 +53,9 @@ _PARAMETERS = {
 
 def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
     router = Router(render_error, consumes=CONSUMES, produces=PRODUCES)
-    subjects, schemas = Subjects(node, forwarder), Schemas(node, forwarder)
-    settings, compatibility = ScopedSettings(node, forwarder), Compatibility(node, forwarder)
-    contexts = Contexts(node, forwarder)
+    subjects, schemas = Subjects(node, forwarder, rights), Schemas(node, forwarder, rights)
+    settings, compatibility = ScopedSettings(node, forwarder, rights), Compatibility(node, forwarder, rights)
+    contexts = Contexts(node, forwarder, rights)
 
     def add(
         method: str,

@@ -14,19 +14,20 @@ from ottla.registry.api.resource import Resource
 from ottla.registry.api.subjects import has_prefix, tags_of
 from ottla.registry.model.answers import schema_json, version_json
 from ottla.registry.model.contracts import Json
-from ottla.registry.model.parsing import TYPES, parse_version
+from ottla.registry.model.parsing import TYPES
 from ottla.registry.model.records import SchemaVersion, to_bytes
 from ottla.registry.model.state import Place
 from ottla.registry.model.subjects import ANY_CONTEXT, context_of, in_context, parse_subject
 from ottla.registry.node import Node
+from ottla.registry.security.authorization import Rights
 
 _MOST_CACHED = 100_000
 _LARGEST = 2**31 - 1
 
 
 class Schemas(Resource):
-    def __init__(self, node: Node, forwarder: Forwarder) -> None:
-        super().__init__(node, forwarder)
+    def __init__(self, node: Node, forwarder: Forwarder, rights: Rights) -> None:
+        super().__init__(node, forwarder, rights)
         # A schema by its id never changes: the bytes of the answer, by what was asked for.
         self._cache: OrderedDict[tuple[str, int, bool], bytes] = OrderedDict()
         node.store.on_restart = self._cache.clear
@@ -55,14 +56,14 @@ class Schemas(Resource):
         max_id = None
         if flag(request, "fetchMaxId"):
             max_id = self.state.next_id(context_of(version.subject)) - 1
-        text = self._text(request, version)
+        text = self.formatted(request, version)
         answered = with_references(request, version)
         found = schema_json(answered, text, extended=is_extended(request), max_id=max_id)
         return found | tags_of(request, version)
 
     def get_text_by_id(self, request: Request) -> Response:
         version = self._one(request, self._places(request))
-        text = self._text(request, version)
+        text = self.formatted(request, version)
         return Response(200, (version.schema if text is None else text).encode(), request.produces)
 
     def list_subjects_of(self, request: Request) -> Response:
@@ -85,6 +86,7 @@ class Schemas(Resource):
             for place, version in places.items()
             if (flag(request, "deleted") or not version.deleted)
             and (not name or parse_subject(place[0]).name == name)
+            and self.rights.may_read(request, place[0])
         ]
 
     def _places(self, request: Request) -> Mapping[Place, SchemaVersion]:
@@ -119,16 +121,12 @@ class Schemas(Resource):
             ),
         )
 
-    def _text(self, request: Request, version: SchemaVersion) -> str | None:
-        wanted = request.query.get("format", "").strip()
-        return parse_version(self.state, version).formatted(wanted) if wanted else None
-
     # By guid
 
     def get_by_guid(self, request: Request) -> Response:
         version = self._by_guid(request)[0]
         return answer(
-            request, schema_json(version, self._text(request, version), extended=is_extended(request))
+            request, schema_json(version, self.formatted(request, version), extended=is_extended(request))
         )
 
     def list_ids_of_guid(self, request: Request) -> Response:
@@ -143,7 +141,11 @@ class Schemas(Resource):
             raise errors.schema_not_found(guid) from None
         found = []
         for context, schema_id in self.state.guids.get(md5, ()):
-            found += [each for each in self.state.places_of(context, schema_id).values() if each.md5 == md5]
+            found += [
+                each
+                for each in self.state.places_of(context, schema_id).values()
+                if each.md5 == md5 and self.rights.may_read(request, each.subject)
+            ]
         if not found:
             raise errors.schema_not_found(guid)
         return sorted(found, key=lambda each: (each.deleted, each.subject, each.version))
@@ -161,7 +163,7 @@ class Schemas(Resource):
         rule_type = request.query.get("ruleType", "")
         found: list[SchemaVersion] = []
         for subject in self.state.subject_names(deleted=deleted):
-            if has_prefix(subject, prefix):
+            if has_prefix(subject, prefix) and self.rights.may_read(request, subject):
                 versions = list(self.state.versions(subject, deleted=deleted))
                 found += versions[-1:] if latest_only else versions
         if rule_type:

@@ -28,7 +28,7 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.model import deletion, registration
 from ottla.registry.model.answers import registered_json, version_json
 from ottla.registry.model.contracts import Json, read_metadata, read_rule_set
-from ottla.registry.model.parsing import parse, parse_version
+from ottla.registry.model.parsing import parse
 from ottla.registry.model.records import SchemaVersion, Write
 from ottla.registry.model.registration import Given
 from ottla.registry.model.state import State
@@ -71,12 +71,16 @@ class Subjects(Resource):
 
     def get_schema(self, request: Request) -> Response:
         version = self._find(request)
-        text = self._text(request, version)
+        text = self.formatted(request, version)
         return Response(200, (version.schema if text is None else text).encode(), request.produces)
 
     def referenced_by(self, request: Request) -> Response:
         version = self._find(request)
-        ids = {each.id for each in self.state.referring_to(version.subject, version.version)}
+        ids = {
+            each.id
+            for each in self.state.referring_to(version.subject, version.version)
+            if self.rights.may_read(request, each.subject)
+        }
         return answer(request, page(request, sorted(ids)))
 
     def get_by_metadata(self, request: Request) -> Response:
@@ -105,12 +109,8 @@ class Subjects(Resource):
             raise errors.version_not_found("latest" if wanted == -1 else wanted)
         return found
 
-    def _text(self, request: Request, version: SchemaVersion) -> str | None:
-        wanted = request.query.get("format", "").strip()
-        return parse_version(self.state, version).formatted(wanted) if wanted else None
-
     def _json(self, request: Request, version: SchemaVersion) -> Json:
-        text = self._text(request, version)
+        text = self.formatted(request, version)
         found = version_json(with_references(request, version), text, extended=is_extended(request))
         return found | tags_of(request, version)
 
@@ -121,6 +121,7 @@ class Subjects(Resource):
         fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
+        self.rights.check_references(request, subject, given.references)
         await self._parse_large(subject, given)
         found = registration.lookup(
             self.state,
@@ -137,6 +138,7 @@ class Subjects(Resource):
         fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
+        self.rights.check_references(request, subject, given.references)
         normalize = flag(request, "normalize")
         added, removed = read_tags(fields, "schemaTagsToAdd"), read_tags(fields, "schemaTagsToRemove")
         if added or removed:

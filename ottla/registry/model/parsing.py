@@ -59,6 +59,22 @@ def parse_version(state: State, version: SchemaVersion) -> ParsedSchema:
     return parse(state, version.subject, version.schema_type, version.schema, version.references, stored=True)
 
 
+def referenced_subjects(state: State, subject: str, references: Sequence[Reference]) -> set[str]:
+    """All subjects that a schema of `subject` with these references refers to, directly or not."""
+    found: set[str] = set()
+    seen: set[Place] = set()
+    waiting = [(context_of(subject), each) for each in references]
+    while waiting:
+        context, reference = waiting.pop()
+        named = in_context(context, reference.subject)
+        found.add(named)
+        version = state.version(named, reference.version, deleted=reference.version != -1)
+        if version is not None and (version.subject, version.version) not in seen:
+            seen.add((version.subject, version.version))
+            waiting += [(context_of(named), each) for each in version.references]
+    return found
+
+
 class _Resolver:
     """What one schema refers to, directly or not: each version is parsed once, however often it is referred to."""
 

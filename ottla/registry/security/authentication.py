@@ -1,4 +1,4 @@
-"""Basic authentication, as Confluent's servers are given it.
+"""Logins: BASIC as in Confluent's servers, or KAFKA with the users of the cluster.
 
     authentication.method=BASIC
     authentication.roles=admin,developer
@@ -12,25 +12,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.client.http_login import KafkaLogin
 from ottla.http import BasicAuthentication
 from ottla.http.authentication import Authenticate, BadPasswordFile, read_password_file
-from ottla.registry.settings import BadSettings
+from ottla.registry.settings import BadSettings, RegistrySettings
 from ottla.security.jaas import BadJaas, parse_file
 
 _REALM = "SchemaRegistry-Props"
 _JAAS_FILE = re.compile(r"-Djava\.security\.auth\.login\.config=(\"[^\"]*\"|\S+)")
 
 
-def basic_authentication(properties: Mapping[str, str]) -> Authenticate | None:
-    """None, if everybody is let in."""
+def authentication(settings: RegistrySettings) -> Authenticate | None:
+    """None if the registry lets everybody in."""
+    properties = settings.properties
     method = properties.get("authentication.method", "NONE").strip().upper() or "NONE"
     if method == "NONE":
         return None
+    if method == "KAFKA":
+        return KafkaLogin(settings.client, realm="schema-registry")
     if method != "BASIC":
-        raise BadSettings(f"authentication.method cannot be {method}; give NONE or BASIC.")
+        raise BadSettings(f"authentication.method {method} is unknown. Use NONE, BASIC or KAFKA.")
     realm = properties.get("authentication.realm") or _REALM
     path = properties.get("authentication.password.file") or _file_of_jaas(realm)
     if not path:

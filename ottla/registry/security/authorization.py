@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ottla.http import HttpError, Request
+from ottla.registry.model.contracts import Reference
+from ottla.registry.model.parsing import referenced_subjects
+from ottla.registry.model.scopes import resolve_alias
+from ottla.registry.model.state import State
 from ottla.registry.model.subjects import context_name, in_context, parse_subject
+from ottla.registry.security.schema_subjects import subjects_of_schema
 
 
 class Operation(enum.Enum):
@@ -46,39 +51,58 @@ class SubjectAcl:
     operations: frozenset[Operation]
 
 
-SubjectsOfSchema = Callable[[Request], Collection[str]]
-
-
 class Rights:
-    """Without ACLs everybody may do everything."""
+    """Everybody may do everything. `LimitedRights` say who may do what."""
 
-    def __init__(
-        self,
-        acls: Iterable[SubjectAcl] | None = None,
-        super_users: Collection[str] = (),
-        subjects_of_schema: SubjectsOfSchema = lambda _request: (),
-        resolve_alias: Callable[[str], str] = str,
-    ) -> None:
-        self.are_limited = acls is not None
-        self._acls = list(acls or ())
-        self._super_users = frozenset(super_users)
-        self._subjects_of_schema = subjects_of_schema
-        self._resolve_alias = resolve_alias
+    are_limited = False
 
     def check(self, request: Request, operation: Operation) -> None:
         """Raises HttpError 403."""
-        name = request.principal.name
-        if name in self._super_users:
+
+    def may_read(self, request: Request, subject: str) -> bool:
+        return True
+
+    def check_references(self, request: Request, subject: str, references: Sequence[Reference]) -> None:
+        """Raises HttpError 403 unless the caller may read every subject that a schema refers to.
+
+        References of references count as well. `subject` is the one that the schema belongs to.
+        """
+
+
+class LimitedRights(Rights):
+    are_limited = True
+
+    def __init__(self, state: Callable[[], State], super_users: Collection[str] = ()) -> None:
+        self._state = state
+        self._super_users = frozenset(super_users)
+
+    def is_allowed(self, request: Request, operation: Operation, subject: str) -> bool:
+        """`subject` is "" for operations on the whole registry."""
+        raise NotImplementedError
+
+    def is_super(self, request: Request) -> bool:
+        return request.principal.name in self._super_users
+
+    def check(self, request: Request, operation: Operation) -> None:
+        if self.is_super(request):
             return
         if operation is Operation.SCHEMA_READ:
-            allowed = any(
-                self._is_allowed(name, Operation.SUBJECT_READ, subject)
-                for subject in self._subjects_of_schema(request)
-            )
+            subjects = subjects_of_schema(self._state(), request)
+            allowed = any(self.is_allowed(request, Operation.SUBJECT_READ, each) for each in subjects)
         else:
-            allowed = all(self._is_allowed(name, operation, subject) for subject in self._subjects(request))
+            allowed = all(self.is_allowed(request, operation, each) for each in self._subjects(request))
         if not allowed:
             raise HttpError(403, 40301, f"User is denied operation {operation.name} on this Subject")
+
+    def may_read(self, request: Request, subject: str) -> bool:
+        return self.is_super(request) or self.is_allowed(request, Operation.SUBJECT_READ, subject)
+
+    def check_references(self, request: Request, subject: str, references: Sequence[Reference]) -> None:
+        for each in referenced_subjects(self._state(), subject, references):
+            if not self.may_read(request, each):
+                raise HttpError(
+                    403, 40301, "User is denied operation SUBJECT_READ on a Subject that the schema refers to"
+                )
 
     def _subjects(self, request: Request) -> set[str]:
         """The subject that is named, and the one that it is an alias of; "" for the whole registry."""
@@ -87,10 +111,22 @@ class Rights:
             return {""}
         if "context" in request.params:
             subject = in_context(context_name(request.params["context"]), subject)
-        subject = str(parse_subject(subject))
-        return {subject, self._resolve_alias(subject)}
+        # `:.:` names no subject but the default context; it must not count as the whole registry.
+        subject = str(parse_subject(subject)) or subject
+        return {subject, resolve_alias(self._state(), subject)}
 
-    def _is_allowed(self, principal: str, operation: Operation, subject: str) -> bool:
+
+class AclFileRights(LimitedRights):
+    """The rights that a file of ACLs gives."""
+
+    def __init__(
+        self, acls: Iterable[SubjectAcl], state: Callable[[], State], super_users: Collection[str] = ()
+    ) -> None:
+        super().__init__(state, super_users)
+        self._acls = list(acls)
+
+    def is_allowed(self, request: Request, operation: Operation, subject: str) -> bool:
+        principal = request.principal.name
         return any(
             acl.principal in ("*", principal)
             and operation in acl.operations
