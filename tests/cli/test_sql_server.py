@@ -93,7 +93,7 @@ def test_names_and_passwords(ottla, sql_server, tmp_path):
         ("listeners=ftp://x:1", "listeners has 'ftp://x:1'"),
         ("listeners=https://127.0.0.1:0", "needs ssl.keystore.location"),
         ("authentication.method=BASIC", "needs authentication.users.file"),
-        ("authentication.method=MAGIC", "NONE or BASIC"),
+        ("authentication.method=MAGIC", "NONE, BASIC or KAFKA"),
     ],
 )
 def test_settings_that_are_wrong_are_one_sentence(ottla, setting, said):

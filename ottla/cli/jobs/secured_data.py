@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ADMIN = "admin"
 BROKERS = "broker"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+REGISTRY_LOGIN = "confluent.basic.auth.user.info"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -206,6 +207,16 @@ class SecuredData:
     def write_brokers(self, password: str) -> None:
         jaas = f"listener.name.sasl_ssl.{MECHANISMS[0].lower()}.sasl.jaas.config={_jaas(BROKERS, password)}\n"
         write_for_owner(self.brokers, jaas.encode())
+
+    def write_registry_login(self, login: str) -> None:
+        """How brokers of a cluster log in to the registry beside them: `user:password`.
+
+        It is in a file, because everybody can see the command lines of the brokers.
+        """
+        lines = _read(self.brokers).decode().splitlines()
+        kept = [line for line in lines if not line.startswith(f"{REGISTRY_LOGIN}=")]
+        written = [*kept, f"{REGISTRY_LOGIN}={login}"]
+        write_for_owner(self.brokers, "".join(f"{line}\n" for line in written).encode())
 
     # -- clients ---------------------------------------------------------------------------------------
 

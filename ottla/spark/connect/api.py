@@ -87,6 +87,13 @@ class Connector:
         """At most `max_tasks`; by default one task with the connector's own config."""
         return [dict(self.config)]
 
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        """Files and directories of the worker's machine that it uses, by setting; "" is standard input or output.
+
+        Workers refuse connectors over REST that use paths outside of `connector.file.directories`.
+        """
+        return {}
+
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         """What is wrong beyond single values, by the name of the setting. Called after `config_def` has been."""
         return {}

@@ -158,7 +158,8 @@ def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """A worker in this process, for the brokers that were just started.
 
-    It would let everybody in who can reach it, with the rights of the admin in `client_file`.
+    Its connectors reach secured brokers as the admin of `client_file`. So its callers log in with their own Kafka
+    users, and need ALTER on the cluster to change connectors.
     """
     if client_file is not None:
         check_loopback(listen, "--connect", "ottla connect start")
@@ -167,6 +168,8 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
         properties |= with_clients(file_properties(client_file))
     properties["bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8083)
+    if client_file is not None:
+        properties["authentication.method"] = "KAFKA"
     worker = read_settings(properties)
     from ottla.http.background import InBackground
     from ottla.spark.connect.worker.server import ConnectServer

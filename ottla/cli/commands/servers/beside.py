@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 class ServersBeside:
-    """Only those for which an address is given. Where brokers ask for a login, they log in as the admin."""
+    """Only those for which an address is given.
+
+    Beside secured brokers every server asks its callers for a login of the cluster, and checks their rights. The
+    servers themselves reach the brokers, and each other, as the admin.
+    """
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class ServersBeside:
 
                 self._add("Connect", worker.start_beside(self._connect, reachable, client))
             if self._console is not None:
-                others = (self.urls.get("Registry"), self.urls.get("Connect"))
+                others = (self._as_admin("Registry"), self._as_admin("Connect"))
                 data = None if self._secured is None else self._secured.data
                 running, link = console.start_beside(self._console, reachable, *others, data)
                 self._add("Console", running)
@@ -56,6 +60,18 @@ class ServersBeside:
         except BaseException:
             self.stop()
             raise
+
+    def _as_admin(self, name: str) -> str | None:
+        """The first URL of a server beside, with the admin's login if it asks for one."""
+        url = self.urls.get(name, "").partition(",")[0]
+        password = "" if self._secured is None else self._secured.data.admin_password()
+        if not url or not password:
+            return url or None
+        from urllib.parse import quote
+
+        from ottla.cli.jobs.secured_data import ADMIN
+
+        return url.replace("://", f"://{ADMIN}:{quote(password, safe='')}@", 1)
 
     def _add(self, name: str, server: InBackground) -> None:
         self._running.append(server)

@@ -167,8 +167,8 @@ def start_beside(
         cluster = ClusterSettings(
             DEFAULT_CLUSTER,
             {**properties, "bootstrap.servers": ",".join(brokers)},
-            _first(registry),
-            _first(connect),
+            registry,
+            connect,
         )
         settings = ConsoleSettings((cluster,), host, port)
         if secured is None:
@@ -194,10 +194,6 @@ def _asking_for_login(settings: ConsoleSettings, secured: SecuredData, token: st
         tls=None if settings.host in LOOPBACK else keys,
         audit_file=secured.directory / "console-audit.jsonl",
     )
-
-
-def _first(urls: str | None) -> str | None:
-    return None if urls is None else urls.partition(",")[0]
 
 
 def _require_packages() -> None:

@@ -128,7 +128,7 @@ def client_settings(file: Path) -> dict[str, str]:
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """A registry in this process, for the brokers that were just started.
 
-    It would let everybody in who can reach it, with the rights of the admin in `client_file`.
+    It reaches secured brokers as the admin of `client_file`. Its callers log in with their own Kafka users.
     """
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
@@ -138,6 +138,8 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
     properties = {} if client_file is None else client_settings(client_file)
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8081)
+    if client_file is not None:
+        properties["authentication.method"] = "KAFKA"
     settings = read_settings(properties)
     with _sentences(settings):
         return InBackground(lambda: RegistryServer(settings), "schema-registry").start()

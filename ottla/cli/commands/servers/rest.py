@@ -120,6 +120,8 @@ def start_beside(
         properties["authentication.method"] = "PROPAGATE"
     if registry is not None:
         properties["schema.registry.url"] = registry
+        if client_file is not None:
+            properties["schema.registry.basic.auth.credentials.source"] = "PROPAGATE"
     settings = read_settings(properties)
     with _sentences(settings):
         return InBackground(lambda: RestProxy(settings), "rest-proxy").start()

@@ -61,6 +61,19 @@ class SecureStart:
                 data.write_brokers(password)
                 self.users[BROKERS] = credentials(password)
         self.settings = data.settings(cluster=bool(brokers))
+        self._is_cluster = bool(brokers)
+
+    def log_in_to_registry(self) -> None:
+        """Let the brokers ask the registry beside them, as the admin."""
+        from ottla.cli.jobs.secured_data import ADMIN, REGISTRY_LOGIN
+
+        password = self.password or self.data.admin_password()
+        if not password:
+            return
+        if self._is_cluster:
+            self.data.write_registry_login(f"{ADMIN}:{password}")
+        else:
+            self.settings[REGISTRY_LOGIN] = f"{ADMIN}:{password}"
 
     def write_clients(self, addresses: list[str]) -> None:
         """When the brokers are there, and everything is known."""

@@ -165,6 +165,8 @@ def start(
             "confluent.schema.registry.url": _reachable_url(http_listener(registry, 8081)),
             **settings,
         }
+    if registry is not None and secured is not None:
+        secured.log_in_to_registry()
     if metrics is not None:
         settings = {**_metrics_settings(metrics), **settings}
     if otlp is not None:

@@ -150,6 +150,7 @@ async def _serve(
             authenticate=settings.authenticate,
             eager=True,
             schema_registry=schema_registry,
+            names=settings.names,
         )
         await running.start()
     except SqlError as error:

@@ -48,6 +48,11 @@ class ConfigProvider:
 
     def close(self) -> None: ...
 
+    @property
+    def missing_limit(self) -> str | None:
+        """The setting that would limit what it gives away, if it is not set."""
+        return None
+
 
 class _AllowedPaths:
     """Without `allowed.paths` every path is allowed, as in Kafka. Links out of an allowed directory are not."""
@@ -65,6 +70,10 @@ class _AllowedPaths:
                     raise ConfigError(f"Path {each} does not exist")
                 self._paths.append(path.resolve())
 
+    @property
+    def missing_limit(self) -> str | None:
+        return "allowed.paths" if self._paths is None else None
+
     def allowed(self, text: str) -> Path | None:
         path = Path(text).resolve()
         if self._paths is None or any(path == each or each in path.parents for each in self._paths):
@@ -77,6 +86,10 @@ class FileConfigProvider(ConfigProvider):
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._paths = _AllowedPaths(config.get("allowed.paths"))
+
+    @property
+    def missing_limit(self) -> str | None:
+        return self._paths.missing_limit
 
     def get(self, path: str, keys: frozenset[str]) -> Mapping[str, str]:
         allowed = self._paths.allowed(path) if path else None
@@ -95,6 +108,10 @@ class DirectoryConfigProvider(ConfigProvider):
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._paths = _AllowedPaths(config.get("allowed.paths"))
+
+    @property
+    def missing_limit(self) -> str | None:
+        return self._paths.missing_limit
 
     def get(self, path: str, keys: frozenset[str]) -> Mapping[str, str]:
         directory = self._paths.allowed(path) if path else None
@@ -124,6 +141,10 @@ class EnvVarConfigProvider(ConfigProvider):
             self._pattern = None if text is None else compile_java(text)
         except InvalidPattern:
             raise ConfigError(f"Could not parse allowlist.pattern: {text}") from None
+
+    @property
+    def missing_limit(self) -> str | None:
+        return "allowlist.pattern" if self._pattern is None else None
 
     def get(self, path: str, keys: frozenset[str]) -> Mapping[str, str]:
         if path:
@@ -173,6 +194,20 @@ class ConfigProviders:
             return known.get((found[1], found[3] or "", found[4]), found[0])
 
         return {name: _VARIABLE.sub(replaced, value) if value else value for name, value in config.items()}
+
+    def unlimited(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """Settings that ask a provider which would give away everything that the worker can read, and why not."""
+        found: dict[str, list[str]] = {}
+        for name, value in config.items():
+            for variable in _VARIABLE.finditer(value or ""):
+                provider = self._providers.get(variable[1])
+                if provider is not None and provider.missing_limit is not None:
+                    found[name] = [
+                        f"Invalid value {value} for configuration {name}: Connectors over REST may use the config "
+                        f"provider {variable[1]} only within limits. Set config.providers.{variable[1]}.param."
+                        f"{provider.missing_limit} on the worker."
+                    ]
+        return found
 
     def uses_variables(self, config: Mapping[str, str]) -> bool:
         return any(

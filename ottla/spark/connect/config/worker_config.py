@@ -89,6 +89,22 @@ def _common() -> ConfigDef:
         .define("rest.advertised.host.name", _STRING, None, _LOW, "The host that other workers connect to.")
         .define("rest.advertised.port", _INT, None, _LOW, "The port that other workers connect to.")
         .define("rest.advertised.listener", _STRING, None, _LOW, "The listener for other workers.")
+        .define(
+            "authentication.method",
+            _STRING,
+            "NONE",
+            _MEDIUM,
+            "KAFKA: callers log in with their Kafka users, and need rights on the cluster.",
+            validator=_any_case("none", "kafka"),
+        )
+        .define("allowed.hosts", _LIST, [], _LOW, "Names of the worker, for callers without a login.")
+        .define(
+            "connector.file.directories",
+            _LIST,
+            [],
+            _MEDIUM,
+            "Directories below which connectors over REST may use local files.",
+        )
         .define("rest.extension.classes", _LIST, [], _LOW, "Extensions of the REST API.")
         .define("access.control.allow.origin", _STRING, "", _LOW, "Access-Control-Allow-Origin.")
         .define("access.control.allow.methods", _STRING, "", _LOW, "Methods for requests across origins.")

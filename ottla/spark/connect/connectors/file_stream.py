@@ -223,6 +223,9 @@ class FileStreamSourceConnector(SourceConnector):
         )
     )
 
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        return {_FILE: config.get(_FILE) or ""}
+
     def runs_in_driver(self) -> bool:
         return not self.config.get(_FILE)
 
@@ -344,6 +347,9 @@ class FileStreamSinkConnector(SinkConnector):
         Importance.HIGH,
         "Destination filename. If not specified, the standard output will be used",
     )
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        return {_FILE: config.get(_FILE) or ""}
 
     def runs_in_driver(self) -> bool:
         return not self.config.get(_FILE)

@@ -126,9 +126,17 @@ class Herder:
 
     # Changing configs
 
-    def create(self, name: str, config: Mapping[str, str], target: TargetState | None = None) -> Created:
+    def create(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        target: TargetState | None = None,
+        *,
+        from_operator: bool = False,
+    ) -> Created:
+        """`from_operator`: the config is in a file of the worker's command line, and may use any local file."""
         self.require_leader()
-        refuse_invalid(self.validate(config))
+        refuse_invalid(self.validate(config, from_operator=from_operator))
         with self._writing:
             state = self.configs.state()
             if name in state.connectors:
@@ -270,8 +278,8 @@ class Herder:
 
     # Validation
 
-    def validate(self, config: Mapping[str, str]) -> ConfigInfos:
-        return validate(config, self.worker, self.connectors.resolve)
+    def validate(self, config: Mapping[str, str], *, from_operator: bool = False) -> ConfigInfos:
+        return validate(config, self.worker, self.connectors.providers, from_operator=from_operator)
 
     # Loggers
 

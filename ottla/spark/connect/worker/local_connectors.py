@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.client.errors import ClientError
+from ottla.spark.connect.config.providers import ConfigProviders
 from ottla.spark.connect.plugins import find
 from ottla.spark.connect.runtime.status import ConnectorStatus, State, TaskStatus, trace_of
 from ottla.spark.connect.worker.config_state import Config, RestartRequest, TargetState
@@ -92,13 +93,13 @@ class LocalConnectors:
         self,
         engine: ConnectorEngine,
         statuses: StatusStore,
-        resolve: Callable[[Config], Config],
+        providers: ConfigProviders,
         *,
         tracks_topics: bool = True,
     ) -> None:
         self._engine = engine
         self._statuses = statuses
-        self.resolve = resolve
+        self.providers = providers
         self._tracks_topics = tracks_topics
         self.worker_id = ""
         #: Of the group; statuses carry it.
@@ -216,7 +217,7 @@ class LocalConnectors:
             self._report(name, slot, ConnectorStatus(State.PAUSED))
             return
         try:
-            config = self.resolve(wanted.config)
+            config = self.providers.resolved(wanted.config)
             slot.secrets = Secrets(wanted.config, config)
         except ClientError as error:
             self._report(name, slot, ConnectorStatus(State.FAILED, trace_of(error)))

@@ -6,14 +6,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from ottla.client.http_login import KafkaLogin
 from ottla.http import HttpServer, Router
+from ottla.http.cross_site import SETTING as ALLOWED_HOSTS
 from ottla.http.forwarding import Forwarder
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, server_tls
 from ottla.spark.connect.config.config_def import ConfigError
+from ottla.spark.connect.config.local_files import SETTING as FILE_DIRECTORIES
+from ottla.spark.connect.config.local_files import FileDirectories
 from ottla.spark.connect.config.providers import ConfigProviders
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.worker.config_state import Config
 from ottla.spark.connect.worker.config_store import KafkaConfigStore, MemoryConfigStore
 from ottla.spark.connect.worker.distributed.herder import DistributedHerder
 from ottla.spark.connect.worker.errors import RequestError
@@ -33,7 +36,7 @@ from ottla.spark.connect.worker.rest.listeners import (
     parse_listeners,
 )
 from ottla.spark.connect.worker.rest.requests import initial_state
-from ottla.spark.connect.worker.rest.response_headers import response_headers
+from ottla.spark.connect.worker.rest.response_headers import allowed_origins, response_headers
 from ottla.spark.connect.worker.rest.routes import build_router
 from ottla.spark.connect.worker.standalone import StandaloneHerder
 from ottla.spark.connect.worker.status_store import KafkaStatusStore, MemoryStatusStore
@@ -84,6 +87,7 @@ class ConnectServer:
             )
         except BadTlsSettings as error:
             raise ConfigError(str(error)) from None
+        FileDirectories(worker.values[FILE_DIRECTORIES])  # raises ConfigError
         self._authenticate = authentication(worker)
         self._decorate = response_headers(worker)
         self._servers: list[tuple[Listener, HttpServer]] = []
@@ -131,7 +135,8 @@ class ConnectServer:
     def _create(self, herder: Herder, config: Mapping[str, str]) -> None:
         name = config.get("name", "")
         try:
-            herder.create(name, dict(config), initial_state(self._initial_states.get(name)))
+            state = initial_state(self._initial_states.get(name))
+            herder.create(name, dict(config), state, from_operator=True)
         except RequestError as error:
             raise ConfigError(f"Connector {name or 'without a name'} cannot be created: {error}") from None
 
@@ -144,6 +149,8 @@ class ConnectServer:
             authenticate=self._authenticate,
             decorate=self._decorate,
             metrics=self._metrics,
+            names=(self.worker.values["rest.advertised.host.name"] or "", *self.worker.values[ALLOWED_HOSTS]),
+            origins=allowed_origins(self.worker),
         )
         await server.start()
         self._servers.append((listener, server))
@@ -155,6 +162,8 @@ class ConnectServer:
         await asyncio.gather(*(server.stop() for _, server in self._servers))
         self._servers.clear()
         await self._forwarder.close()
+        if isinstance(self._authenticate, KafkaLogin):
+            self._authenticate.close()
         if self._carrying_out is not None:
             self._carrying_out.close()
         if self._engine is not None:
@@ -178,18 +187,13 @@ class ConnectServer:
 
 
 def _herder(worker: WorkerConfig, engine: ConnectorEngine) -> Herder:
-    resolve = _resolver(worker)
+    providers = ConfigProviders.from_config(worker.properties)
     tracks = bool(worker.values["topic.tracking.enable"])
     offsets = OffsetRequests(worker)
     if worker.is_distributed:
         configs, statuses = KafkaConfigStore(worker), KafkaStatusStore(worker)
-        connectors = LocalConnectors(engine, statuses, resolve, tracks_topics=tracks)
+        connectors = LocalConnectors(engine, statuses, providers, tracks_topics=tracks)
         return DistributedHerder(worker, configs, statuses, connectors, offsets)
     memory = MemoryStatusStore()
-    connectors = LocalConnectors(engine, memory, resolve, tracks_topics=tracks)
+    connectors = LocalConnectors(engine, memory, providers, tracks_topics=tracks)
     return StandaloneHerder(worker, MemoryConfigStore(), memory, connectors, offsets, OffsetFile(worker))
-
-
-def _resolver(worker: WorkerConfig) -> Callable[[Config], Config]:
-    """Looks up `${provider:path:key}` in configs, when a connector starts or is validated. Raises ConfigError."""
-    return ConfigProviders.from_config(worker.properties).resolved

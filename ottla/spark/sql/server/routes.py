@@ -59,18 +59,22 @@ class Api:
 
     def router(self) -> Router:
         router = Router(render, consumes=(*_JSON_TYPES, DELIMITED, UNTYPED), produces=_JSON_TYPES)
-        add = partial(router.add, access=Access.USER)
-        add("POST", "/ksql", self.ksql, doc=RouteDoc("Run statements, all but SELECT and PRINT"))
-        add("POST", "/query", self._streaming.query, doc=RouteDoc("Run a SELECT or PRINT"),
+        # Statements run with the rights of the server, so they are for admins.
+        add, run = partial(router.add, access=Access.USER), partial(router.add, access=Access.ADMIN)
+        run("POST", "/ksql", self.ksql, doc=RouteDoc("Run statements, all but SELECT and PRINT"))
+        run("POST", "/query", self._streaming.query, doc=RouteDoc("Run a SELECT or PRINT"),
             produces=(V1, JSON, "application/vnd.ksql.v2+json", "text/plain"))  # fmt: skip
-        add("POST", "/query-stream", self._streaming.query_stream, doc=RouteDoc("Run a SELECT"),
+        run("POST", "/query-stream", self._streaming.query_stream, doc=RouteDoc("Run a SELECT"),
             produces=(DELIMITED, JSON, V1))  # fmt: skip
-        add("POST", "/inserts-stream", self.inserts_stream, doc=RouteDoc("Insert rows"),
+        run("POST", "/inserts-stream", self.inserts_stream, doc=RouteDoc("Insert rows"),
             produces=(DELIMITED, JSON, V1))  # fmt: skip
-        add("POST", "/close-query", self.close_query, doc=RouteDoc("End a push query"))
-        add("POST", "/ksql/terminate", self.terminate, doc=RouteDoc("End all queries, and the server"))
-        add("GET", "/status", self.all_statuses, doc=RouteDoc("States of all commands"))
-        add("GET", "/status/{type}/{entity}/{action}", self.status, doc=RouteDoc("State of a command"))
+        run("POST", "/close-query", self.close_query, doc=RouteDoc("End a push query"))
+        run("POST", "/ksql/terminate", self.terminate, doc=RouteDoc("End all queries, and the server"))
+        router.add(
+            "GET", "/status", self.all_statuses, access=Access.VIEWER, doc=RouteDoc("States of all commands")
+        )
+        router.add("GET", "/status/{type}/{entity}/{action}", self.status, access=Access.VIEWER,
+                   doc=RouteDoc("State of a command"))  # fmt: skip
         add("GET", "/info", self.info, doc=RouteDoc("Version and ids"))
         add("GET", "/", self.root)
         router.add("GET", "/healthcheck", self.healthcheck, access=Access.ANYONE,
@@ -83,7 +87,7 @@ class Api:
         add("GET", "/v1/metadata", self.metadata)
         add("GET", "/v1/metadata/id", self.metadata)
         add("GET", "/openapi.json", lambda _: json_response(router.openapi("ksqlDB on Ottla", __version__)))
-        router.websocket("/ws/query", self._streaming.websocket, access=Access.USER)
+        router.websocket("/ws/query", self._streaming.websocket, access=Access.ADMIN)
         return router
 
     async def _threaded(self, call: Callable[..., Any], *given: Any) -> Any:

@@ -62,6 +62,7 @@ class SqlServer:
         authenticate: Authenticate | None = None,
         eager: bool = False,
         schema_registry: str | Mapping[str, str] | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         # Not beside the checkpoints of shells: a query lives in one place.
         place = checkpoints or str(state_directory() / "sql-server" / service_id)
@@ -93,6 +94,7 @@ class SqlServer:
                 authenticate=authenticate,
                 max_body=_MAX_BODY,
                 metrics=metrics,
+                names=names,
             )
             for each in listeners
         ]

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ottla.http.authentication import BadPasswordFile, BasicAuthentication, read_password_file
+from ottla.client.errors import ClientError
+from ottla.client.http_login import KafkaLogin
+from ottla.client.settings import Settings
+from ottla.http.authentication import Authenticate, BadPasswordFile, BasicAuthentication, read_password_file
+from ottla.http.cross_site import names_of
 from ottla.http.tls import BadTlsSettings, server_tls
 from ottla.spark.sql.properties import registry_properties
 from ottla.spark.sql.server.server import Listener
@@ -20,7 +24,7 @@ _REGISTRY = "ksql.schema.registry."
 _OWN = (
     "listeners", "bootstrap.servers", "ksql.service.id", "ksql.streams.state.dir", "authentication.method",
     "authentication.realm", "authentication.roles", "authentication.skip.paths", "authentication.users.file",
-    "ssl.client.authentication", "ssl.client.auth",
+    "ssl.client.authentication", "ssl.client.auth", "allowed.hosts",
 )  # fmt: skip
 
 
@@ -34,10 +38,11 @@ class ServerSettings:
     service_id: str
     bootstrap_servers: str | None
     checkpoints: str | None
-    authenticate: BasicAuthentication | None
+    authenticate: Authenticate | None
     client: dict[str, str] = field(repr=False)  # properties of the Kafka clients
     ignored: list[str]
     schema_registry: dict[str, str] = field(default_factory=dict, repr=False)
+    names: tuple[str, ...] = ()
 
 
 def read_settings(given: Mapping[str, str]) -> ServerSettings:
@@ -60,10 +65,11 @@ def read_settings(given: Mapping[str, str]) -> ServerSettings:
         given.get("ksql.service.id", DEFAULT_SERVICE_ID),
         given.get("bootstrap.servers"),
         given.get("ksql.streams.state.dir"),
-        _authentication(given),
+        _authentication(given, client),
         client,
         ignored,
         registry_properties(registry),
+        names_of(given),
     )
 
 
@@ -93,12 +99,14 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
         raise BadSettings(str(error)) from None
 
 
-def _authentication(given: Mapping[str, str]) -> BasicAuthentication | None:
+def _authentication(given: Mapping[str, str], client: Mapping[str, str]) -> Authenticate | None:
     method = given.get("authentication.method", "NONE").upper()
     if method == "NONE":
         return None
+    if method == "KAFKA":
+        return _kafka_login({**client, "bootstrap.servers": given.get("bootstrap.servers", "localhost:9092")})
     if method != "BASIC":
-        raise BadSettings(f"authentication.method is NONE or BASIC, not {method}.")
+        raise BadSettings(f"authentication.method {method} is unknown. Use NONE, BASIC or KAFKA.")
     file = given.get("authentication.users.file")
     if file is None:
         raise BadSettings(
@@ -114,6 +122,13 @@ def _authentication(given: Mapping[str, str]) -> BasicAuthentication | None:
         roles=_words(given.get("authentication.roles", "*")),
         skip_paths=_words(given.get("authentication.skip.paths", "")),
     )
+
+
+def _kafka_login(client: Mapping[str, str]) -> KafkaLogin:
+    try:
+        return KafkaLogin(Settings.from_properties(client, client_id="ottla-sql"), realm="ksql")
+    except ClientError as error:
+        raise BadSettings(error.message) from None
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def test_a_connector_that_could_not_start_is_restarted(broker: Broker, tmp_path:
     provider = {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(tmp_path),
     }
     given = {**standalone_properties(broker.bootstrap_servers, tmp_path / "offsets"), **provider}
     with Worker(given) as worker:

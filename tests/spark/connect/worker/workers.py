@@ -71,6 +71,7 @@ def distributed_properties(servers: str, group: str | None = None, **settings: s
         "offset.storage.partitions": "5",
         "offset.flush.interval.ms": "200",
         "listeners": "http://127.0.0.1:0",
+        "connector.file.directories": "/",
         "heartbeat.interval.ms": "500",
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
@@ -84,6 +85,7 @@ def standalone_properties(servers: str, file: object, **settings: str) -> dict[s
         "offset.storage.file.filename": str(file),
         "offset.flush.interval.ms": "200",
         "listeners": "http://127.0.0.1:0",
+        "connector.file.directories": "/",
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
 

@@ -57,6 +57,10 @@ class DatagenConnector(SourceConnector):
     )
     summary = "made-up records, by quickstart or Avro schema"
 
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        path = config.get("schema.filename")
+        return {"schema.filename": path} if path else {}
+
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         given = [name for name in ("quickstart", "schema.string", "schema.filename") if config.get(name)]
         if len(given) != 1:

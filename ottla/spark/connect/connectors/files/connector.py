@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ottla.spark.connect.api import Config, SinkConnector, SinkTask, SinkTaskContext, TopicPartition
+from ottla.spark.connect.config.local_files import local_path
 from ottla.spark.connect.connectors.files import settings
 from ottla.spark.connect.connectors.files.formats import open_format
 from ottla.spark.connect.connectors.files.partitioners import open_partitioner
@@ -23,6 +25,15 @@ class _FilesConnector(SinkConnector):
         "exactly once by the names of files, which have topic, partition and first offset; "
         "at least once with rotate.schedule.interval.ms or timestamp.extractor Wallclock"
     )
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        if config.get("s3.bucket.name"):
+            return {}
+        name = "store.url" if config.get("store.url") else "hdfs.url"
+        root = local_path(config.get(name) or "")
+        if root is None:
+            return {}
+        return {name: root, "topics.dir": os.path.join(root, config.get("topics.dir") or "")}
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         parsed = self.config_def.parse(config)

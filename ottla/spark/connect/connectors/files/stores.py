@@ -52,6 +52,10 @@ class LocalStore:
     def write(self, path: str, content: bytes) -> None:
         target = os.path.join(self._root, *path.split("/"))
         directory = os.path.dirname(target)
+        root = os.path.realpath(self._root)
+        if os.path.commonpath((root, os.path.realpath(directory))) != root:
+            # The value of a field can be part of the path.
+            raise ConnectError(f"Cannot write {target}: it is outside of {self._root}.")
         try:
             os.makedirs(directory, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".", suffix=".tmp")

@@ -9,6 +9,7 @@ from ottla import __version__
 from ottla.spark.connect.api import Config, SinkConnector
 from ottla.spark.connect.connectors.jdbc.sink_config import SINK_CONFIG
 from ottla.spark.connect.connectors.jdbc.sink_task import JdbcSinkTask
+from ottla.spark.connect.connectors.jdbc.urls import database_file
 
 
 class JdbcSinkConnector(SinkConnector):
@@ -17,6 +18,9 @@ class JdbcSinkConnector(SinkConnector):
     summary = "Records into tables of PostgreSQL, MariaDB, MySQL and SQLite: insert, upsert, update, delete"
     task_class = JdbcSinkTask
     delivery = "exactly once by upsert on a key, by Kafka's coordinates as primary key, or by offsets.table"
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        return database_file(config)
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         settings = SINK_CONFIG.parse(config)

@@ -13,6 +13,7 @@ from ottla.spark.connect.connectors.jdbc.dialects import dialect_for
 from ottla.spark.connect.connectors.jdbc.dialects.dialect import TableId
 from ottla.spark.connect.connectors.jdbc.source_config import SOURCE_CONFIG
 from ottla.spark.connect.connectors.jdbc.source_task import JdbcSourceTask, connect
+from ottla.spark.connect.connectors.jdbc.urls import database_file
 from ottla.spark.connect.errors import ConnectError
 
 
@@ -21,6 +22,9 @@ class JdbcSourceConnector(SourceConnector):
     version: ClassVar[str] = __version__
     summary = "Rows of tables or of a query in PostgreSQL, MariaDB, MySQL and SQLite"
     task_class = JdbcSourceTask
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        return database_file(config)
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         settings = SOURCE_CONFIG.parse(config)

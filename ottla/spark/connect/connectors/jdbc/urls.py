@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ottla.spark.connect.config.config_def import invalid
+from ottla.spark.connect.config.config_def import ConfigError, invalid
 
 DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 PRODUCTS = {"postgresql": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
@@ -30,6 +31,17 @@ class Target:
         if self.product == "sqlite":
             return f"{name} file {self.database}"
         return f"{name} database {self.database!r} at {self.host}:{self.port}"
+
+
+def database_file(config: Mapping[str, str]) -> dict[str, str]:
+    """The file of a SQLite database, by the name of the setting."""
+    try:
+        target = parse_url(config.get("connection.url") or "")
+    except ConfigError:
+        return {}
+    # dialect.name can make a file of any URL's database.
+    is_file = target.product == "sqlite" or "sqlite" in (config.get("dialect.name") or "").lower()
+    return {"connection.url": target.database} if is_file and target.database != ":memory:" else {}
 
 
 def parse_url(url: str) -> Target:

@@ -31,6 +31,10 @@ _LONGEST_WAIT = 1.0
 class _SpoolDirConnector(SourceConnector):
     reader: ClassVar[type[reading.Reader]]
 
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        names = ("input.path", "finished.path", "error.path")
+        return {name: config[name] for name in names if config.get(name)}
+
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         parsed = self.config_def.parse(config)
         found: dict[str, list[str]] = {}

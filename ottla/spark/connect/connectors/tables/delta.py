@@ -15,6 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from ottla.spark.connect.api import Config, SinkConnector, SinkTaskContext, TopicPartition
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty, one_of
+from ottla.spark.connect.config.local_files import local_path
 from ottla.spark.connect.connectors.tables.changes import Change, ChangeRules
 from ottla.spark.connect.connectors.tables.schemas import by_name, new_columns, rows_table
 from ottla.spark.connect.connectors.tables.sink import (
@@ -94,6 +95,10 @@ class DeltaSinkConnector(SinkConnector):
     )
     summary = "Delta tables, by appending or by key"
     delivery = "exactly once by application transactions in the table, one for each topic partition"
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        path = local_path(config.get("table.uri") or "")
+        return {} if path is None else {"table.uri": path}
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         parsed = self.config_def.parse(config)

@@ -18,6 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 from ottla.spark.connect.api import Config, SinkConnector, SinkTaskContext, TopicPartition
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, one_of
+from ottla.spark.connect.config.local_files import local_path
 from ottla.spark.connect.connectors.tables.changes import Change, ChangeRules, where
 from ottla.spark.connect.connectors.tables.schemas import by_name, new_columns, rows_table
 from ottla.spark.connect.connectors.tables.sink import (
@@ -33,6 +34,7 @@ from ottla.spark.connect.errors import ConnectError, DataError
 
 _HIGH, _MEDIUM = Importance.HIGH, Importance.MEDIUM
 _CATALOG = "iceberg.catalog."
+_PLACES = (f"{_CATALOG}warehouse", f"{_CATALOG}uri")
 
 
 class IcebergSinkConnector(SinkConnector):
@@ -100,6 +102,10 @@ class IcebergSinkConnector(SinkConnector):
     )
     summary = "Iceberg tables, by appending or by key"
     delivery = "exactly once by offsets in the summaries of snapshots"
+
+    def local_paths(self, config: Config) -> Mapping[str, str]:
+        given = {name: local_path(config[name]) for name in _PLACES if config.get(name)}
+        return {name: path for name, path in given.items() if path is not None}
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
         parsed = self.config_def.parse(config)

@@ -1,6 +1,8 @@
-"""Names and passwords, as Kafka's BasicAuthSecurityRestExtension asks for them.
+"""Logins: with the users of the cluster (`authentication.method=KAFKA`), or as Kafka's own extension asks for them.
 
-The users are in a file of `name=password` lines that a JAAS file names, which `java.security.auth.login.config` names:
+With KAFKA, a caller needs ALTER on the cluster to change connectors and to see secrets in their configs, and DESCRIBE
+to see the rest. The users of BasicAuthSecurityRestExtension may do everything. A file has them in lines of
+`name=password`. A JAAS file, which `java.security.auth.login.config` names, says where that file is:
 
     KafkaConnect {
         org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
@@ -15,6 +17,7 @@ import os
 import re
 from pathlib import Path
 
+from ottla.client.http_login import KafkaLogin
 from ottla.http import HttpError, Request
 from ottla.http.authentication import Authenticate, basic_credentials
 from ottla.security.principal import USER_TYPE, KafkaPrincipal
@@ -23,12 +26,12 @@ from ottla.spark.connect.config.worker_config import WorkerConfig
 
 _EXTENSION = "BasicAuthSecurityRestExtension"
 _JAAS = "java.security.auth.login.config"
-#: Signed by workers among themselves, and without a user.
-_INTERNAL = re.compile(r"POST /connectors/[^/]+/tasks/?|PUT /connectors/[^/]+/fence/?")
 
 
 def authentication(worker: WorkerConfig) -> Authenticate | None:
-    """None if no extension asks for it. Raises ConfigError."""
+    """None if the worker lets everybody in. Raises ConfigError."""
+    if worker.values["authentication.method"].strip().upper() == "KAFKA":
+        return KafkaLogin(worker.client_settings, realm="connect", error_code=401)
     for name in worker.values["rest.extension.classes"]:
         if not name.endswith(_EXTENSION):
             raise ConfigError(
@@ -44,8 +47,6 @@ class _Users:
 
     def __call__(self, request: Request) -> KafkaPrincipal:
         """Raises HttpError 401."""
-        if _INTERNAL.fullmatch(f"{request.method} {request.path}"):
-            return request.principal
         name, password = basic_credentials(request.headers.get("authorization")) or ("", "")
         known = self._passwords.get(name)
         matches = hmac.compare_digest((known or "").encode(), password.encode())

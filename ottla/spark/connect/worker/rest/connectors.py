@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from ottla.http import HttpError, Request, Response, json_response
+from ottla.http import Access, HttpError, Request, Response, json_response
 from ottla.spark.connect.worker import errors
 from ottla.spark.connect.worker.config_state import RestartRequest
 from ottla.spark.connect.worker.distributed.requests_to_leader import BadSignature, check_signature
@@ -25,6 +26,7 @@ from ottla.spark.connect.worker.rest.requests import (
     read_patch,
     task_number,
 )
+from ottla.spark.connect.worker.secrets import masked
 
 _CREATE_FIELDS = ("name", "config", "initial_state")
 
@@ -53,23 +55,32 @@ class Connectors:
             try:
                 found[name] = {
                     **({"status": self._herder.status(name)} if "status" in expand else {}),
-                    **({"info": self._herder.info(name)} if "info" in expand else {}),
+                    **({"info": _shown_info(request, self._herder.info(name))} if "info" in expand else {}),
                 }
             except RequestError:
                 continue  # it was deleted meanwhile, or has not been started yet
         return json_response(found)
 
     async def get(self, request: Request) -> Response:
-        return await self._do(request, partial(self._herder.info, _name(request)), json_response)
+        def respond(info: Any) -> Response:
+            return json_response(_shown_info(request, info))
+
+        return await self._do(request, partial(self._herder.info, _name(request)), respond)
 
     async def get_config(self, request: Request) -> Response:
-        return await self._do(request, partial(self._herder.config, _name(request)), json_response)
+        def respond(config: Any) -> Response:
+            return json_response(_shown_config(request, config))
+
+        return await self._do(request, partial(self._herder.config, _name(request)), respond)
 
     async def get_status(self, request: Request) -> Response:
         return await self._do(request, partial(self._herder.status, _name(request)), json_response)
 
     async def get_tasks(self, request: Request) -> Response:
-        return await self._do(request, partial(self._herder.task_infos, _name(request)), json_response)
+        def respond(tasks: Any) -> Response:
+            return json_response([_shown_info(request, each) for each in tasks])
+
+        return await self._do(request, partial(self._herder.task_infos, _name(request)), respond)
 
     async def get_task_status(self, request: Request) -> Response:
         call = partial(self._herder.task_status, _name(request), task_number(request))
@@ -208,6 +219,14 @@ class Connectors:
 
 def _name(request: Request) -> str:
     return request.params["connector"]
+
+
+def _shown_config(request: Request, config: Mapping[str, str]) -> Mapping[str, str]:
+    return config if request.access >= Access.ADMIN else masked(config)
+
+
+def _shown_info(request: Request, info: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**info, "config": _shown_config(request, info["config"])}
 
 
 def _message(text: str) -> Response:

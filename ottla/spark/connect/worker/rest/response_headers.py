@@ -17,9 +17,7 @@ _ACTIONS = ("set", "add", "setdate", "adddate")
 
 def response_headers(worker: WorkerConfig) -> Decorate | None:
     """None if the settings ask for none. Raises ConfigError."""
-    origins = [
-        each.strip() for each in worker.values["access.control.allow.origin"].split(",") if each.strip()
-    ]
+    origins = allowed_origins(worker)
     methods = worker.values["access.control.allow.methods"].strip() or "GET,POST,HEAD"
     fixed = _rules(worker.values["response.http.headers.config"])
     if not origins and not fixed:
@@ -44,6 +42,12 @@ def response_headers(worker: WorkerConfig) -> Decorate | None:
         return response
 
     return decorate
+
+
+def allowed_origins(worker: WorkerConfig) -> list[str]:
+    """Web pages that may call the worker; `*` in them matches anything."""
+    given = worker.values["access.control.allow.origin"].split(",")
+    return [each.strip() for each in given if each.strip()]
 
 
 def _rules(text: str) -> dict[str, str]:

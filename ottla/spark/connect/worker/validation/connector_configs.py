@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,9 @@ from ottla.client.errors import ClientError
 from ottla.spark.connect.api import Connector, SinkConnector
 from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigKey
 from ottla.spark.connect.config.connector_config import sink_config, sink_problems, source_config
+from ottla.spark.connect.config.local_files import SETTING as DIRECTORIES
+from ottla.spark.connect.config.local_files import FileDirectories
+from ottla.spark.connect.config.providers import ConfigProviders
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.plugins import PluginKind, PluginNotFound, available, find, load_class, version_of
 from ottla.spark.connect.worker import errors
@@ -63,17 +66,28 @@ def connector_class(config: Mapping[str, str]) -> type[Connector]:
 
 
 def validate(
-    config: Mapping[str, str], worker: WorkerConfig, resolve: Callable[[dict[str, str]], dict[str, str]]
+    config: Mapping[str, str],
+    worker: WorkerConfig,
+    providers: ConfigProviders,
+    *,
+    from_operator: bool = False,
 ) -> ConfigInfos:
-    """Values of `${…}` are looked up, so that it is they that are judged; what is shown is the config as given."""
+    """Looks up values of `${…}`, so that they are judged, and shows the config as given.
+
+    `from_operator`: the config is in a file on the command line of the worker, so it may use all local files.
+    """
     connector = connector_class(config)
     unresolved = ""
+    refused = {} if from_operator else providers.unlimited(config)
     try:
-        resolved = resolve(dict(config))
+        resolved = dict(config) if refused else providers.resolved(config)
     except ClientError as error:
         resolved, unresolved = dict(config), error.message
+    if not refused and not from_operator:
+        directories = FileDirectories(worker.values[DIRECTORIES])
+        refused = directories.problems(connector().local_paths(resolved))
     definition = _definition(connector, resolved, worker)
-    problems = _problems(connector, definition, resolved, worker)
+    problems = _problems(connector, definition, resolved, worker, refused)
     if unresolved:
         problems.setdefault("name", []).append(unresolved)
     configs = [_info(key, config, problems.pop(key.name, [])) for key in definition.keys.values()]
@@ -136,14 +150,20 @@ def _with_default_of_worker(key: ConfigKey, connector: type[Connector], worker: 
 
 
 def _problems(
-    connector: type[Connector], definition: ConfigDef, config: Mapping[str, str], worker: WorkerConfig
+    connector: type[Connector],
+    definition: ConfigDef,
+    config: Mapping[str, str],
+    worker: WorkerConfig,
+    refused: Mapping[str, Sequence[str]],
 ) -> Problems:
+    """`refused` is known already. A connector does not see a config with problems: it might use the files."""
     found: Problems = {name: list(each) for name, each in definition.errors(config).items()}
 
     def add(more: Mapping[str, Any]) -> None:
         for name, sentences in more.items():
             found.setdefault(name, []).extend(each for each in sentences if each not in found.get(name, []))
 
+    add(refused)
     if issubclass(connector, SinkConnector):
         add(sink_problems(config))
     add(override_problems(config, worker.values["connector.client.config.override.policy"]))
