@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+import socket
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from threading import Thread
 from time import monotonic
 from typing import Any, Self
 
 from ottla.metrics.text import CONTENT_TYPE
+from ottla.security.cross_site import SETTING, CrossSite, is_loopback
+
+Login = Callable[[str | None, str], Awaitable[int]]
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +46,28 @@ async def in_slices(lines: Iterable[str]) -> str:
 
 
 class MetricsEndpoint:
-    """`render` makes the text, each time anew. Owner: the event loop."""
+    """`render` makes the text, each time anew. Foreign web pages are kept out, see `ottla.security.cross_site`.
+
+    `login` answers 200, 401 or 403 to a header Authorization and the address of the caller. Without it everybody may
+    see the metrics. Owner: the event loop.
+    """
 
     def __init__(
-        self, host: str, port: int, render: Callable[[], Awaitable[str]], path: str = "/metrics"
+        self,
+        host: str,
+        port: int,
+        render: Callable[[], Awaitable[str]],
+        path: str = "/metrics",
+        *,
+        login: Login | None = None,
+        names: Collection[str] = (),
+        names_setting: str = SETTING,
     ) -> None:
         self.host = host
+        self._login = login
+        if not is_loopback(host):
+            names = (*names, socket.gethostname(), socket.getfqdn())
+        self._cross_site = CrossSite(host, names=names, checks_host=login is None, setting=names_setting)
         self.port = port
         self._render = render
         self._path = path
@@ -107,7 +128,9 @@ class MetricsEndpoint:
         }
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close" and not has_body
-        status, kind, body = await self._response(method, path.partition("?")[0])
+        address = writer.get_extra_info("peername")
+        caller = str(address[0]) if isinstance(address, tuple) else ""
+        status, kind, body = await self._response(method, path.partition("?")[0], headers, caller)
         writer.write(
             f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
             f"Connection: {'keep-alive' if keep else 'close'}\r\n\r\n".encode()
@@ -118,7 +141,20 @@ class MetricsEndpoint:
             await writer.drain()
         return keep
 
-    async def _response(self, method: str, path: str) -> tuple[str, str, bytes]:
+    async def _response(
+        self, method: str, path: str, headers: Mapping[str, str], caller: str
+    ) -> tuple[str, str, bytes]:
+        refusal = self._cross_site.refusal(method, headers)
+        if refusal is not None:
+            reason = HTTPStatus(refusal.status).phrase
+            return f"{refusal.status} {reason}", "text/plain", f"{refusal.message}\n".encode()
+        if self._login is not None and path != _HEALTH:
+            status = await self._login(headers.get("authorization"), caller)
+            if status == 401:
+                challenge = '401 Unauthorized\r\nWWW-Authenticate: Basic realm="metrics"'
+                return challenge, "text/plain", b"Log in with a user of the cluster.\n"
+            if status != 200:
+                return "403 Forbidden", "text/plain", b"This user needs DESCRIBE on the cluster.\n"
         if method not in ("GET", "HEAD"):
             return "405 Method Not Allowed\r\nAllow: GET, HEAD", "text/plain", b"Only GET is served here.\n"
         if path == self._path:
@@ -132,11 +168,20 @@ class MetricsEndpoint:
 class MetricsThread:
     """An endpoint with a loop of its own, for programs without one; `render` is called in that thread."""
 
-    def __init__(self, host: str, port: int, render: Callable[[], str], path: str = "/metrics") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        render: Callable[[], str],
+        path: str = "/metrics",
+        *,
+        names: Collection[str] = (),
+        names_setting: str = SETTING,
+    ) -> None:
         async def answer() -> str:
             return await asyncio.to_thread(render)
 
-        self._endpoint = MetricsEndpoint(host, port, answer, path)
+        self._endpoint = MetricsEndpoint(host, port, answer, path, names=names, names_setting=names_setting)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
 

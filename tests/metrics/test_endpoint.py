@@ -104,3 +104,25 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_no_thread(server: MetricsTh
     with pytest.raises(OSError, match="in use"):
         MetricsThread("127.0.0.1", port, lambda: "").start()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (b"Host: localhost\r\n", b"200"),
+        (b"Host: evil.example\r\n", b"421"),
+        (b"Host: localhost\r\nOrigin: https://evil.example\r\n", b"403"),
+        (b"Host: localhost\r\nSec-Fetch-Site: cross-site\r\n", b"403"),
+    ],
+)
+def test_foreign_web_pages_see_no_metrics(headers: bytes, status: bytes) -> None:
+    server = MetricsThread("127.0.0.1", 0, lambda: "some_gauge 1\n").start()
+    try:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n" + headers + b"\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 " + status)
+        assert (b"some_gauge" in answer) == (status == b"200")
+    finally:
+        server.stop()

@@ -31,6 +31,7 @@ from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
 from ottla.broker.security.initial_users import InitialUsers, store_initial_users
 from ottla.broker.security.inter_broker import inter_broker_security
+from ottla.broker.security.metrics_login import MetricsLogin
 from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.broker.security.ssl_settings import TlsListeners
 from ottla.cluster.image.change_notifications import remove_old_notifications
@@ -410,7 +411,17 @@ class Server:
         host, port = self.config.get_str("metrics.host"), self.config.get_int("metrics.port")
         if port < 0:
             return
-        endpoint = MetricsEndpoint(host, port, lambda: in_slices(self._metric_lines()))
+        login = None
+        if self.config.get_str("metrics.authentication.method").upper() == "KAFKA":
+            login = MetricsLogin(self._scram_users, lambda: self._authorizer).status
+        endpoint = MetricsEndpoint(
+            host,
+            port,
+            lambda: in_slices(self._metric_lines()),
+            login=login,
+            names=self.config.get_list("metrics.allowed.hosts"),
+            names_setting="metrics.allowed.hosts",
+        )
         try:
             await endpoint.start()
         except OSError as error:
@@ -419,6 +430,10 @@ class Server:
                 "Free it, or choose another metrics.port."
             ) from None
         self._endpoint = endpoint
+
+    def _scram_users(self) -> Mapping[str, Mapping[str, str]]:
+        """No users before the metadata has been read."""
+        return {} if self._member is None else self.broker.image.scram_credentials
 
     async def _close_metrics(self) -> None:
         if self._member is not None and self.broker.otlp_export is not None:

@@ -150,6 +150,8 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("telemetry.otlp.endpoint",  STRING, None,          None,     "The OpenTelemetry collector that gets the metrics of clients (KIP-714), such as http://localhost:4318.", UNLISTED),
     ("metrics.host",               STRING,  "127.0.0.1", None,         "The address that metrics.port is on.", UNLISTED),
     ("metrics.port",               INT,     "-1",        Range(-1, 65535), "Where Prometheus gets the metrics of the broker, at /metrics; 0 takes a free port, -1: nowhere.", UNLISTED),
+    ("metrics.authentication.method", STRING, "NONE", OneOf(("NONE", "KAFKA"), ignore_case=True), "KAFKA: metrics are for users of the cluster with DESCRIBE on it. NONE: for everybody who reaches the port.", UNLISTED),
+    ("metrics.allowed.hosts",      LIST,    "",          None,         "Further names of the broker under which metrics are served without a login.", UNLISTED),
     ("metrics.partitions.enable",  BOOLEAN, "true",      None,         "Whether there are metrics of each partition.", UNLISTED),
     ("metrics.otlp.endpoint",      STRING,  None,        None,         "The OpenTelemetry collector that the metrics of the broker are pushed to, such as http://localhost:4318.", UNLISTED),
     ("metrics.otlp.interval.ms",   LONG,    "15000",     Range(100),   "How often they are pushed.", UNLISTED),

@@ -168,7 +168,8 @@ def start(
     if registry is not None and secured is not None:
         secured.log_in_to_registry()
     if metrics is not None:
-        settings = {**_metrics_settings(metrics), **settings}
+        login = {} if secured is None else {"metrics.authentication.method": "KAFKA"}
+        settings = {**_metrics_settings(metrics), **login, **settings}
     if otlp is not None:
         settings = {"metrics.otlp.endpoint": otlp, **settings}
     if brokers is not None:

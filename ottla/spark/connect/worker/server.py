@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.client.http_login import KafkaLogin
 from ottla.http import HttpServer, Router
-from ottla.http.cross_site import SETTING as ALLOWED_HOSTS
 from ottla.http.forwarding import Forwarder
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, server_tls
+from ottla.security.cross_site import SETTING as ALLOWED_HOSTS
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.local_files import SETTING as FILE_DIRECTORIES
 from ottla.spark.connect.config.local_files import FileDirectories
