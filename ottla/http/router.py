@@ -242,8 +242,9 @@ def _check_content_type(request: Request, route: Route) -> None:
     given = request.content_type
     if any(given == each.partition(";")[0].strip() for each in route.consumes):
         return
+    known = " or ".join(each for each in route.consumes if each != UNTYPED)
     raise HttpError(
         415,
         415,
-        f"HTTP 415 Unsupported Media Type: {given or 'none'}. Send the header Content-Type: {route.consumes[0]}.",
+        f"HTTP 415 Unsupported Media Type: {given or 'none'}. Send the header Content-Type: {known}.",
     )

@@ -11,7 +11,7 @@ from ottla.client.admin.acls import describe_acls
 from ottla.client.cluster import shared_cluster
 from ottla.client.errors import ClientError
 from ottla.client.http_login import KafkaLogin
-from ottla.http import HttpServer
+from ottla.http import HttpServer, Router
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
@@ -48,6 +48,7 @@ class RegistryServer:
         self._rights = self._make_rights()
         self._reading_acls: asyncio.Task[None] | None = None
         self._servers: list[tuple[Listener, HttpServer]] = []
+        self.router: Router | None = None
 
     async def start(self) -> None:
         try:
@@ -55,12 +56,12 @@ class RegistryServer:
             if isinstance(self._rights, TopicRights):
                 self._rights.replace(await self._acls())
                 self._reading_acls = asyncio.create_task(self._read_acls(self._rights))
-            router = build_router(self.node, self._forwarder, self._rights)
+            self.router = build_router(self.node, self._forwarder, self._rights)
             metrics = HttpMetrics("registry")
-            metrics.add_to(router)
+            metrics.add_to(self.router)
             for listener in self.settings.listeners:
                 server = HttpServer(
-                    router,
+                    self.router,
                     listener.host,
                     listener.port,
                     tls=self._tls if listener.scheme == "https" else None,

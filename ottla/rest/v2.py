@@ -48,7 +48,8 @@ class V2:
         ):
             add(method, path, handler, doc=RouteDoc(summary), produces=_PRODUCES)
         for path in (topic, partition):
-            add("POST", path, self.produce, doc=RouteDoc("Write records"), produces=_PRODUCES)
+            doc = RouteDoc("Write records")
+            add("POST", path, self.produce, doc=doc, consumes=tuple(FORMATS), produces=_PRODUCES)
         add("POST", "/consumers/{group}", self.create, doc=RouteDoc("Make a consumer"), produces=_PRODUCES)
         instance = "/consumers/{group}/instances/{instance}"
         calls: tuple[tuple[str, str, Callable[[Instance, Request], Awaitable[Response]], str], ...] = (
@@ -129,8 +130,8 @@ class V2:
 
     async def produce(self, request: Request) -> Response:
         kind = FORMATS.get(request.content_type)
-        if kind is None:
-            raise HttpError(415, 415, f"HTTP 415 Unsupported Media Type: say one of {', '.join(FORMATS)}.")
+        if kind is None:  # there is no body
+            raise unprocessable("The request has no records.")
         topic = request.params["topic"]
         only = bodies.path_number(request, "partition") if "partition" in request.params else None
         body = await bodies.json_object(request)

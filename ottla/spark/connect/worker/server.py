@@ -91,6 +91,7 @@ class ConnectServer:
         self._authenticate = authentication(worker)
         self._decorate = response_headers(worker)
         self._servers: list[tuple[Listener, HttpServer]] = []
+        self.router: Router | None = None
         self._carrying_out: CarryingOut | None = None
         self._metrics: HttpMetrics | None = None
         self.herder: Herder | None = None
@@ -111,6 +112,7 @@ class ConnectServer:
             separate = self.worker.values["admin.listeners"] is not None
             for listener in self._listeners:
                 router = build_router(herder, self._carrying_out, listener.scheme, has_admin=not separate)
+                self.router = router
                 self._metrics.add_to(router)
                 await self._listen(listener, router)
             for listener in self._admin_listeners:

@@ -82,12 +82,12 @@ class SqlServer:
         self._supervisor = Supervisor(self.commands, self._spark_gone)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sql")
         self._api = Api(self.commands, self._pushes, self._pool, service_id, self._address)
-        self._router = self._api.router()
+        self.router = self._api.router()
         metrics = HttpMetrics("sql", self._query_lines)
-        metrics.add_to(self._router)
+        metrics.add_to(self.router)
         self._servers = [
             HttpServer(
-                self._router,
+                self.router,
                 each.host,
                 each.port,
                 tls=each.tls,
