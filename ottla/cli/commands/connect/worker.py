@@ -155,7 +155,9 @@ def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
+def start_beside(
+    listen: str, brokers: Sequence[str], client_file: Path | None, file_directories: Sequence[str] = ()
+) -> InBackground:
     """A worker in this process, for the brokers that were just started.
 
     Its connectors reach secured brokers as the admin of `client_file`. So its callers log in with their own Kafka
@@ -168,6 +170,7 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
         properties |= with_clients(file_properties(client_file))
     properties["bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8083)
+    properties["connector.file.directories"] = ",".join(file_directories)
     if client_file is not None:
         properties["authentication.method"] = "KAFKA"
     worker = read_settings(properties)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ class ServersBeside:
         console: str | None,
         secured: SecureStart | None,
         connect: str | None = None,
+        connect_files: Sequence[Path] = (),
     ) -> None:
         self._registry = registry
         self._rest = rest
         self._console = console
         self._connect = connect
+        self._connect_files = [str(each.absolute()) for each in connect_files]
         self._secured = secured
         self._running: list[InBackground] = []
         #: Where each of them listens, by its name.
@@ -49,7 +52,9 @@ class ServersBeside:
             if self._connect is not None:
                 from ottla.cli.commands.connect import worker
 
-                self._add("Connect", worker.start_beside(self._connect, reachable, client))
+                self._add(
+                    "Connect", worker.start_beside(self._connect, reachable, client, self._connect_files)
+                )
             if self._console is not None:
                 others = (self._as_admin("Registry"), self._as_admin("Connect"))
                 data = None if self._secured is None else self._secured.data

@@ -87,6 +87,13 @@ def _beside_option(
 @_beside_option("--registry", DEFAULT_REGISTRY_LISTEN, "Run a schema registry as well.")
 @_beside_option("--rest", DEFAULT_REST_LISTEN, "Run a REST proxy as well.")
 @_beside_option("--connect", DEFAULT_CONNECT_LISTEN, "Run a Connect worker as well, which starts Spark.")
+@click.option(
+    "--connect-files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Let connectors use files below this directory. May be repeated. [default: no local files]",
+)
 @_beside_option(
     "--metrics",
     DEFAULT_METRICS_LISTEN,
@@ -123,6 +130,7 @@ def start(
     registry: str | None,
     rest: str | None,
     connect: str | None,
+    connect_files: tuple[Path, ...],
     metrics: str | None,
     otlp: str | None,
     console: str | None,
@@ -174,7 +182,7 @@ def start(
         settings = {"metrics.otlp.endpoint": otlp, **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        beside = ServersBeside(registry, rest, console, secured, connect)
+        beside = ServersBeside(registry, rest, console, secured, connect, connect_files)
         _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, beside)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
@@ -188,7 +196,7 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
-    beside = ServersBeside(registry, rest, console, secured, connect)
+    beside = ServersBeside(registry, rest, console, secured, connect, connect_files)
 
     def announce(server: Server) -> None:
         if not quiet:

@@ -86,7 +86,8 @@ def test_the_commands_of_the_page_run_as_they_are_printed(tmp_path: Path) -> Non
         return done.stdout
 
     listen = ("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path / "data"))
-    with running(tmp_path, "ottla", "start", *listen, "--connect", f"127.0.0.1:{rest}"):
+    files = ("--connect-files", str(tmp_path))
+    with running(tmp_path, "ottla", "start", *listen, "--connect", f"127.0.0.1:{rest}", *files):
         said = {}
         for command in COMMANDS:
             if command == "ottla connect list":
