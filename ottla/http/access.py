@@ -1,4 +1,4 @@
-"""Who may ask for a route. Every route declares it, and the tests ask each route as each kind of caller."""
+"""Levels of access. Every route declares the one it needs, and tests ask each route as each kind of caller."""
 
 from __future__ import annotations
 

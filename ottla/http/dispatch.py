@@ -1,7 +1,7 @@
 """From a request to its response: checks that every server needs, then the handler, and what becomes of errors.
 
-In this order: whether a foreign web page asks (`cross_site`), who asks, whether the route is for them (`access`), and
-whether the body and the answer have types that the route knows.
+The checks come in this order: foreign web pages (`cross_site`), the login, the level that the route needs (`access`),
+and the types of the body and of the answer.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Dispatcher:
         return self._finished(request, result)
 
     def _find(self, request: Request) -> Route | HttpError | None:
-        """The refusal where no route matches: only a caller who may come in is told. None for OPTIONS."""
+        """A refusal where no route matches, for authenticated callers only. None for OPTIONS."""
         if request.method == "OPTIONS":
             return None
         try:

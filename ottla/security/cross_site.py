@@ -1,4 +1,4 @@
-"""Keep out requests that a foreign web page makes through the browser of somebody who can reach this server.
+"""Keep out requests that a foreign web page makes through a visitor's browser to servers within the visitor's reach.
 
 A page can let its own name resolve to this machine (DNS rebinding). The browser then names that page in `Host`, so a
 server without a login answers only under names that it knows. A page can also send forms, open WebSockets and load

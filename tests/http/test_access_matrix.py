@@ -1,8 +1,8 @@
 """Every route of every HTTP server, asked by every kind of caller.
 
-Each route declares who may ask for it (`Access`) and which bodies it takes (`consumes`). The expected answers follow
-from these two, so a new route is part of the matrix as soon as it is there. The servers really run, and logins go to a
-real broker; only Spark is missing, because no statement gets that far.
+Each route declares the level that it needs (`Access`) and the bodies that it takes (`consumes`). The expected answers
+follow from these two, so a new route is part of the matrix as soon as it is there. The servers really run, and logins
+go to a real broker. Only Spark is missing, because no statement gets that far.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.spark.sql.server.server import Listener, SqlServer
 from ottla.spark.sql.server.settings import read_settings
 from ottla.testing import Broker, acl
 
-#: What each user may do at most, and their passwords.
+#: The level of each user.
 LEVELS = {"user": Access.USER, "viewer": Access.VIEWER, "operator": Access.OPERATOR, "boss": Access.ADMIN}
 PASSWORD = "correct-horse"
 FOREIGN_HOST = {"Host": "evil.example"}
@@ -201,7 +201,7 @@ def server(
 
 
 def path_of(pattern: str) -> str:
-    """A path that matches; what it names does not exist, but for the cluster of the console."""
+    """A path that matches. Only the cluster of the console exists."""
     return re.sub(r"\{(\w+)\}", lambda found: "local" if found[1] == "cluster" else "1", pattern)
 
 

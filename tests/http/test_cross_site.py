@@ -1,4 +1,4 @@
-"""Foreign web pages cannot use a server through the browser of somebody who can reach it."""
+"""Foreign web pages cannot use a server through the browser of a visitor."""
 
 from __future__ import annotations
 

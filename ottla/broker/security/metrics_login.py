@@ -36,7 +36,7 @@ class MetricsLogin:
         self._one_at_a_time = asyncio.Lock()
 
     async def status(self, authorization: str | None, host: str) -> int:
-        """200 for a caller who may see the metrics, else 401 or 403."""
+        """Return 200 if the caller may see the metrics, else 401 or 403."""
         name, password = _credentials(authorization)
         credentials = self._users().get(name, {})
         if not credentials or not await self._is_right(password, credentials):

@@ -1,4 +1,4 @@
-"""What the client itself may do with the cluster."""
+"""Rights of the client itself."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class SubjectAcl:
 
 
 class Rights:
-    """Everybody may do everything. `LimitedRights` say who may do what."""
+    """No limits: everybody may do everything. `LimitedRights` is for registries with ACLs."""
 
     are_limited = False
 
@@ -65,7 +65,7 @@ class Rights:
     def check_references(self, request: Request, subject: str, references: Sequence[Reference]) -> None:
         """Raises HttpError 403 unless the caller may read every subject that a schema refers to.
 
-        References of references count as well. `subject` is the one that the schema belongs to.
+        References of references count as well. The schema belongs to `subject`.
         """
 
 

@@ -19,7 +19,7 @@ from ottla.cli.properties import parse_properties
 JSON = {"Content-Type": "application/json"}
 NOBODY = 65534
 
-#: What another user runs: each line of the input is a request, each line of the output its status and body.
+#: Another user runs this: each line of the input is a request, each line of the output its status and body.
 CLIENT = """
 import encodings.idna, os, sys, json, urllib.request, urllib.error  # later this user cannot read Python's files
 os.setgroups([]); os.setgid(%(user)d); os.setuid(%(user)d)
@@ -144,7 +144,7 @@ def test_another_user_of_the_machine_makes_no_connector(alone, tmp_path: Path) -
     with started(alone, data, "--connect", "127.0.0.1:0", "--registry", "127.0.0.1:0") as urls:
         connect, secret = urls["Connect"], str(data / "client.properties")
         steal = {"connector.class": "FileStreamSource", "topic": "loot", "file": secret}
-        plant = {"connector.class": "FileStreamSink", "topics": "loot", "file": "/tmp/loot"}
+        plant = {"connector.class": "FileStreamSink", "topics": "loot", "file": str(tmp_path / "loot")}
         requests: list[tuple[str, str, object]] = [
             ("POST", f"{connect}/connectors", {"name": "steal", "config": steal}),
             ("PUT", f"{connect}/connectors/plant/config", plant),

@@ -31,7 +31,7 @@ class FileDirectories:
             self._directories.append(Path(each))
 
     def problems(self, paths: Mapping[str, str]) -> dict[str, list[str]]:
-        """What is wrong with paths, by the setting that has them. The path "" is the worker's own terminal."""
+        """Errors by setting, for paths that are not allowed. The path "" is the worker's own terminal."""
         return {
             name: [
                 f"Invalid value {path or 'null'} for configuration {name}: Connectors over REST may use local files "

@@ -22,7 +22,7 @@ _SECRET_IN_URL = re.compile(r"[?&;]\w*(passw|token|secret|key)\w*=", re.IGNORECA
 
 
 def masked(config: Mapping[str, str]) -> dict[str, str]:
-    """The config for somebody who may see it but not its secrets. Variables of providers stay: they are no secret."""
+    """The config without its secrets. Variables of providers stay: they are no secret."""
     definition = _definition(config)
     return {
         name: HIDDEN if value and _is_secret(name, value, definition) else value

@@ -1,4 +1,4 @@
-"""What callers of a worker may do, and which files of its machine their connectors may use."""
+"""Rights of a worker's callers, and the local files that their connectors may use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 def refusal(worker: Worker, config: dict[str, str]) -> str:
-    """What is said when the connector is created, and to be validated; "" if it was created."""
+    """The error when the connector is created, and "" if it was created. Validating it says the same."""
     plugin = config["connector.class"]
     checked = worker.call("PUT", f"/connector-plugins/{plugin}/config/validate", {"name": "x", **config})
     answer = worker.call("PUT", "/connectors/x/config", config)
