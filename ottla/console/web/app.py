@@ -151,8 +151,7 @@ class App:
         if visit.session.source == "header":
             return  # a browser does not send that by itself
         token = visit.form.get("csrf") or headers.get("x-csrf-token")
-        foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
-        if foreign or not self.sessions.is_csrf_token(visit.session, token):
+        if not self.sessions.is_csrf_token(visit.session, token):
             raise HttpError(403, 403, "The form is too old, or came from another site: load the page again.")
 
     async def _check_audit(self, visit: Visit, route: Route) -> None:
