@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-_PACKAGE_ROOT = str(Path(__file__).parents[1])
+from ottla.python_process import python_command, python_environment
+
 _END_SECONDS = 5
 _LINE_LIMIT = 1 << 22
 
@@ -77,13 +75,12 @@ class HelperProcess:
 
 
 def _spawn(module: str, standard_input: socket.socket) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module],
+        python_command("-m", module),
         stdin=standard_input.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
+        env=python_environment(),
         start_new_session=True,  # Ctrl-C is for the broker, which then ends it
     )
 

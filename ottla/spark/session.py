@@ -11,6 +11,7 @@ from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from ottla.jvm.java import java_home
+from ottla.python_process import guard_workers
 from ottla.spark.spark_home import quick_home
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def session(
     os.environ["JAVA_HOME"] = str(java_home())
     # Workers must run the interpreter that has Ottla, whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    guard_workers()
     master = master or default_master()
     settings = dict(_SETTINGS)
     settings["spark.driver.extraJavaOptions"] = driver_java_options()

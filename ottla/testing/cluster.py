@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.python_process import python_command, python_environment
 from ottla.security.acls import Acl
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network
@@ -153,13 +153,13 @@ class Cluster:
             program = ["ottla.testing.tampered_broker", str(self._tampering_file(broker_id))]
         else:
             program = ["ottla"]
-        command = [sys.executable, "-m", *program, "start", "--quiet", "--listen", self._address(broker_id)]
+        command = python_command("-m", *program, "start", "--quiet", "--listen", self._address(broker_id))
         command += ["--data", str(self.directory(broker_id)), "--log-level", self._log_level]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)
         with self.log(broker_id).open("ab") as log:
-            self._processes[broker_id] = start_child(command, log)
+            self._processes[broker_id] = start_child(command, log, env=python_environment())
 
     def _tampering_file(self, broker_id: int) -> Path:
         return self.data / f"broker-{broker_id}.tampering"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from ottla.console.messages.decoding import Shown, ShownMessage
 from ottla.console.messages.matching import Query
 from ottla.console.settings import ClusterSettings, Mask
 from ottla.console.web.streaming import FromThread
+from ottla.python_process import python_command, python_environment
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,11 @@ class Job:
 def search(job: Job) -> FromThread[dict[str, Any]]:
     """Lines with `progress`, `hit` (a ShownMessage), `failed` or `end`. Stopping the iteration ends the process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "ottla.console.messages.search_process"],
+        python_command("-m", "ottla.console.messages.search_process"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env=python_environment(),
     )
 
     def run(emit: Callable[[dict[str, Any]], None]) -> None:

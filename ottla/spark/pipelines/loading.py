@@ -9,6 +9,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from ottla.python_process import add_import_directory
 from ottla.spark.pipelines.state import PipelineError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _execute(file: Path, code: CodeType) -> dict[str, Any]:
     sys.modules[_MODULE] = module
     # Its functions travel to the workers as they are: nobody could import them there.
     cloudpickle.register_pickle_by_value(module)
-    sys.path.insert(0, str(file.resolve().parent))
+    add_import_directory(file.resolve().parent)
     exec(code, module.__dict__)
     return module.__dict__
 

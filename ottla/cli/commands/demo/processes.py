@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Self
+
+from ottla.python_process import python_command, python_environment
 
 _TIME_TO_END = 30.0
 _LOOK_EVERY = 0.05
@@ -23,11 +24,11 @@ class Child:
         self._output = output
         with output.open("w") as out:
             self._process = subprocess.Popen(
-                [sys.executable, *arguments],
+                python_command(*arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**python_environment(), "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from ottla.cli.client import Client
 from ottla.cli.commands.pipeline.clean import clean
 from ottla.cli.errors import BrokerUnreachable, JobError
 from ottla.cli.options import bootstrap_server_option, confirm_or_exit, json_option, pairs_option, yes_option
+from ottla.python_process import python_command, python_environment
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines.runner import Plan
@@ -174,7 +174,8 @@ def _detach(plan: Plan, checkpoints: str | None) -> None:
         options.append("--verbose")
     with log.open("a") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ottla", "pipeline", "run", str(plan.file), *options],
+            python_command("-m", "ottla", "pipeline", "run", str(plan.file), *options),
+            env=python_environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

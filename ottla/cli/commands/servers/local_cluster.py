@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from ottla.jvm.java import NoJava
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
 from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.lifeline import start_child
+from ottla.python_process import python_command, python_environment
 
 READY = "Ottla is ready."
 
@@ -105,7 +104,7 @@ class LocalCluster:
 
     def _launch(self, broker_id: int) -> int:
         """Returns where in its log this life begins."""
-        command = [sys.executable, "-m", "ottla", "start", "--listen", self.addresses[broker_id]]
+        command = python_command("-m", "ottla", "start", "--listen", self.addresses[broker_id])
         command += ["--data", str(self.data / f"broker-{broker_id}"), *self._options]
         settings = {
             **self._settings,
@@ -119,7 +118,11 @@ class LocalCluster:
         with self.log(broker_id).open("ab") as log:
             begin = log.tell()
             # Ctrl-C is for this process, which ends them in order.
-            environment = {**os.environ, **self._protection.environment, "PYTHONUNBUFFERED": "1"}
+            environment = {
+                **python_environment(),
+                **self._protection.environment,
+                "PYTHONUNBUFFERED": "1",
+            }
             self._brokers[broker_id] = start_child(command, log, env=environment, new_session=True)
         return begin
 

@@ -19,6 +19,7 @@ from typing import NoReturn
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.properties import parse_properties
+from ottla.python_process import python_command, python_environment
 
 # How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
 _START_SECONDS = 20.0
@@ -148,7 +149,8 @@ def run_in_background(
     began = output.tell()
     with output:
         process = subprocess.Popen(
-            [sys.executable, sys.argv[0], *(word for word in argv if word != "-daemon")],
+            python_command(sys.argv[0], *(word for word in argv if word != "-daemon")),
+            env=python_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
