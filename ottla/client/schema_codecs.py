@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.client.avro_decoding import MOST_LEVELS, AvroDecoder
 from ottla.client.common_messages import add_common_messages
 from ottla.client.data_contracts.rules import Rules
 from ottla.client.errors import ClientError, Unreachable
@@ -19,6 +20,11 @@ from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 MAGIC = 0
 _ID_BYTES = 4
 _MOST_KEPT = 1000
+#: Avro's levels are two of JSON each, because a union names its type.
+MOST_JSON_LEVELS = 2 * MOST_LEVELS
+_LONGEST_VARINT = 10
+_FIELDS_AT_LEAST = 10_000
+_FIELDS_PER_BYTE = 16
 
 
 class BadData(ValueError):
@@ -26,10 +32,13 @@ class BadData(ValueError):
 
 
 class Codec(NamedTuple):
-    """Between JSON and the bytes after the id. Both may raise anything on data that does not fit."""
+    """Between JSON and the bytes after the id. Both may raise anything on data that does not fit.
+
+    `to_json` also takes the largest number of items to decode; None leaves it to the size of the data.
+    """
 
     to_bytes: Callable[[Any], bytes]
-    to_json: Callable[[bytes], Any]
+    to_json: Callable[[bytes, int | None], Any]
 
 
 def framed(schema_id: int, payload: bytes) -> bytes:
@@ -43,16 +52,35 @@ def unframed(data: bytes) -> tuple[int, bytes]:
 
 
 def encode(codec: Codec, value: Any, schema_id: int) -> bytes:
-    return framed(schema_id, _converted(codec.to_bytes, value, "JSON does not fit the schema"))
+    if is_nested_too_deep(value):
+        raise BadData(f"JSON nests more than {MOST_JSON_LEVELS} levels deep.")
+    return framed(schema_id, _converted(codec.to_bytes, value, failure="JSON does not fit the schema"))
 
 
-def decode(codec: Codec, payload: bytes) -> Any:
-    return _converted(codec.to_json, payload, "The bytes do not fit their schema")
+def decode(codec: Codec, payload: bytes, most_items: int | None = None) -> Any:
+    """Decode a payload; one with more items or levels than its size allows for does not fit."""
+    return _converted(codec.to_json, payload, most_items, failure="The bytes do not fit their schema")
 
 
-def _converted(convert: Callable[[Any], Any], data: Any, failure: str) -> Any:
+def is_nested_too_deep(value: Any) -> bool:
+    """Return True if JSON nests deeper than code that walks it can follow."""
+    level = [value]
+    for _ in range(MOST_JSON_LEVELS + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _converted(convert: Callable[..., Any], *data: Any, failure: str) -> Any:
     try:
-        return convert(data)
+        return convert(*data)
     except Exception as error:  # the libraries raise whatever they come across
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise BadData(f"{failure}: {reason.rstrip('.')}.") from None
@@ -147,6 +175,7 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) ->
     for each in referenced.values():
         fastavro.parse_schema(json.loads(each.text), named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    decoder = AvroDecoder(parsed, named)
 
     def to_bytes(value: Any) -> bytes:
         [record] = fastavro.json_reader(io.StringIO(json.dumps(value)), parsed)
@@ -155,15 +184,11 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) ->
         fastavro.schemaless_writer(out, parsed, record, strict=True)
         return out.getvalue()
 
-    def to_json(data: bytes) -> Any:
-        source = io.BytesIO(data)
-        record = fastavro.schemaless_reader(source, parsed, None)
-        if source.read(1):
-            raise ValueError("there are bytes behind its end")
-        rules.read.check(record)
-        out = io.StringIO()
-        fastavro.json_writer(out, parsed, [record])
-        return json.loads(out.getvalue())
+    def to_json(data: bytes, most_items: int | None) -> Any:
+        found = decoder.decode(data, most_items)
+        if rules.read:  # rules see dates and decimals, which fastavro makes of what is within bounds by now
+            rules.read.check(fastavro.schemaless_reader(io.BytesIO(data), parsed, None))
+        return found
 
     return Codec(to_bytes, to_json)
 
@@ -180,8 +205,10 @@ def _json_schema(schema: Schema, referenced: Mapping[str, Schema], rules: _Contr
         rules.write.check(value)
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def to_json(data: bytes) -> Any:
+    def to_json(data: bytes, _: int | None) -> Any:
         value = json.loads(data)
+        if is_nested_too_deep(value):
+            raise ValueError(f"it nests more than {MOST_JSON_LEVELS} levels deep")
         rules.read.check(value)
         return value
 
@@ -217,9 +244,11 @@ def _protobuf(
             rules.write.check(_fields(message))
         return b"\0" + bytes(message.SerializeToString())  # the first message of the file
 
-    def to_json(data: bytes) -> Any:
+    def to_json(data: bytes, most_items: int | None) -> Any:
         path, position = message_indexes(data)
         message = message_class(path).FromString(data[position:])
+        most = _FIELDS_AT_LEAST + _FIELDS_PER_BYTE * len(data)
+        _check_fields(message, most if most_items is None else min(most, most_items))
         if rules.read:
             rules.read.check(_fields(message))
         return json_format.MessageToDict(
@@ -243,6 +272,23 @@ def _fields(value: Any) -> Any:
     if hasattr(value, "append"):
         return [_fields(each) for each in value]
     return value
+
+
+def _check_fields(message: Any, most: int) -> None:
+    """Raise ValueError if JSON would have more fields than this: it shows fields that are not set, too."""
+    left, waiting = most, [message]
+    while waiting:
+        each = waiting.pop()
+        left -= len(each.DESCRIPTOR.fields)
+        for field, value in each.ListFields():
+            kind = field.message_type
+            is_map = kind is not None and kind.GetOptions().map_entry
+            values = list(value.values()) if is_map else value if field.is_repeated else [value]
+            left -= len(values)
+            if kind is not None and (not is_map or kind.fields_by_name["value"].message_type is not None):
+                waiting += values
+        if left < 0:
+            raise ValueError("it has more fields than its size allows for")
 
 
 def _add_well_known(pool: Any) -> None:
@@ -274,19 +320,21 @@ def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     count, position = _varint(data, 0)
     if count == 0:
         return (0,), position
+    if not 0 < count <= MOST_LEVELS:
+        raise BadData(f"{count} is no number of message indexes.")
     path = []
     for _ in range(count):
         index, position = _varint(data, position)
+        if index < 0:
+            raise BadData(f"There is no message {index}.")
         path.append(index)
     return tuple(path), position
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
+def _varint(data: bytes, start: int) -> tuple[int, int]:
+    value = 0
+    for number, byte in enumerate(data[start : start + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * number
         if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), position
+            return (value >> 1) ^ -(value & 1), start + number + 1
+    raise BadData("A number has too many bytes, or too few.")

@@ -311,6 +311,18 @@ def test_many_are_written_and_read_as_each_is(kind: str, url: str, converter: Ma
         made.all_to_connect(topic, [made.from_connect(topic, CITY, cities[0]), None])
 
 
+def test_a_few_bytes_of_avro_do_not_claim_millions_of_items(
+    url: str, registry: SchemaRegistry, converter: Make
+) -> None:
+    schema = {"type": "array", "items": {"type": "record", "name": "Empty", "fields": []}}
+    number = registry.register("claims-value", Schema(json.dumps(schema), "AVRO"))
+    data = b"\0" + number.to_bytes(4, "big")
+    read = converter("AVRO", url)
+    assert len(read.to_connect("claims", data + b"\x04\0")[1]) == 2
+    with pytest.raises(DataError, match="more items"):
+        read.to_connect("claims", data + b"\x80\x9b\xee\x02\0")
+
+
 def test_null_stays_null(url: str, converter: Make) -> None:
     made = converter("AVRO", url)
     assert made.from_connect("t", OPTIONAL_STRING, None) is None

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.client.avro_decoding import AvroDecoder, is_bounded
 from ottla.client.schema_registry import AVRO
 from ottla.client.schema_registry import Schema as RegisteredSchema
 from ottla.spark.connect.converters.converter import SchemaAndValue
@@ -35,7 +36,9 @@ class AvroConverter(RegistryConverter):
         super().configure(config, is_key)
         self._texts: dict[Schema, tuple[str, Convert]] = {}
         self._parsed: dict[str, Any] = {}
-        self._readers: dict[tuple[int, str], tuple[Schema, Any, Convert]] = {}
+        #: Decoders that check payloads of schemas with which a few bytes can claim millions of items.
+        self._guards: dict[str, AvroDecoder] = {}
+        self._readers: dict[tuple[int, str], tuple[Schema, Any, AvroDecoder | None, Convert]] = {}
 
     # To bytes
 
@@ -94,6 +97,8 @@ class AvroConverter(RegistryConverter):
                 fastavro.parse_schema(_without_logical_types(json.loads(each.text)), named_schemas=named)
             parsed = fastavro.parse_schema(_without_logical_types(json.loads(used.text)), named_schemas=named)
             self._parsed[used.text] = parsed
+            if not is_bounded(parsed, named):
+                self._guards[used.text] = AvroDecoder(parsed, named)
         return parsed
 
     # From bytes
@@ -104,8 +109,10 @@ class AvroConverter(RegistryConverter):
         found = self._readers.get((schema_id, topic))
         if found is None:
             found = self._readers[schema_id, topic] = self._reader(topic, schema_id)
-        schema, parsed, convert = found
+        schema, parsed, guard, convert = found
         try:
+            if guard is not None:
+                guard.decode(payload)
             value = fastavro.schemaless_reader(
                 io.BytesIO(payload), parsed, None, return_named_type=True, return_named_type_override=True
             )
@@ -114,7 +121,7 @@ class AvroConverter(RegistryConverter):
             raise DataError(f"Failed to deserialize data for topic {topic} to Avro: {reason}") from None
         return schema, convert(value)
 
-    def _reader(self, topic: str, schema_id: int) -> tuple[Schema, Any, Convert]:
+    def _reader(self, topic: str, schema_id: int) -> tuple[Schema, Any, AvroDecoder | None, Convert]:
         registered = self.schema_by_id(topic, schema_id)
         reader = AvroReader(from_default)
         for each in self._asked(topic, lambda: self.registry.referenced(registered)).values():
@@ -123,7 +130,8 @@ class AvroConverter(RegistryConverter):
         plain = reader.read(avro)
         version = self.version_of(topic, registered, plain.name)
         schema = reader.read(avro, version=version) if version is not None else plain
-        return schema, self._parse(registered), from_avro(schema, avro, reader)
+        parsed = self._parse(registered)
+        return schema, parsed, self._guards.get(registered.text), from_avro(schema, avro, reader)
 
 
 def _without_logical_types(avro: Any) -> Any:
