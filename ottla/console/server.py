@@ -50,6 +50,7 @@ class Console:
             AuditLog(settings.audit_file),
             scheme=self._scheme,
             signer=signer,
+            masks=settings.masks,
         )
         self.app.add(all_routes(settings, signer))
         self._server = HttpServer(

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ottla.client.settings import Settings
-from ottla.console.access.roles import BUILT_IN, Level, Role
+from ottla.console.access.roles import BUILT_IN, EVERYTHING, Level, Role
 from ottla.http.authentication import User
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
@@ -45,6 +45,8 @@ class ClusterSettings:
     connect: str | None = None
     sql: str | None = None
     read_only: bool = False
+    #: Names of the topics in which Connect workers keep configs, with their secrets.
+    connect_configs: tuple[str, ...] = ("*connect-configs*",)
 
     @property
     def client(self) -> Settings:
@@ -182,13 +184,20 @@ def parse(document: Mapping[str, Any], folder: Path) -> ConsoleSettings:
 
 
 def _cluster(table: Mapping[str, Any]) -> ClusterSettings:
-    _known(table, {"name", "properties", "registry", "connect", "sql", "read_only"}, "clusters.")
+    names = {"name", "properties", "registry", "connect", "sql", "read_only", "connect_configs"}
+    _known(table, names, "clusters.")
     properties = {str(name): str(value) for name, value in _table(table, "properties").items()}
     if not properties.get("bootstrap.servers"):
         raise BadSettings('a cluster needs properties = { "bootstrap.servers" = "HOST:PORT" }.')
     name = _text(table, "name", DEFAULT_CLUSTER)
     urls = {key: check_url(key, table.get(key)) for key in ("registry", "connect", "sql")}
-    return ClusterSettings(name, properties, **urls, read_only=_flag(table, "read_only"))
+    return ClusterSettings(
+        name,
+        properties,
+        **urls,
+        read_only=_flag(table, "read_only"),
+        connect_configs=_texts(table, "connect_configs", ClusterSettings.connect_configs),
+    )
 
 
 def check_url(name: str, url: object) -> str | None:
@@ -222,11 +231,16 @@ def _role(name: str, table: object) -> Role:
         raise BadSettings(
             f'roles.{name} must be a table such as {{ may = "operator", topics = ["orders-*"] }}.'
         )
-    _known(table, {"may", "topics"}, f"roles.{name}.")
+    _known(table, {"may", "topics", "groups", "schemas", "connectors", "sql"}, f"roles.{name}.")
     may = _text(table, "may")
     if may not in BUILT_IN:
         raise BadSettings(f"roles.{name}.may must be one of {', '.join(BUILT_IN)}, not {may}.")
-    return Role(name, Level[may.upper()], _texts(table, "topics", ("*",)))
+    lists = {key: _texts(table, key) if key in table else None for key in ("groups", "schemas", "connectors")}
+    # A role that lists groups or schemas is for what it lists.
+    is_limited = lists["groups"] is not None or lists["schemas"] is not None
+    topics = _texts(table, "topics", () if is_limited else EVERYTHING)
+    sql = _flag(table, "sql") if "sql" in table else None
+    return Role(name, Level[may.upper()], topics, **lists, sql=sql)
 
 
 def _mask(table: Mapping[str, Any]) -> Mask:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.log_dirs import LogDir
+from ottla.console.access.roles import Level, Role, User
 from ottla.console.cluster.source import Source, TopicState, Topology
 
 _STALE_SECONDS = 60.0
@@ -32,6 +33,26 @@ class Snapshot:
     volumes: dict[int, list[LogDir]] = field(default_factory=dict)
     #: `min.insync.replicas` of topics with replicas that are not in sync.
     min_isr: dict[str, int] = field(default_factory=dict)
+    _seen: dict[tuple[Role, ...], Snapshot] = field(default_factory=dict, repr=False)
+
+    def seen_by(self, user: User) -> Snapshot:
+        """Return the part of the picture that a user may see. Users with the same roles share one.
+
+        Disks belong to the cluster as a whole, so a role for some topics sees none.
+        """
+        if user.sees_all:
+            return self
+        if user.roles not in self._seen:
+            sees, sees_group = user.view("topic"), user.view("group")
+            topics = {name: each for name, each in self.topics.items() if sees(name)}
+            self._seen[user.roles] = Snapshot(
+                self.taken_at,
+                replace(self.topology, topics=topics),
+                {name: each for name, each in self.groups.items() if sees_group(name)},
+                self.volumes if user.may_everywhere(Level.VIEWER) else {},
+                {name: needed for name, needed in self.min_isr.items() if name in topics},
+            )
+        return self._seen[user.roles]
 
     @property
     def topics(self) -> dict[str, TopicState]:

@@ -28,7 +28,8 @@ def add_groups(visit: Visit, found: Flow) -> None:
         for node in found.nodes
         if node.startswith("connector:")
     }
-    groups = [each for each in visit.site.lags.groups() if each not in sinks]
+    sees = visit.user.view("group")
+    groups = [each for each in visit.site.lags.groups() if each not in sinks and sees(each)]
     for group in groups[:_MOST_GROUPS]:
         for topic, lag in lags_by_topic(visit, group).items():
             href = visit.url("groups", group, "lag")

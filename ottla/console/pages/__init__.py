@@ -40,7 +40,7 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     yield from messages.routes()
     yield from Producing(messages).routes()
     yield from DeadLetters(messages).routes()
-    yield from Sql(settings.masks).routes()
+    yield from Sql().routes()
     for module in (
         groups,
         group_changes,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ottla.client.errors import ClientError
+from ottla.console.access.hidden_values import HIDDEN, ConnectorConfig
 from ottla.console.access.roles import Level
 from ottla.console.remote import NotThere, Remote, part
 from ottla.console.web.app import CLUSTER, Route
@@ -21,21 +21,18 @@ ACTIONS = {
     "resume": ("PUT", "/resume"),
     "stop": ("PUT", "/stop"),
 }
-HIDDEN = "•••"
-# Without a definition that says so: what is called so is nobody's business.
-_SECRET = re.compile(r"password|secret|token|credential|sasl\.jaas|private|api\.?key", re.IGNORECASE)
 # A connector has a config first and a status only when a worker has taken it up.
 _NOT_STARTED: dict[str, Any] = {"connector": {"state": "UNASSIGNED"}}
 
 
 def routes() -> Iterator[Route]:
-    yield Route("GET", f"{CLUSTER}/connectors", connectors, everywhere=True)
-    yield Route("GET", f"{CLUSTER}/new-connector", new_form, Level.OPERATOR, everywhere=True, json=False)
-    yield Route("POST", f"{CLUSTER}/new-connector", save, Level.OPERATOR, everywhere=True)
-    yield Route("GET", f"{CONNECTOR}/state", state, everywhere=True)
-    yield Route("GET", f"{CONNECTOR}/edit", edit_form, Level.OPERATOR, everywhere=True, json=False)
-    yield Route("POST", f"{CONNECTOR}/act", act, Level.OPERATOR, everywhere=True)
-    yield Route("POST", f"{CONNECTOR}/delete", delete, Level.ADMIN, everywhere=True)
+    yield Route("GET", f"{CLUSTER}/connectors", connectors, of="connector")
+    yield Route("GET", f"{CLUSTER}/new-connector", new_form, Level.OPERATOR, of="connector", json=False)
+    yield Route("POST", f"{CLUSTER}/new-connector", save, Level.OPERATOR, of="connector")
+    yield Route("GET", f"{CONNECTOR}/state", state, of="connector")
+    yield Route("GET", f"{CONNECTOR}/edit", edit_form, Level.OPERATOR, of="connector", json=False)
+    yield Route("POST", f"{CONNECTOR}/act", act, Level.OPERATOR, of="connector")
+    yield Route("POST", f"{CONNECTOR}/delete", delete, Level.ADMIN, of="connector")
 
 
 def remote_of(visit: Visit) -> Remote:
@@ -49,10 +46,9 @@ def remote_of(visit: Visit) -> Remote:
 
 
 async def connectors(visit: Visit) -> Page | Response:
-    remote = remote_of(visit)
-    return Page(
-        "connectors/connectors.html", {"connectors": await visit.site.calls.run(all_connectors, remote)}
-    )
+    sees = visit.user.view("connector")
+    rows = await visit.site.calls.run(all_connectors, remote_of(visit))
+    return Page("connectors/connectors.html", {"connectors": [row for row in rows if sees(row["name"])]})
 
 
 def all_connectors(remote: Remote) -> list[dict[str, Any]]:
@@ -88,7 +84,7 @@ async def state(visit: Visit) -> Page | Response:
 
     def read() -> dict[str, Any]:
         path = f"/connectors/{part(name)}"
-        config = remote.request("GET", f"{path}/config")
+        config = _read_config(remote, name)
         try:
             status = remote.request("GET", f"{path}/status")
         except NotThere:
@@ -100,10 +96,10 @@ async def state(visit: Visit) -> Page | Response:
         return {
             "name": name,
             "type": status.get("type", ""),
-            "connector": status.get("connector", {}),
-            "tasks": status.get("tasks", []),
-            "topics": sorted({*topics, *topics_in(config)}),
-            "config": without_secrets(config),
+            "connector": _without_secrets(config, status.get("connector", {})),
+            "tasks": [_without_secrets(config, each) for each in status.get("tasks", [])],
+            "topics": sorted({*topics, *topics_in(config.values)}),
+            "config": config.shown(),
         }
 
     return Page(
@@ -111,12 +107,27 @@ async def state(visit: Visit) -> Page | Response:
     )
 
 
-def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
-    """References such as ${file:…} are no secrets."""
-    return {
-        key: HIDDEN if _SECRET.search(key) and value and not str(value).startswith("${") else value
-        for key, value in sorted(config.items())
-    }
+def _read_config(remote: Remote, name: str) -> ConnectorConfig:
+    values = remote.request("GET", f"/connectors/{part(name)}/config")
+    return ConnectorConfig(values, _types(remote, values.get("connector.class", "")))
+
+
+def _types(remote: Remote, connector_class: str) -> dict[str, str]:
+    """Return the types of a connector's settings; none if the worker does not know the class, or is older."""
+    try:
+        definitions = remote.request("GET", f"/connector-plugins/{part(_plugin(connector_class))}/config")
+        return {str(each["name"]): str(each.get("type", "")) for each in definitions}
+    except (ClientError, KeyError, TypeError):
+        return {}
+
+
+def _plugin(connector_class: str) -> str:
+    return connector_class.rpartition(".")[2]
+
+
+def _without_secrets(config: ConnectorConfig, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a connector or a task. Its trace often quotes URLs and settings."""
+    return {key: config.scrubbed(value) if key == "trace" else value for key, value in state.items()}
 
 
 async def act(visit: Visit) -> Page | Response:
@@ -143,23 +154,36 @@ async def act(visit: Visit) -> Page | Response:
 # -- configuration --
 
 
+def _refuse_masked(visit: Visit) -> None:
+    """Raise HttpError 403 for whoever does not see all of the messages: a connector could copy them elsewhere."""
+    if visit.app.hides_messages(visit.user):
+        raise HttpError(
+            403,
+            403,
+            "Some messages are masked for you, and a connector could copy them: an admin configures it.",
+        )
+
+
 async def new_form(visit: Visit) -> Page | Response:
+    _refuse_masked(visit)
     remote = remote_of(visit)
     plugins = await visit.site.calls.run(remote.request, "GET", "/connector-plugins")
     chosen = visit.query.get("class", "")
     fields = []
+    config = ConnectorConfig({"connector.class": chosen}, {})
     if chosen:
-        fields = await visit.site.calls.run(_fields, remote, {"connector.class": chosen, "name": ""})
+        fields = await visit.site.calls.run(_fields, remote, {"connector.class": chosen, "name": ""}, config)
     names = sorted({str(each.get("class", "")) for each in plugins})
-    return _form(visit, "", {"connector.class": chosen}, fields, names, None)
+    return _form(visit, "", config, fields, names, None)
 
 
 async def edit_form(visit: Visit) -> Page | Response:
+    _refuse_masked(visit)
     remote, name = remote_of(visit), visit.params["connector"]
 
-    def read() -> tuple[dict[str, str], list[dict[str, Any]]]:
-        config = remote.request("GET", f"/connectors/{part(name)}/config")
-        return config, _fields(remote, config)
+    def read() -> tuple[ConnectorConfig, list[dict[str, Any]]]:
+        config = _read_config(remote, name)
+        return config, _fields(remote, config.values, config)
 
     config, fields = await visit.site.calls.run(read)
     return _form(visit, name, config, fields, [], None)
@@ -168,31 +192,40 @@ async def edit_form(visit: Visit) -> Page | Response:
 def _form(
     visit: Visit,
     name: str,
-    config: Mapping[str, str],
+    config: ConnectorConfig,
     fields: list[dict[str, Any]],
     plugins: list[str],
     problem: str | None,
     status: int = 200,
 ) -> Page:
     known = {each["name"] for each in fields}
-    extra = {key: value for key, value in config.items() if key not in known and key not in ("name",)}
+    extra = {
+        key: value
+        for key, value in config.shown().items()
+        if key not in known and key not in ("name", "connector.class")
+    }
     more = {
         "name": name,
-        "connector_class": config.get("connector.class", ""),
+        "connector_class": config.values.get("connector.class", ""),
         "fields": fields,
         "plugins": plugins,
-        "extra": "\n".join(f"{key} = {value}" for key, value in without_secrets(extra).items()
-                           if key != "connector.class"),
+        "extra": "\n".join(f"{key} = {value}" for key, value in extra.items()),
         "problem": problem,
-        "hidden": HIDDEN,
-    }  # fmt: skip
+    }
     return Page("connectors/form.html", {}, status, more)
 
 
-def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The settings of a connector with what Connect says of each value; what is needed or wrong comes first."""
-    name = config["connector.class"].rpartition(".")[2]
-    checked = remote.request("PUT", f"/connector-plugins/{part(name)}/config/validate", dict(config))
+def _fields(
+    remote: Remote, values: Mapping[str, str], config: ConnectorConfig, *, check: bool = True
+) -> list[dict[str, Any]]:
+    """Return the settings of a connector with what Connect says of each; what is needed or wrong comes first.
+
+    Without `check` Connect does not see the values: a check may connect to the server that they name.
+    """
+    plugin = part(_plugin(values["connector.class"]))
+    asked = dict(values) if check else {"connector.class": values["connector.class"], "name": values["name"]}
+    checked = remote.request("PUT", f"/connector-plugins/{plugin}/config/validate", asked)
+    shown = config.shown()
     fields = []
     for each in checked.get("configs", []):
         # What is wrong with a setting that the connector does not define comes without a definition.
@@ -200,8 +233,8 @@ def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:
         key = definition.get("name") or value.get("name", "")
         if key in ("name", "connector.class") or value.get("visible") is False:
             continue
-        is_secret = definition.get("type") == "PASSWORD" or bool(_SECRET.search(key))
-        given = config.get(key)
+        is_secret = definition.get("type") == "PASSWORD" or config.is_secret(key)
+        given = shown.get(key)
         fields.append(
             {
                 "name": key,
@@ -209,12 +242,12 @@ def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:
                 "required": bool(definition.get("required")),
                 "importance": definition.get("importance", ""),
                 "documentation": definition.get("documentation", ""),
-                "default": definition.get("default_value"),
-                "value": HIDDEN if is_secret and given else "" if given is None else given,
+                "default": None if is_secret else definition.get("default_value"),
+                "value": HIDDEN if is_secret and given else given or "",
                 "secret": is_secret,
                 "choices": [str(choice) for choice in value.get("recommended_values") or []],
-                "errors": list(value.get("errors") or []),
-                "is_shown": bool(definition.get("required") or given is not None or value.get("errors")
+                "errors": [config.scrubbed(str(each)) for each in value.get("errors") or [] if check],
+                "is_shown": bool(definition.get("required") or given is not None or (check and value.get("errors"))
                                  or definition.get("importance") == "HIGH"),
             }
         )  # fmt: skip
@@ -224,42 +257,57 @@ def _fields(remote: Remote, config: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 async def save(visit: Visit) -> Page | Response:
-    """Checked by Connect first; what it says stands beside each field."""
+    """Let Connect check the config first; what it says stands beside each field."""
     remote = remote_of(visit)
     name, given_class = visit.needed("connector_name"), visit.needed("connector.class")
-    config = {"connector.class": given_class, "name": name}
+    visit.require_of("connector", Level.OPERATOR, name)
+    _refuse_masked(visit)
+    given = {"connector.class": given_class, "name": name}
     for key, value in visit.fields:
         if key.startswith("config:") and value.strip():
-            config[key.removeprefix("config:")] = value.strip()
+            given[key.removeprefix("config:")] = value.strip()
     for line in visit.form.get("extra", "").splitlines():
         key, equals, value = line.partition("=")
         if equals and key.strip():
-            config[key.strip()] = value.strip()
+            given[key.strip()] = value.strip()
 
-    def check() -> tuple[dict[str, str], dict[str, str], list[dict[str, Any]]]:
+    def check() -> tuple[ConnectorConfig, ConnectorConfig, list[dict[str, Any]], list[str]]:
         try:
-            before = remote.request("GET", f"/connectors/{part(name)}/config")
-        except ClientError:
-            before = {}
-        # What was hidden from the form, and was not written anew, stays as it is.
-        whole = {key: before.get(key, value) if value == HIDDEN else value for key, value in config.items()}
-        return before, whole, _fields(remote, whole)
+            before = _read_config(remote, name)
+        except NotThere:
+            before = ConnectorConfig({}, {})
+        whole, again = before.completed(given)
+        values = {key: value for key, value in whole.items() if key not in again}
+        config = ConnectorConfig(values, _types(remote, given_class))
+        return before, config, _fields(remote, values, config, check=not again), again
 
-    before, config, fields = await visit.site.calls.run(check)
-    wrong = [f"{field['name']}: {text}" for field in fields for text in field["errors"]]
-    if wrong:
+    before, config, fields, again = await visit.site.calls.run(check)
+    if again:
+        problem = (
+            f"Enter {', '.join(again)} again: a hidden value is kept only while the connector talks to the same "
+            "servers in the same way."
+        )
+        return _form(visit, name, config, fields, [], problem, 400)
+    if any(field["errors"] for field in fields):
         return _form(visit, name, config, fields, [], "Connect refuses it: see below.", 400)
     if is_confirmed(visit):
-        await visit.site.calls.run(remote.request, "PUT", f"/connectors/{part(name)}/config", config)
-        await visit.log("configure connector", name, details=without_secrets(config))
+        try:
+            await visit.site.calls.run(
+                remote.request, "PUT", f"/connectors/{part(name)}/config", config.values
+            )
+        except ClientError as error:
+            await visit.log("configure connector", name, f"failed: {config.scrubbed(error.message)}")
+            error.message = config.scrubbed(error.message)
+            raise
+        await visit.log("configure connector", name, details=config.shown())
         return visit.redirect(visit.url("connectors", name, "state"), f"Connector '{name}' was configured.")
-    shown_before, shown_after = without_secrets(before), without_secrets(config)
+    shown_before, shown_after = before.shown(), config.shown()
     changes = [
         Change(key, shown_before.get(key, ""), shown_after.get(key, "removed"))
-        for key in sorted({*before, *config})
-        if before.get(key) != config.get(key)
+        for key in sorted({*before.values, *config.values})
+        if before.values.get(key) != config.values.get(key)
     ]
-    title = f"Configure connector {name}" if before else f"Create connector {name}"
+    title = f"Configure connector {name}" if before.values else f"Create connector {name}"
     return plan_page(visit, Plan(title, changes, "Save", visit.url("connectors")))
 
 

@@ -28,16 +28,16 @@ KINDS = ("earliest", "latest", "timestamp", "offset", "shift")
 
 
 def routes() -> Iterator[Route]:
-    yield Route("GET", f"{GROUP}/reset", form, Level.OPERATOR, json=False)
-    yield Route("POST", f"{GROUP}/reset", preview, Level.OPERATOR)
-    yield Route("POST", f"{GROUP}/offsets", execute, Level.OPERATOR)
-    yield Route("POST", f"{GROUP}/delete", delete, Level.ADMIN, everywhere=True)
+    yield Route("GET", f"{GROUP}/reset", form, Level.OPERATOR, of="group", json=False)
+    yield Route("POST", f"{GROUP}/reset", preview, Level.OPERATOR, of="group")
+    yield Route("POST", f"{GROUP}/offsets", execute, Level.OPERATOR, of="group")
+    yield Route("POST", f"{GROUP}/delete", delete, Level.ADMIN, of="group")
 
 
 async def form(visit: Visit) -> Page | Response:
     found = await group_listing(visit)
     positions = await visit.site.ask(lambda source: source.positions([found]))
-    topics = sorted({topic for topic, _ in positions.get(found.group, {}) if visit.user.sees(topic)})
+    topics = sorted({topic for topic, _ in positions.get(found.group, {}) if visit.sees(topic)})
     return Page(
         "groups/reset.html", {"group": found.group, "topics": topics}, more={"kinds": KINDS, "problem": None}
     )
@@ -54,6 +54,10 @@ async def preview(visit: Visit) -> Page | Response:
         page = await form(visit)
         assert isinstance(page, Page)
         return Page(page.template, page.data, 400, {**page.more, "problem": error.message})
+    if not all(visit.sees(each.topic) for each in changes):
+        raise HttpError(
+            403, 403, "The group reads topics that your role does not cover: choose one that it does."
+        )
     for each in changes:
         visit.require(Level.OPERATOR, each.topic)
     return Page("groups/reset_preview.html", {"group": found.group, "changes": changes})

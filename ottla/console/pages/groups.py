@@ -12,6 +12,7 @@ from ottla.client.admin.share_groups import describe_share_group, share_position
 from ottla.client.admin.streams_groups import describe_streams_group, streams_lag
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.console.access.roles import Level
 from ottla.console.messages.reading import timestamp_at
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.paging import listing
@@ -24,15 +25,15 @@ _MOST_TIMES = 50
 
 
 def routes() -> Iterator[Route]:
-    yield Route("GET", f"{CLUSTER}/groups", groups)
-    yield Route("GET", GROUP, to_lag, json=False)
-    yield Route("GET", f"{GROUP}/lag", lag)
+    yield Route("GET", f"{CLUSTER}/groups", groups, of="group")
+    yield Route("GET", GROUP, to_lag, of="group", json=False)
+    yield Route("GET", f"{GROUP}/lag", lag, of="group")
 
 
 async def groups(visit: Visit) -> Page | Response:
     """The lag is asked for the visible rows only."""
     site = visit.site
-    snapshot = await site.snapshots.current()
+    snapshot = await visit.snapshot()
     kind = visit.query.get("type", "")
     listed = listing(
         [each for each in snapshot.groups.values() if not kind or each.type.lower() == kind],
@@ -50,7 +51,7 @@ async def groups(visit: Visit) -> Page | Response:
     positions = await site.ask(lambda source: source.positions(listed.rows))
     rows = []
     for each in listed.rows:
-        found = {key: at for key, at in positions.get(each.group, {}).items() if visit.user.sees(key[0])}
+        found = {key: at for key, at in positions.get(each.group, {}).items() if visit.sees(key[0])}
         lags = [at.lag for at in found.values() if at.lag is not None]
         rows.append(
             {
@@ -67,16 +68,29 @@ async def groups(visit: Visit) -> Page | Response:
 
 
 def _last_lag(visit: Visit, group: str) -> int | None:
-    history = visit.site.lags.total(group)
+    history = _history(visit, group)
     return history[-1][1] if history else None
+
+
+def _history(visit: Visit, group: str) -> list[tuple[float, int]]:
+    """Return the lag over time, of topics that the user sees."""
+    lags = visit.site.lags
+    if visit.user.may_everywhere(Level.VIEWER):
+        return lags.total(group)
+    found: dict[float, int] = {}
+    for (topic, _), points in lags.partitions(group).items():
+        if visit.sees(topic):
+            for moment, behind in points:
+                found[moment] = found.get(moment, 0) + behind
+    return sorted(found.items())
 
 
 async def group_listing(visit: Visit) -> GroupListing:
     """Raises HttpError 404."""
     name = visit.params["group"]
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     if name not in snapshot.groups:
-        snapshot = await visit.site.snapshots.renewed()
+        snapshot = await visit.snapshot(renewed=True)
     if name not in snapshot.groups:
         raise HttpError(404, 404, f"Group '{name}' does not exist.")
     return snapshot.groups[name]
@@ -90,11 +104,11 @@ async def lag(visit: Visit) -> Page | Response:
     found = await group_listing(visit)
     visit.site.lags.want(found.group)
     data = await visit.site.calls.read(_described, found)
-    rows = [row for row in data["partitions"] if row["topic"] is None or visit.user.sees(row["topic"])]
+    rows = [row for row in data["partitions"] if row["topic"] is None or visit.sees(row["topic"])]
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     times = [row["time_lag"] for row in rows if row["time_lag"] is not None]
     members = [
-        {**member, "partitions": [key for key in member["partitions"] if visit.user.sees(key[0])]}
+        {**member, "partitions": [key for key in member["partitions"] if visit.sees(key[0])]}
         for member in data["members"]
     ]
     data |= {
@@ -104,14 +118,12 @@ async def lag(visit: Visit) -> Page | Response:
         "time_lag": max(times, default=None),
     }
     by_partition = {
-        key: points
-        for key, points in visit.site.lags.partitions(found.group).items()
-        if visit.user.sees(key[0])
+        key: points for key, points in visit.site.lags.partitions(found.group).items() if visit.sees(key[0])
     }
     return Page(
         "groups/group.html",
         data,
-        more={"history": visit.site.lags.total(found.group), "lines": _lines(by_partition)},
+        more={"history": _history(visit, found.group), "lines": _lines(by_partition)},
     )
 
 

@@ -20,10 +20,10 @@ _SHOWN = 20
 
 
 def routes() -> Iterator[Route]:
-    yield Route("GET", "/", home, json=False)
-    yield Route("GET", "/clusters", clusters)
-    yield Route("GET", CLUSTER, to_overview, json=False)
-    yield Route("GET", f"{CLUSTER}/overview", overview)
+    yield Route("GET", "/", home, of=None, json=False)
+    yield Route("GET", "/clusters", clusters, of=None)
+    yield Route("GET", CLUSTER, to_overview, of=None, json=False)
+    yield Route("GET", f"{CLUSTER}/overview", overview, of=None)
     yield Route("GET", f"{CLUSTER}/brokers/{{broker}}/settings", broker_settings, everywhere=True)
 
 
@@ -46,10 +46,11 @@ async def to_overview(visit: Visit) -> Page | Response:
 
 
 async def overview(visit: Visit) -> Page | Response:
+    """Numbers are about the topics and groups that the user sees."""
     site = visit.site
-    snapshot = await site.snapshots.current()
-    found = reasons(snapshot, visit.user.view(), silent_seconds=site.snapshots.silent_seconds)
-    groups = list(snapshot.groups.values())
+    snapshot = await visit.snapshot()
+    found = reasons(snapshot, silent_seconds=site.snapshots.silent_seconds)
+    rate, history = _throughput(visit, snapshot)
     data = {
         "cluster_id": snapshot.topology.cluster_id,
         "controller": snapshot.topology.controller,
@@ -59,22 +60,27 @@ async def overview(visit: Visit) -> Page | Response:
         "topics": sum(not topic.internal for topic in snapshot.topics.values()),
         "internal_topics": sum(topic.internal for topic in snapshot.topics.values()),
         "partitions": snapshot.partition_count,
-        "groups": len(groups),
+        "groups": len(snapshot.groups),
         "under_replicated": len(snapshot.under_replicated),
         "offline": len(snapshot.offline),
         "below_min_isr": len(snapshot.below_min_isr),
-        "under_replicated_partitions": _visible(visit, snapshot.under_replicated),
-        "below_min_isr_partitions": _visible(visit, snapshot.below_min_isr),
-        "offline_partitions": _visible(visit, snapshot.offline),
-        "messages_per_second": site.rates.total if site.rates.is_known else None,
+        "under_replicated_partitions": snapshot.under_replicated[:_SHOWN],
+        "below_min_isr_partitions": snapshot.below_min_isr[:_SHOWN],
+        "offline_partitions": snapshot.offline[:_SHOWN],
+        "messages_per_second": rate,
         "age_seconds": round(max(time.time() - snapshot.taken_at, 0), 1),
     }
-    return Page("cluster/overview.html", data, more={"history": list(site.rates.history)[1:]})
+    return Page("cluster/overview.html", data, more={"history": history})
 
 
-def _visible(visit: Visit, partitions: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    sees = visit.user.view()
-    return [each for each in partitions if sees(each[0])][:_SHOWN]
+def _throughput(visit: Visit, snapshot: Snapshot) -> tuple[float | None, list[tuple[float, float]]]:
+    """Return messages per second and their history, which is known of the cluster as a whole only."""
+    rates = visit.site.rates
+    if visit.user.may_everywhere(Level.VIEWER):
+        return rates.total if rates.is_known else None, list(rates.history)[1:]
+    known = [rates.of_topic(name, len(topic.partitions)) for name, topic in snapshot.topics.items()]
+    measured = [each for each in known if each is not None]
+    return sum(measured) if measured and rates.is_known else None, []
 
 
 def brokers(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -108,7 +114,7 @@ def _disk(directories: list[LogDir]) -> dict[str, Any]:
 
 async def broker_settings(visit: Visit) -> Page | Response:
     number = visit.params["broker"]
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     if not number.isdecimal() or int(number) not in snapshot.topology.brokers:
         raise HttpError(404, 404, f"There is no broker {number}.")
     entries = await visit.site.calls.read(describe_configs, Resource("broker", number), documentation=True)

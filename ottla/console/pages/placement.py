@@ -32,12 +32,10 @@ def routes() -> Iterator[Route]:
 
 async def heatmap(visit: Visit) -> Page | Response:
     """How many replicas, or leaders, of each topic are on each broker: all of it from the snapshot."""
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     what = "leaders" if visit.query.get("what") == "leaders" else "replicas"
-    sees = visit.user.view()
-    visible = [each for each in snapshot.topics.values() if sees(each.name)]
     listed = listing(
-        visible,
+        list(snapshot.topics.values()),
         visit.query,
         text=lambda topic: topic.name,
         columns={
@@ -99,10 +97,10 @@ def _heat(count: int, most: int) -> int:
 async def reassignments(visit: Visit) -> Page | Response:
     going = await visit.site.calls.read(list_reassignments)
     rows = await visit.site.calls.read(_progress, going) if going else []
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     name = visit.query.get("topic", "").strip()
     if name and name not in snapshot.topics:
-        snapshot = await visit.site.snapshots.renewed()
+        snapshot = await visit.snapshot(renewed=True)
     chosen = snapshot.topics.get(name)
     not_preferred = sum(
         bool(each.replicas) and each.leader is not None and each.leader != each.replicas[0]
@@ -154,7 +152,7 @@ def _progress(cluster: Cluster, going: dict[Partition, Reassignment]) -> list[di
 
 async def start(visit: Visit) -> Page | Response:
     topic = visit.needed("topic")
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     if topic not in snapshot.topics:
         raise HttpError(404, 404, f"Topic '{topic}' does not exist.")
     wanted: dict[Partition, list[int] | None] = {}

@@ -31,12 +31,12 @@ LEVELS = (
 
 def routes() -> Iterator[Route]:
     subject = f"{CLUSTER}/schemas/{{subject}}"
-    yield Route("GET", f"{CLUSTER}/schemas", subjects, everywhere=True)
-    yield Route("GET", f"{CLUSTER}/new-schema", form, Level.OPERATOR, everywhere=True, json=False)
-    yield Route("POST", f"{CLUSTER}/new-schema", register, Level.OPERATOR, everywhere=True)
-    yield Route("GET", f"{subject}/versions", versions, everywhere=True)
-    yield Route("POST", f"{subject}/compatibility", set_level, Level.OPERATOR, everywhere=True)
-    yield Route("POST", f"{subject}/delete", delete, Level.ADMIN, everywhere=True)
+    yield Route("GET", f"{CLUSTER}/schemas", subjects, of="schema")
+    yield Route("GET", f"{CLUSTER}/new-schema", form, Level.OPERATOR, of="schema", json=False)
+    yield Route("POST", f"{CLUSTER}/new-schema", register, Level.OPERATOR, of="schema")
+    yield Route("GET", f"{subject}/versions", versions, of="schema")
+    yield Route("POST", f"{subject}/compatibility", set_level, Level.OPERATOR, of="schema")
+    yield Route("POST", f"{subject}/delete", delete, Level.ADMIN, of="schema")
 
 
 def registry_of(visit: Visit) -> SchemaRegistry:
@@ -51,7 +51,7 @@ def registry_of(visit: Visit) -> SchemaRegistry:
 async def subjects(visit: Visit) -> Page | Response:
     """Versions are asked for the visible rows only."""
     registry = registry_of(visit)
-    names = await visit.site.calls.run(registry.subjects)
+    names = list(filter(visit.user.view("schema"), await visit.site.calls.run(registry.subjects)))
     listed = listing(
         names, visit.query, text=lambda name: name, columns={"subject": lambda name: name}, default="subject"
     )
@@ -130,6 +130,7 @@ async def form(visit: Visit) -> Page | Response:
     registry = registry_of(visit)
     given = {"subject": visit.query.get("subject", ""), "type": "AVRO", "schema": ""}
     if given["subject"]:
+        visit.require_of("schema", Level.VIEWER, given["subject"])
         try:
             latest = await visit.site.calls.run(registry.latest, given["subject"])
             given |= {"type": latest.type, "schema": pretty(latest)}
@@ -141,6 +142,7 @@ async def form(visit: Visit) -> Page | Response:
 async def register(visit: Visit) -> Page | Response:
     registry = registry_of(visit)
     subject, kind, text = visit.needed("subject"), visit.form.get("type", "AVRO"), visit.needed("schema")
+    visit.require_of("schema", Level.OPERATOR, subject)
     schema = Schema(text, kind)
     try:
         if is_confirmed(visit):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.client.admin.configs import ConfigEntry
+from ottla.console.access.hidden_values import without_logins
 
 _SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": "this topic",
@@ -17,21 +18,25 @@ _SOURCES = {
 }
 
 
+def _shown(value: str | None, sensitive: bool) -> str | None:
+    return None if sensitive or value is None else without_logins(value)
+
+
 def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
     """Those that somebody has set come first."""
     rows = [
         {
             "name": entry.name,
-            "value": None if entry.sensitive else entry.value,
+            "value": _shown(entry.value, entry.sensitive),
             "sensitive": entry.sensitive,
             "read_only": entry.read_only,
             "source": entry.source,
             "where": _SOURCES.get(entry.source, entry.source),
-            "default": None if entry.sensitive else entry.default,
+            "default": _shown(entry.default, entry.sensitive),
             "is_default": entry.is_default,
             "documentation": entry.documentation,
             "synonyms": [
-                {"name": each.name, "value": None if entry.sensitive else each.value,
+                {"name": each.name, "value": _shown(each.value, entry.sensitive),
                  "where": _SOURCES.get(each.source, each.source)}
                 for each in entry.synonyms
             ],

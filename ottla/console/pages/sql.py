@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from ottla.client.errors import ClientError
+from ottla.console.access.hidden_values import without_logins
 from ottla.console.access.roles import Level
 from ottla.console.remote import Remote
-from ottla.console.settings import Mask
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.streaming import EVENT_STREAM, FromThread, event
 from ottla.console.web.visit import Page, Visit
@@ -22,14 +22,12 @@ _MOST_TEXT = 20_000
 
 
 class Sql:
-    def __init__(self, masks: Sequence[Mask]) -> None:
-        # A SELECT would show what a mask hides.
-        self._level = Level.ADMIN if masks else Level.OPERATOR
+    """Statements run with the rights of the SQL server, so a role needs the right `sql` for them."""
 
     def routes(self) -> Iterator[Route]:
-        yield Route("GET", f"{CLUSTER}/sql", self.form, self._level, everywhere=True, json=False)
-        yield Route("POST", f"{CLUSTER}/sql", self.run, self._level, everywhere=True)
-        yield Route("GET", f"{CLUSTER}/sql/stream", self.stream, self._level, everywhere=True, json=False)
+        yield Route("GET", f"{CLUSTER}/sql", self.form, Level.OPERATOR, of="sql", json=False)
+        yield Route("POST", f"{CLUSTER}/sql", self.run, Level.OPERATOR, of="sql")
+        yield Route("GET", f"{CLUSTER}/sql/stream", self.stream, Level.OPERATOR, of="sql", json=False)
 
     async def form(self, visit: Visit) -> Page | Response:
         remote_of(visit)
@@ -46,9 +44,9 @@ class Sql:
         try:
             answer = await visit.site.calls.run(remote.request, "POST", "/ksql", {"ksql": _ended(text)})
         except ClientError as error:
-            await visit.log("SQL", text[:200], f"failed: {error.message}")
+            await visit.log("SQL", without_logins(text)[:200], f"failed: {error.message}")
             return _page(text, None, None, error.message, 400)
-        await visit.log("SQL", text[:200])
+        await visit.log("SQL", without_logins(text)[:200])
         return _page(text, None, [table_of(each) for each in answer or []], None)
 
     async def stream(self, visit: Visit) -> Page | Response:
@@ -99,7 +97,11 @@ class Sql:
 
 
 def remote_of(visit: Visit) -> Remote:
-    """Raises HttpError 404."""
+    """Raise HttpError 404 without a SQL server, and 403 for whoever does not see all of the messages."""
+    if visit.app.hides_messages(visit.user):
+        raise HttpError(
+            403, 403, "Some messages are masked for you, and SQL would show them: an admin runs it."
+        )
     url = visit.site.settings.sql
     if url is None:
         raise HttpError(404, 404, "This cluster has no SQL server: give the console its URL with --sql.")

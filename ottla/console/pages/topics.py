@@ -33,12 +33,9 @@ def routes() -> Iterator[Route]:
 async def topics(visit: Visit) -> Page | Response:
     """Everything but counts and sizes comes from the snapshot; those are asked for the visible rows only."""
     site = visit.site
-    snapshot = await site.snapshots.current()
+    snapshot = await visit.snapshot()
     internal = visit.query.get("internal") == "1"
-    sees = visit.user.view()
-    visible = [
-        topic for topic in snapshot.topics.values() if (internal or not topic.internal) and sees(topic.name)
-    ]
+    visible = [topic for topic in snapshot.topics.values() if internal or not topic.internal]
     listed = listing(
         visible,
         visit.query,
@@ -101,9 +98,9 @@ def _row(
 async def topic_state(visit: Visit) -> TopicState:
     """Raises HttpError 404."""
     name = visit.params["topic"]
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     if name not in snapshot.topics:
-        snapshot = await visit.site.snapshots.renewed()
+        snapshot = await visit.snapshot(renewed=True)
     if name not in snapshot.topics:
         raise HttpError(404, 404, f"Topic '{name}' does not exist.")
     return snapshot.topics[name]
@@ -170,10 +167,10 @@ async def settings(visit: Visit) -> Page | Response:
 
 
 async def groups_of_topic(visit: Visit) -> Page | Response:
-    """Which groups have committed offsets here. All groups are asked for, but in one request per coordinator."""
+    """Groups with committed offsets here. One request per coordinator asks for all groups that the user sees."""
     name = visit.params["topic"]
     state = await topic_state(visit)
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     chosen: list[GroupListing] = list(snapshot.groups.values())[:1000]
     positions = await visit.site.ask(lambda source: source.positions(chosen))
     rows = []

@@ -82,7 +82,7 @@ def _described(cluster: Cluster, ids: list[str]) -> list[dict[str, object]]:
 
 
 async def _hanging(visit: Visit, longer_than_ms: int) -> list[dict[str, object]]:
-    snapshot = await visit.site.snapshots.current()
+    snapshot = await visit.snapshot()
     keys = [
         (topic.name, each.number)
         for topic in snapshot.topics.values()

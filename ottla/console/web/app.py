@@ -7,18 +7,19 @@ from one of our own pages, and that no page is framed, sniffed or scripted by ot
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog, CannotLog
 from ottla.console.access.login import Logins
-from ottla.console.access.roles import NOBODY, Level
+from ottla.console.access.roles import NOBODY, Kind, Level, User
 from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
 from ottla.console.cluster.site import Site
 from ottla.console.remote import NotThere
+from ottla.console.settings import Mask
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Access, HttpError, Request, Response, Router, json_response
@@ -33,6 +34,7 @@ _ANY = (HTML, JSON, "text/event-stream", "text/csv", "application/octet-stream",
         "text/javascript", "image/svg+xml")  # fmt: skip
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", JSON)
 CLUSTER = "/clusters/{cluster}"
+_PARAMETERS = {"topic": "topic", "group": "group", "schema": "subject", "connector": "connector"}
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -55,16 +57,18 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` of a page of a cluster begins with CLUSTER. The level is needed for the topic that the path names.
+    """`path` of a page of a cluster begins with CLUSTER. The level is needed for the thing that the path names.
 
-    `everywhere`: the level is needed for all topics, because the page is about none of them. A GET answers JSON too, at
-    the same path with `.json`, if `json` says so. `changes`: it does something to the cluster.
+    `of` is the kind of that thing. Where the path names none, the level is needed for any of that kind, and for a page
+    of None for anything at all. `everywhere`: the level is needed for the cluster as a whole. A GET answers JSON too,
+    at the same path with `.json`, if `json` says so. `changes`: it does something to the cluster.
     """
 
     method: str
     path: str
     handler: Handler
     level: Level = Level.VIEWER
+    of: Kind | None = "topic"
     everywhere: bool = False
     json: bool = True
     changes: bool = True  # of a POST; a GET never does
@@ -72,6 +76,9 @@ class Route:
 
     @property
     def access(self) -> Access:
+        """The least of the built-in roles that may ask for it."""
+        if self.of in ("connector", "sql"):
+            return Access.ADMIN
         return Access.ANYONE if self.public else Access[self.level.name]
 
 
@@ -85,6 +92,7 @@ class App:
         *,
         scheme: str = "http",
         signer: Signer,
+        masks: Sequence[Mask] = (),
     ) -> None:
         self.sites = sites
         self.sessions = sessions
@@ -92,6 +100,7 @@ class App:
         self.audit = audit
         self.scheme = scheme
         self._signer = signer
+        self._masks = masks
         self.static = Static()
         self.templates = Templates(self.static)
         self.router = Router(self._error, consumes=_FORMS, produces=_ANY)
@@ -113,8 +122,11 @@ class App:
             session = self.logins.stranger(request) if route.public else await self.logins.session(request)
             if session is None:
                 return self._to_login(request, json)
+            site = self._site(request)
             user = NOBODY if route.public else self.logins.user(session)
-            visit = Visit(self, request, user, session, self._site(request), wants_json=json)
+            if site is not None:
+                user = replace(user, connect_configs=site.settings.connect_configs)
+            visit = Visit(self, request, user, session, site, wants_json=json)
             if not route.public:
                 self._check_rights(visit, route)
             if route.method == "POST":
@@ -140,8 +152,10 @@ class App:
     def _check_rights(self, visit: Visit, route: Route) -> None:
         if route.everywhere:
             visit.require(route.level)
-        elif not visit.user.may(route.level, visit.params.get("topic")):
-            visit.require(route.level, visit.params.get("topic"))
+        elif route.of is not None:
+            visit.require_of(route.of, route.level, visit.params.get(_PARAMETERS.get(route.of, "")))
+        elif not visit.user.may_anything(route.level):
+            raise HttpError(403, 403, f"This needs the role {route.level.name.lower()}.")
         if route.method == "POST" and route.changes and visit.in_cluster and visit.site.read_only:
             raise HttpError(403, 403, "The console is read-only: nothing can be changed through it.")
 
@@ -203,6 +217,12 @@ class App:
     def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
         shared = {"visit": visit, "csrf": self.sessions.csrf_token(visit.session)}
         return self.templates.fragment(template, {**shared, **values})
+
+    def hides_messages(self, user: User) -> bool:
+        """Return True if fields of some topic are masked for a user. Admins could read them elsewhere anyway."""
+        roles = {role.name for role in user.roles}
+        masked = any(not roles & mask.except_roles for mask in self._masks)
+        return masked and not user.may_everywhere(Level.ADMIN)
 
     # A link that carries what a form of ours has sent: nobody else can make one.
 

@@ -9,13 +9,22 @@ from urllib.parse import parse_qsl
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.console.access.roles import Level, User
+from ottla.console.access.roles import Kind, Level, User
 from ottla.console.access.sessions import Session
 from ottla.console.cluster.site import Site
+from ottla.console.cluster.snapshot import Snapshot
 from ottla.http import HttpError, Request, Response
 
 if TYPE_CHECKING:
     from ottla.console.web.app import App
+
+_PLURALS: Mapping[Kind, str] = {
+    "topic": "topics",
+    "group": "groups",
+    "schema": "schemas",
+    "connector": "connectors",
+    "sql": "SQL",
+}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,22 +96,38 @@ class Visit:
     # Rights
 
     def require(self, level: Level, topic: str | None = None) -> None:
-        """Raises HttpError 403."""
-        allowed = self.user.may_everywhere(level) if topic is None else self.user.may(level, topic)
-        if not allowed:
-            where = "" if topic is None else f" with topic '{topic}'"
-            raise HttpError(403, 403, f"This needs the role {level.name.lower()}{where}.")
+        """Raise HttpError 403 unless the user has a level for a topic, or without one for the whole cluster."""
+        if topic is not None:
+            self.require_of("topic", level, topic)
+        elif not self.user.may_everywhere(level):
+            raise HttpError(403, 403, f"This needs the role {level.name.lower()}.")
 
-    def can(self, level: str, topic: str | None = None) -> bool:
-        """For templates: whether a form is worth showing."""
+    def require_of(self, kind: Kind, level: Level, name: str | None = None) -> None:
+        """Raise HttpError 403 unless the user has a level for a name of a kind, or without one for any of them."""
+        if not self.user.may(level, kind, name):
+            which = f" with {kind} '{name}'" if name is not None else f" for {_PLURALS[kind]}"
+            raise HttpError(403, 403, f"This needs the role {level.name.lower()}{which}.")
+
+    def can(self, level: str, name: str | None = None, kind: Kind = "topic") -> bool:
+        """For templates: return True if a form is worth showing. Without a name it is about the whole cluster."""
         if self._site is not None and self._site.read_only and level != "viewer":
             return False
         wanted = Level[level.upper()]
-        return self.user.may_everywhere(wanted) if topic is None else self.user.may(wanted, topic)
+        return self.user.may_everywhere(wanted) if name is None else self.user.may(wanted, kind, name)
 
-    def can_somewhere(self, level: str) -> bool:
-        """With at least some topics."""
-        return not (self._site is not None and self._site.read_only) and self.user.may(Level[level.upper()])
+    def can_somewhere(self, level: str, kind: Kind = "topic") -> bool:
+        """For templates: return True if the user has a level for at least one name of a kind."""
+        read_only = self._site is not None and self._site.read_only and level != "viewer"
+        return not read_only and self.user.may(Level[level.upper()], kind)
+
+    def sees(self, topic: str) -> bool:
+        return self.user.sees(topic)
+
+    async def snapshot(self, *, renewed: bool = False) -> Snapshot:
+        """Return the snapshot of the cluster, without anything that the user does not see."""
+        snapshots = self.site.snapshots
+        whole = await (snapshots.renewed() if renewed else snapshots.current())
+        return whole.seen_by(self.user)
 
     # Answers
 
