@@ -20,6 +20,9 @@ _NAMES = re.compile(r"`([^`]+)`|\b([A-Za-z_]\w*)\(")
 _NO_FUNCTION = re.compile(r"Cannot resolve routine `?(\w+)`?")
 
 
+TOO_DEEP = "The statement nests too deep: split it, or use fewer parentheses."
+
+
 class Position(NamedTuple):
     """Counted from 1, as editors do."""
 
@@ -104,7 +107,7 @@ def _named(error: BaseException) -> list[str]:
 
 @contextmanager
 def spark_errors_at(statement: Statement | None = None) -> Iterator[None]:
-    """Turns failures of Spark into an SqlError at the statement."""
+    """Turn failures of Spark, and a statement that nests too deep for us, into an SqlError at the statement."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -114,5 +117,7 @@ def spark_errors_at(statement: Statement | None = None) -> Iterator[None]:
         yield
     except NoJava as error:
         raise SqlError(str(error)) from None
+    except RecursionError:
+        raise SqlError(TOO_DEEP, None if statement is None else statement.position) from None
     except (PySparkException, Py4JError) as error:
         raise SqlError(sentence(error), _place(error, statement)) from error

@@ -173,3 +173,24 @@ def test_a_shell_waits_for_the_semicolon() -> None:
     assert not is_complete("SELECT *")
     assert not is_complete("SELECT ';")
     assert not is_complete("SELECT * FROM x; SHOW")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * 5000 + "1" + ")" * 5000,
+        "LCASE(" * 5000 + "a" + ")" * 5000,
+        "NOT " * 5000 + "a",
+        "a[" * 5000 + "1" + "]" * 5000,
+        "CASE WHEN " * 3000 + "a" + " THEN 1 END" * 3000,
+        "CAST(a AS " + "ARRAY<" * 5000 + "INT" + ">" * 5000 + ")",
+    ],
+    ids=["parentheses", "functions", "not", "elements", "case", "types"],
+)
+def test_a_statement_that_nests_too_deep_is_refused_in_a_sentence(expression: str) -> None:
+    assert "nests too deep" in refusal(f"SELECT {expression} FROM s;")
+
+
+def test_a_type_that_nests_too_deep_is_refused_in_a_sentence() -> None:
+    kind = "ARRAY<" * 5000 + "INT" + ">" * 5000
+    assert "nests too deep" in refusal(f"CREATE STREAM s (a {kind}) WITH (kafka_topic='s');")

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.errors import TOO_DEEP, Position, SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.definition_parser import (
     alter,
@@ -101,7 +101,10 @@ def _statement(text: Text, tokens: list[Token], types: FindType | None) -> s.Sta
     if parse_one is None:
         known = ", ".join(_STATEMENTS)
         raise words.fail(f"{words.shown()} does not begin a statement; there are {known}.")
-    statement = parse_one(words, where)
+    try:
+        statement = parse_one(words, where)
+    except RecursionError:
+        raise SqlError(TOO_DEEP, where["position"]) from None
     words.end()
     return statement
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.http import HttpError
-from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.errors import TOO_DEEP, Position, SqlError
 from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.properties import KNOWN
@@ -100,6 +100,8 @@ class Commands:
                 answer = self._answer(statement, conversation, request)
             except SqlError as error:
                 raise StatementError(str(error), text, answered) from None
+            except RecursionError:
+                raise StatementError(TOO_DEEP, text, answered) from None
             except StatementError as error:
                 raise StatementError(error.message, text, answered, error.error_code) from None
             if answer is not None:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from ottla.http import HttpError, Request, Response, WebSocket
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import TOO_DEEP, SqlError
 from ottla.spark.sql.executing.results import Result
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.planning.plan import plan_select
@@ -90,6 +90,8 @@ class Streaming:
             types = named_types(statement, conversation) or result.types
         except SqlError as error:
             raise StatementError(str(error), text) from None
+        except RecursionError:
+            raise StatementError(TOO_DEEP, text) from None
         return result, types or tuple("STRING" for _ in result.columns), conversation
 
     # -- POST /query --

@@ -359,3 +359,19 @@ def test_the_end_of_a_cluster(broker: Broker) -> None:
         wait_until(served.server.ended.is_set)
         refused = served.ksql("CREATE STREAM z (x INT) WITH (kafka_topic='z', partitions=1);")
         assert refused.status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/ksql", "/query-stream", "/query"])
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 150 + "x" + ")" * 150, "LCASE(" * 5000 + "x" + ")" * 5000, "x" + " || x" * 1500],
+    ids=["parentheses", "functions", "chain"],
+)
+def test_a_statement_that_nests_too_deep_is_a_bad_request(served: Served, path: str, expression: str) -> None:
+    """Parentheses are not parsed; the chain is parsed, but not planned."""
+    text = f"SELECT {expression} FROM s EMIT CHANGES;"
+    if path == "/ksql":
+        text = f"CREATE STREAM deep AS {text}"
+    refused = served.http.post(path, json={"sql" if path == "/query-stream" else "ksql": text})
+    assert refused.status_code == 400
+    assert "nests too deep" in refused.json()["message"]
