@@ -5,13 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla.client.errors import ClientError
 from ottla.client.internal_records import decode_offsets, decode_share_states, decode_transactions
-from ottla.client.schema_codecs import BadData, SchemaCodecs, decode, unframed
+from ottla.client.schema_codecs import (
+    MOST_JSON_LEVELS,
+    BadData,
+    SchemaCodecs,
+    decode,
+    is_nested_too_deep,
+    unframed,
+)
 from ottla.console.messages.reading import Message
 from ottla.protocol.codec import MalformedMessage
 
@@ -28,6 +36,12 @@ _INTERNAL: Mapping[str, Callable[[bytes | None, bytes | None], tuple[str | None,
     "__share_group_state": decode_share_states,
 }
 _MOST_HEX = 4096
+#: Larger JSON is shown without line breaks: Python writes those slowly.
+_MOST_INDENTED = 1 << 16
+#: For one page: a value with more items is shown as it is.
+MOST_ITEMS = 100_000
+_PAGE_SECONDS = 5.0
+_TOO_DEEP = f"Its JSON nests more than {MOST_JSON_LEVELS} levels deep, so it is shown as text."
 _JSON_STARTS = frozenset(b'{["tfn-0123456789 \t\r\n')
 # What a map or an array of MessagePack begins with.
 _MSGPACK_STARTS = frozenset([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
@@ -38,7 +52,7 @@ _CONTROLS = frozenset(range(32)) - {9, 10, 13}
 class Shown:
     """`value` is what JSON can say of it; `text` is for people."""
 
-    format: str  # null, json, text, schema, messagepack, internal, binary, masked
+    format: str  # null, json, text, schema, messagepack, internal, binary, masked, unread
     value: Any
     size: int
     schema_id: int | None = None
@@ -50,7 +64,7 @@ class Shown:
             return ""
         if isinstance(self.value, str):
             return self.value
-        return json.dumps(self.value, ensure_ascii=False, indent=2)
+        return json.dumps(self.value, ensure_ascii=False, indent=2 if self.size <= _MOST_INDENTED else None)
 
     @property
     def line(self) -> str:
@@ -97,11 +111,16 @@ NULL = Shown("null", None, 0)
 class Decoder:
     """Threads may share it. It never fails: what cannot be decoded is shown as it is, with a note."""
 
-    def __init__(self, codecs: SchemaCodecs | None) -> None:
+    def __init__(self, codecs: SchemaCodecs | None, most_items: int | None = None) -> None:
         self._codecs = codecs
+        self._most_items = most_items
         self._unknown: set[int] = set()  # schemas that the registry did not give us
 
     def message(self, message: Message) -> ShownMessage:
+        if message.problem:
+            return _unread(message, message.problem)
+        if message.whole_size:
+            return _beginning(message)
         key, value = self._key_and_value(message)
         return ShownMessage(
             message.topic,
@@ -152,13 +171,55 @@ class Decoder:
         if schema_id in self._unknown:
             return None, f"Schema {schema_id} is not in the registry."
         try:
-            value = decode(codecs.by_id(schema_id), payload)
+            value = decode(codecs.by_id(schema_id), payload, self._most_items)
         except BadData as error:
             return None, str(error)
         except ClientError as error:
             self._unknown.add(schema_id)
             return None, error.message
         return Shown("schema", value, len(data), schema_id), ""
+
+
+def decode_page(
+    messages: Iterable[Message], decode_one: Callable[[Message], ShownMessage], hides: bool
+) -> list[ShownMessage]:
+    """Decode for a few seconds; later messages are shown without their content, with a note that says so."""
+    deadline = time.monotonic() + _PAGE_SECONDS
+    note = "It was not decoded, because decoding this page took too long: ask for fewer messages."
+    return [
+        decode_one(each) if time.monotonic() < deadline else _unread(each, note, hides=hides)
+        for each in messages
+    ]
+
+
+def _unread(message: Message, note: str, *, hides: bool = False) -> ShownMessage:
+    size = len(message.value or b"")
+    key = NULL if message.key is None else Shown("masked", "•••", 0) if hides else _binary(message.key)
+    return _shown_as(message, key, Shown("unread", "", size, note=note))
+
+
+def _beginning(message: Message) -> ShownMessage:
+    note = (
+        f"Only its beginning is shown: the message has {message.whole_size:,} bytes. An export has all of it, "
+        "with its headers."
+    )
+
+    def part(data: bytes | None) -> Shown:
+        if data is None:
+            return NULL
+        found = _binary(data) if not _CONTROLS.isdisjoint(data[:512]) else _text(data)
+        return replace(found, size=message.whole_size, note=note)
+
+    return _shown_as(message, part(message.key), part(message.value))
+
+
+def _text(data: bytes) -> Shown:
+    return Shown("text", data.decode("utf-8", "replace"), len(data))
+
+
+def _shown_as(message: Message, key: Shown, value: Shown) -> ShownMessage:
+    where = (message.topic, message.partition, message.offset, message.timestamp, message.timestamp_type)
+    return ShownMessage(*where, key, value, ())
 
 
 def _plain(data: bytes) -> Shown:
@@ -179,9 +240,16 @@ def _plain(data: bytes) -> Shown:
         except (ValueError, RecursionError):
             pass
         else:
+            if _is_too_deep(data, value):
+                return Shown("text", text, len(data), note=_TOO_DEEP)
             if not isinstance(value, str):
                 return Shown("json", value, len(data))
     return Shown("text", text, len(data))
+
+
+def _is_too_deep(data: bytes, value: Any) -> bool:
+    """Return True for JSON that nests too deep. Few brackets nest little, and are quick to count."""
+    return data.count(b"[") + data.count(b"{") > MOST_JSON_LEVELS and is_nested_too_deep(value)
 
 
 def _json(data: bytes) -> Any:
@@ -189,9 +257,10 @@ def _json(data: bytes) -> Any:
     if msgspec is None:
         return None
     try:
-        return _DECODER.decode(data)
+        found = _DECODER.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+    return None if _is_too_deep(data, found) else found
 
 
 def _refuse(name: str) -> Any:
@@ -208,7 +277,10 @@ def _msgpack(data: bytes) -> Shown | None:
     if data[0] not in _MSGPACK_STARTS or msgspec is None:
         return None
     try:
-        value = json.loads(msgspec.json.encode(msgspec.msgpack.decode(data)))
+        decoded = msgspec.msgpack.decode(data)
+        if is_nested_too_deep(decoded):
+            return None
+        value = json.loads(msgspec.json.encode(decoded))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return None
     return Shown("messagepack", value, len(data))

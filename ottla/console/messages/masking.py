@@ -51,11 +51,16 @@ class Masker:
         if whole:
             return Shown("masked", mask.replace, 0)
         if not part.is_structured:
-            return part
+            return Shown("masked", mask.replace, 0) if _may_have_fields(part) else part
         value = part.value
         for field in mask.fields:
             value = _hidden(value, field.split("."), mask.replace)
         return replace(part, value=value)
+
+
+def _may_have_fields(part: Shown) -> bool:
+    """Return True for a part that was not decoded, but looks as if it had fields."""
+    return bool(part.note) or (part.format == "text" and str(part.value).lstrip()[:1] in ("{", "["))
 
 
 def _hidden(value: Any, path: list[str], mask: str) -> Any:

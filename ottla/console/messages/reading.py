@@ -1,24 +1,35 @@
 """Records of a topic over the wire: a range of a partition, the newest of all partitions, what comes next.
 
-All of it blocks, and is bounded: by a number of records and by bytes.
+All of it blocks, and is bounded: by a number of records and by bytes. A page has bounds of its own, because a batch of
+a few kilobytes may decompress to a hundred megabytes.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets
 from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetched, FetchOptions, PartitionFetcher
 from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.protocol.batch_header import LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader, read_header
 from ottla.protocol.end_txn_marker import read_marker
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.record_format import Header, Record
 from ottla.protocol.records import read_batch
 
 _INT32 = Struct(">i")
+_PAGE_BYTES = 64 << 20
+_MESSAGE_BYTES = 8 << 20
+_PAGE_SECONDS = 10.0
+#: Of a message that is too large for a page, so much is kept of its key and of its value.
+_BEGINNING = 4096
+_LOOK_AT_CLOCK = 1000
 
 
 class Message(NamedTuple):
@@ -30,6 +41,42 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[Header] = ()
+    #: The size of a message of which only the beginning was kept.
+    whole_size: int = 0
+    #: Why the batch that begins at this offset cannot be read.
+    problem: str = ""
+
+
+class PageBounds:
+    """Bounds on reading one page of messages: the bytes that it keeps, and the time that it takes."""
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + _PAGE_SECONDS
+        self._left = _PAGE_BYTES
+
+    def check_time(self) -> None:
+        """Raise ClientError after the deadline."""
+        if time.monotonic() > self._deadline:
+            raise ClientError(
+                f"Reading these messages took longer than {_PAGE_SECONDS:.0f} s: ask for fewer of them, or for one "
+                "partition from an offset on."
+            )
+
+    def kept(self, message: Message) -> Message:
+        """Return the message, or only its beginning if there is no room for all of it."""
+        size = len(message.key or b"") + len(message.value or b"")
+        size += sum(len(name) + len(value or b"") for name, value in message.headers)
+        if size <= _BEGINNING:
+            return message
+        if size <= min(self._left, _MESSAGE_BYTES):
+            self._left -= size
+            return message
+        return message._replace(
+            key=None if message.key is None else message.key[:_BEGINNING],
+            value=None if message.value is None else message.value[:_BEGINNING],
+            headers=(),
+            whole_size=size,
+        )
 
 
 class Batch(NamedTuple):
@@ -107,8 +154,12 @@ def read_range(
     committed_only: bool = False,
     max_bytes: int = 1 << 20,
     stop: Callable[[], bool] = lambda: False,
+    page: PageBounds | None = None,
 ) -> Iterator[Message]:
-    """The messages in [start, end), in order."""
+    """Yield the messages in [start, end), in order.
+
+    A batch that cannot be read is a ClientError; on a page one message stands for it, so that the others are seen.
+    """
     options = FetchOptions(
         max_bytes=max_bytes,
         max_wait_ms=100,
@@ -120,7 +171,7 @@ def read_range(
             position = start
             fetched = cluster.retrying(lambda at=position: fetcher.fetch(at), [partition[0]])  # type: ignore[misc]
             for batch in batches(fetched, committed_only):
-                for message in messages_of(*partition, batch, position):
+                for message in _readable(partition, batch, position, page):
                     if message.offset >= end:
                         return
                     yield message
@@ -129,6 +180,23 @@ def read_range(
                 return  # the end has come nearer: of an open transaction, or of records that were deleted
     finally:
         fetcher.close()
+
+
+def _readable(partition: Partition, batch: Batch, start: int, page: PageBounds | None) -> Iterator[Message]:
+    try:
+        if page is None:
+            yield from messages_of(*partition, batch, start)
+            return
+        for number, message in enumerate(messages_of(*partition, batch, start)):
+            if number % _LOOK_AT_CLOCK == 0:
+                page.check_time()
+            yield page.kept(message)
+    except KafkaError as error:
+        first = max(batch.header.base_offset, start)
+        problem = f"The batch from offset {first} on cannot be read: {error}."
+        if page is None:
+            raise ClientError(f"{partition[0]}-{partition[1]}: {problem}") from None
+        yield Message(*partition, first, batch.header.max_timestamp, "", None, None, problem=problem)
 
 
 def timestamp_at(cluster: Cluster, partition: Partition, offset: int) -> int | None:
@@ -148,6 +216,7 @@ def newest(
     *,
     before: Mapping[int, int] | None = None,
     committed_only: bool = False,
+    page: PageBounds | None = None,
 ) -> tuple[list[Message], dict[int, int]]:
     """The newest messages of all partitions, newest first, and where what is older ends, by partition.
 
@@ -158,27 +227,40 @@ def newest(
     ends = latest_offsets(cluster, keys)
     if before is not None:
         ends = {key: min(ends[key], before.get(key[1], ends[key])) for key in keys}
-    found: list[Message] = []
+    shown: list[Message] = []
+    left: list[tuple[int, int]] = []  # partition and offset
     for key in keys:
-        found += last_of_partition(cluster, key, starts[key], ends[key], limit, committed_only=committed_only)
-    found.sort(key=lambda each: (each.timestamp, each.offset), reverse=True)
-    shown, left = found[:limit], found[limit:]
+        shown += last_of_partition(
+            cluster, key, starts[key], ends[key], limit, committed_only=committed_only, page=page
+        )
+        shown.sort(key=lambda each: (each.timestamp, each.offset), reverse=True)
+        left += [(each.partition, each.offset) for each in shown[limit:]]
+        del shown[limit:]
     older = {}
     for key in keys:
-        not_shown = [each.offset + 1 for each in left if each.partition == key[1]]
+        not_shown = [offset + 1 for number, offset in left if number == key[1]]
         here = [each.offset for each in shown if each.partition == key[1]]
         older[key[1]] = max(not_shown) if not_shown else min(here, default=starts[key])
     return shown, {number: end for number, end in older.items() if end > starts[topic, number]}
 
 
 def last_of_partition(
-    cluster: Cluster, partition: Partition, start: int, end: int, limit: int, *, committed_only: bool = False
+    cluster: Cluster,
+    partition: Partition,
+    start: int,
+    end: int,
+    limit: int,
+    *,
+    committed_only: bool = False,
+    page: PageBounds | None = None,
 ) -> list[Message]:
     """The last messages before `end`. Compaction and markers leave gaps, so it looks back further if too few came."""
     width = limit
     while True:
         first = max(start, end - width)
-        found = list(read_range(cluster, partition, first, end, committed_only=committed_only))
+        found = deque(
+            read_range(cluster, partition, first, end, committed_only=committed_only, page=page), limit
+        )
         if len(found) >= limit or first == start or width > 64 * limit:
-            return found[-limit:]
+            return list(found)
         width *= 4

@@ -13,10 +13,12 @@ from ottla.console.messages import literals
 from ottla.console.messages.decoding import Decoder
 from ottla.console.messages.matching import Query, expression_of, pattern_of, text_matcher, written_texts
 from ottla.console.messages.reading import Batch
+from ottla.protocol.batch_header import corrupt
 from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import batch_body
 
+_LONGEST_VARINT = 10
 #: True is a hit and False is none; None: decode it to see.
 Judge = Callable[[Record], bool | None]
 
@@ -117,18 +119,18 @@ def first_is_text(body: bytes) -> bool:
     for _ in range(2):
         size, position = _varint(body, position)
         if size > 0:
+            if position >= len(body):
+                raise corrupt("a record ends too early")
             if (body[position] < 32 and body[position] not in b"\t\r\n") or body[position] >= 0x80:
                 return False
             position += size
     return size > 0
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
+def _varint(data: bytes, start: int) -> tuple[int, int]:
+    value = 0
+    for number, byte in enumerate(data[start : start + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * number
         if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), position
+            return (value >> 1) ^ -(value & 1), start + number + 1
+    raise corrupt("a number has too many bytes, or too few")

@@ -11,7 +11,7 @@ from itertools import islice
 from ottla.client.admin.offsets import earliest_offsets, latest_offsets, offsets_at
 from ottla.client.cluster import Cluster
 from ottla.console.messages.matching import PLACES, Query
-from ottla.console.messages.reading import Message, newest, read_range
+from ottla.console.messages.reading import Message, PageBounds, newest, read_range
 from ottla.http import HttpError
 
 _LIMITS = (10, 25, 50, 100, 200, 500)
@@ -115,7 +115,7 @@ def read(
     cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
 ) -> tuple[list[Message], dict[int, int]]:
     """The messages of one page, and the cursor of the next: empty if there is none."""
-    committed_only = selection.committed_only
+    committed_only, page = selection.committed_only, PageBounds()
     if selection.start == "newest":
         return newest(
             cluster,
@@ -124,6 +124,7 @@ def read(
             selection.limit,
             before=selection.cursor,
             committed_only=committed_only,
+            page=page,
         )
     found = ranges(cluster, topic, partitions, selection)
     if selection.cursor is not None:
@@ -134,7 +135,7 @@ def read(
     streams = [
         list(
             islice(
-                read_range(cluster, (topic, number), start, end, committed_only=committed_only),
+                read_range(cluster, (topic, number), start, end, committed_only=committed_only, page=page),
                 selection.limit,
             )
         )

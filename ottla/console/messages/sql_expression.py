@@ -65,7 +65,10 @@ _END = Token("end", "")
 def compile_sql(text: str) -> Callable[[Values], bool]:
     """Raises BadExpression."""
     parser = _Parser(list(tokens_of(text)))
-    evaluate = parser.whole()
+    try:
+        evaluate = parser.whole()
+    except RecursionError:
+        raise BadExpression("The condition nests too deep.") from None
     return lambda values: evaluate(values) is True
 
 
@@ -129,14 +132,17 @@ class _Parser:
     # -- conditions --
 
     def _or(self) -> Evaluate:
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise BadExpression("The condition has too many parentheses.")
+        self._enter()
         found = self._and()
         while self._takes_word("OR"):
             found = _either(found, self._and())
         self._depth -= 1
         return found
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise BadExpression("The condition has too many parentheses.")
 
     def _and(self) -> Evaluate:
         found = self._not()
@@ -246,8 +252,10 @@ class _Parser:
         found = self._atom()
         while self._next.is_sign("->", ".", "["):
             if self._take().text == "[":
+                self._enter()
                 index = self._sum()
                 self._need("]")
+                self._depth -= 1
                 found = _element(found, index)
             else:
                 found = _member(found, self._take())

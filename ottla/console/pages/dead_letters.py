@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -25,6 +26,7 @@ from ottla.protocol.record_format import Record
 
 _MOST = 5000
 _AT_ONCE = 500
+_BYTES_AT_ONCE = 16 << 20
 
 
 class DeadLetters:
@@ -39,8 +41,7 @@ class DeadLetters:
         state = await topic_state(visit)
         pattern = _pattern(visit.query.get("reason", ""))
         keys = [(state.name, each.number) for each in state.partitions]
-        found = await visit.site.calls.read(_waiting, keys)
-        rows = [_row(message, done) for message, done in found]
+        rows = await visit.site.calls.read(_rows, keys)
         if self._messages.masker(visit, state.name) is not None:
             # What could not be read is often quoted in the reason.
             rows = [{**row, "reason": "•••"} for row in rows]
@@ -55,7 +56,7 @@ class DeadLetters:
         more = {
             "tab": "dead-letters",
             "reason": visit.query.get("reason", ""),
-            "is_cut": len(found) >= _MOST,
+            "is_cut": len(rows) >= _MOST,
         }
         return Page("messages/dead_letters.html", data, more=more)
 
@@ -69,11 +70,9 @@ class DeadLetters:
         pattern = _pattern(visit.form.get("reason", ""))
         to = visit.form.get("to", "").strip() or None
         keys = [(state.name, each.number) for each in state.partitions]
-        chosen = await visit.site.calls.read(_chosen, keys, pattern, to)
-        targets: dict[str, int] = {}
-        for target, _ in chosen:
+        targets = await visit.site.calls.read(_targets, keys, pattern, to)
+        for target in targets:
             visit.require(Level.OPERATOR, target)
-            targets[target] = targets.get(target, 0) + 1
         back = visit.url("topics", state.name, "dead-letters")
         if is_confirmed(visit):
             sent = await visit.change(
@@ -96,35 +95,61 @@ def _all(cluster: Cluster, keys: list[tuple[str, int]]) -> Iterator[Message]:
         yield from read_range(cluster, key, starts[key], ends[key])
 
 
-def _waiting(cluster: Cluster, keys: list[tuple[str, int]]) -> list[tuple[Message, bool]]:
+def _rows(cluster: Cluster, keys: list[tuple[str, int]]) -> list[dict[str, Any]]:
     progress = Progress(cluster, keys[0][0])
-    return [(each, progress.is_done(each)) for each in islice(_all(cluster, keys), _MOST)]
+    return [_row(each, progress.is_done(each)) for each in islice(_all(cluster, keys), _MOST)]
 
 
 def _chosen(
-    cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
-) -> list[tuple[str, Message]]:
-    found = []
-    for message, done in _waiting(cluster, keys):
+    cluster: Cluster,
+    keys: list[tuple[str, int]],
+    progress: Progress,
+    pattern: re.Pattern[str] | None,
+    to: str | None,
+) -> Iterator[tuple[str, Message]]:
+    """Yield one after the other: thousands of large messages would not fit into memory."""
+    for message in islice(_all(cluster, keys), _MOST):
         headers = why(message.headers)
         target = to or headers.get(TOPIC)
-        if not done and target and (pattern is None or pattern.search(headers.get(REASON, ""))):
-            found.append((target, message))
-    return found
+        if (
+            target
+            and not progress.is_done(message)
+            and (pattern is None or pattern.search(headers.get(REASON, "")))
+        ):
+            yield target, message
+
+
+def _targets(
+    cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
+) -> dict[str, int]:
+    """Return how many messages would be sent to each topic."""
+    progress = Progress(cluster, keys[0][0])
+    return dict(Counter(target for target, _ in _chosen(cluster, keys, progress, pattern, to)))
 
 
 def _replay(
     cluster: Cluster, topic: str, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
 ) -> int:
     progress = Progress(cluster, topic)
-    chosen = _chosen(cluster, keys, pattern, to)
-    for start in range(0, len(chosen), _AT_ONCE):
-        some = chosen[start : start + _AT_ONCE]
-        for target in {each for each, _ in some}:
-            produce(cluster, target, [_revived(message) for each, message in some if each == target])
-        progress.add([message for _, message in some])
+    waiting: list[tuple[str, Message]] = []
+    size = sent = 0
+
+    def send() -> None:
+        for target in {each for each, _ in waiting}:
+            produce(cluster, target, [_revived(message) for each, message in waiting if each == target])
+        progress.add([message for _, message in waiting])
         progress.commit()
-    return len(chosen)
+        waiting.clear()
+
+    for target, message in _chosen(cluster, keys, progress, pattern, to):
+        waiting.append((target, message))
+        size += len(message.value or b"")
+        sent += 1
+        if len(waiting) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+            send()
+            size = 0
+    send()
+    return sent
 
 
 def _revived(message: Message) -> Record:

@@ -13,10 +13,10 @@ from ottla.client.admin.offsets import latest_offsets
 from ottla.client.errors import ClientError
 from ottla.console.cluster.source import TopicState
 from ottla.console.messages import exporting, selection
-from ottla.console.messages.decoding import Decoder, ShownMessage
+from ottla.console.messages.decoding import MOST_ITEMS, Decoder, ShownMessage, decode_page
 from ottla.console.messages.masking import Masker, masker_of
 from ottla.console.messages.matching import MODES, PLACES, BadQuery, Query, matcher
-from ottla.console.messages.reading import read_range
+from ottla.console.messages.reading import PageBounds, read_range
 from ottla.console.messages.search import Job, search
 from ottla.console.messages.selection import Selection
 from ottla.console.pages.topics import TOPIC, topic_state
@@ -68,9 +68,11 @@ class Messages:
         if is_search and visit.wants_json and problem is None:
             shown = await self._hits(visit, wanted.limit)
         elif not is_live and not is_search and problem is None:
-            decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
+            decoder, mask = Decoder(visit.site.codecs, MOST_ITEMS), self.masker(visit, state.name)
             found, following = await visit.site.calls.read(selection.read, state.name, numbers, wanted)
-            shown = await visit.site.calls.run(lambda: [_shown(decoder, mask, each) for each in found])
+            shown = await visit.site.calls.run(
+                decode_page, found, lambda each: _shown(decoder, mask, each), mask is not None
+            )
         more = self._form(visit, state, wanted) | {
             "tab": "messages",
             "shown": shown,
@@ -179,7 +181,7 @@ class Messages:
         keys = [
             (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
         ]
-        decoder, mask = Decoder(visit.site.codecs), self.masker(visit, state.name)
+        decoder, mask = Decoder(visit.site.codecs, MOST_ITEMS), self.masker(visit, state.name)
         # A regular expression can run for ever, and here nobody could stop it. SQL has none.
         mode = "sql" if wanted.query.mode == "sql" else "text"
         try:
@@ -197,12 +199,12 @@ class Messages:
                 while not following.stopped.wait(_TAIL_EVERY):
                     ends = latest_offsets(cluster, keys)
                     new: list[ShownMessage] = []
+                    page = PageBounds()
                     for key in keys:
                         # Where too much comes at once, the newest are shown.
                         start = max(positions[key], ends[key] - _TAIL_AT_ONCE)
-                        new += [
-                            _shown(decoder, mask, each) for each in read_range(cluster, key, start, ends[key])
-                        ]
+                        found = read_range(cluster, key, start, ends[key], page=page)
+                        new += decode_page(found, lambda each: _shown(decoder, mask, each), mask is not None)
                     positions = ends
                     new = sorted(filter(matches, new), key=lambda each: each.timestamp)[-_TAIL_AT_ONCE:]
                     if new or time.monotonic() - quiet_since > _QUIET:

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.client.produce import Written, produce
 from ottla.client.schema_codecs import BadData, SchemaCodecs, encode
 from ottla.console.access.roles import Level
-from ottla.console.messages.decoding import Decoder, to_bytes
+from ottla.console.messages.decoding import MOST_ITEMS, Decoder, to_bytes
 from ottla.console.messages.reading import Message, read_range
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.topics import TOPIC, topic_state
@@ -122,7 +122,7 @@ async def _message(visit: Visit, given: dict[str, str]) -> Message:
 
 
 def _filled_in(visit: Visit, message: Message) -> dict[str, Any]:
-    shown = Decoder(visit.site.codecs).message(message)
+    shown = Decoder(visit.site.codecs, MOST_ITEMS).message(message)
     kinds = {"json": "json", "schema": "schema", "binary": "base64", "messagepack": "base64"}
 
     def part(name: str, data: bytes | None) -> dict[str, Any]:
