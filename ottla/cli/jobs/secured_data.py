@@ -7,8 +7,8 @@
     brokers.properties        how the brokers of a cluster log in at each other
     zookeeper.pem, …          keys and passwords of a cluster's ZooKeeper, which every start makes anew
 
-All of them are files and not in a folder, because Kafka takes every folder in there for a partition. All of them
-are readable by their owner only, from the moment that they are there.
+All of them are files and not in a folder, because Kafka takes every folder in there for a partition. Only their owner
+can read them, from the moment that they are there: `private_directory` closes the directory first.
 """
 
 from __future__ import annotations
@@ -82,10 +82,6 @@ class SecuredData:
 
     def prepare(self, hosts: Iterable[str]) -> None:
         """Make what is missing, and issue the broker's certificate anew if it expires or lacks a host."""
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise JobError(f"{self.directory} cannot be used for its data: {error.strerror}.") from None
         if not self.server.exists():
             if not self.authority_key.exists():
                 self._make_authority()
@@ -102,8 +98,6 @@ class SecuredData:
         found = _read_pem(certificate, key)
         if authority is not None:
             _certificates(authority)
-        with suppress(OSError):
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.authority_key.exists():  # clients may have certificates of it
             for ours in (self.authority, self.authority_key):
                 with suppress(FileNotFoundError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -251,6 +254,7 @@ def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
         with started(alone, data, "--brokers", 3) as said:
             assert bool(passwords(said)) == (lives == 0)
             assert len(AdminClient(properties(data)).list_topics(timeout=30).brokers) == 3
+            assert open_to_others(data) == []
             if not lives:
                 ottla("topics", "create", "orders", "--partitions", 3, "--replication-factor", 3)
             ottla("produce", "orders", "--acks", "all", stdin=b"one\ntwo\n")
@@ -262,3 +266,86 @@ def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
     logs = "".join(Path(path).read_text() for path in data.glob("broker-*.log"))
     secret = re.search(r'password="(\w+)"', (data / "brokers.properties").read_text())[1]
     assert secret not in logs
+
+
+# -- other users of the machine --
+
+
+def open_to_others(directory):
+    """Files and folders that somebody else may read, write or enter."""
+    return sorted(
+        str(path.relative_to(directory.parent))
+        for path in (directory, *directory.rglob("*"))
+        if not path.is_symlink() and path.stat().st_mode & 0o077
+    )
+
+
+def as_nobody(*command):
+    """Run a command as a user without rights. The directories above are open, so only the data is in the way."""
+    return subprocess.run(
+        command, user="nobody", group="nogroup", extra_groups=[], capture_output=True, text=True, cwd="/"
+    )
+
+
+@pytest.fixture
+def reachable():
+    """A directory that other users get to."""
+    directory = Path(tempfile.mkdtemp(prefix="ottla-reachable-", dir="/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="It takes root to become another user.")
+def test_another_user_reads_nothing_of_a_secured_broker(alone, new_ottla, reachable):
+    data = reachable / "data"
+    with started(alone, data, "--console", "127.0.0.1:0"):
+        config, servers = str(data / "client.properties"), properties(data)["bootstrap.servers"]
+        admin = new_ottla(OTTLA_COMMAND_CONFIG=config, OTTLA_BOOTSTRAP_SERVER=servers)
+        admin("topics", "create", "secrets")
+        admin("produce", "secrets", stdin=b"s3cret content\n")
+        admin("consume", "secrets", "--from-beginning", "--until-end", "--group", "readers")
+        assert open_to_others(data) == []
+        assert any(b"s3cret" in path.read_bytes() for path in data.rglob("*.log"))
+        assert as_nobody("ls", str(reachable)).returncode == 0
+        assert "Permission denied" in as_nobody("ls", str(data)).stderr
+        assert "Permission denied" in as_nobody("cat", str(data / "secrets-0" / f"{0:020}.log")).stderr
+    assert open_to_others(data) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="It takes root to become another user.")
+def test_data_that_others_could_read_is_closed(alone, reachable):
+    """Of a broker that was not secure before: the directory and all files in it."""
+    data = reachable / "data"
+    process = alone.start("start", "--listen", "127.0.0.1:0", "--data", data, umask=0o022)
+    assert any(b"Ctrl-C stops" in line for line in process.stdout)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    elsewhere = reachable / "elsewhere"
+    elsewhere.write_text("of somebody else")
+    elsewhere.chmod(0o644)
+    (data / "link").symlink_to(elsewhere)
+    assert open_to_others(data)
+    assert as_nobody("ls", str(data)).returncode == 0
+    with started(alone, data):
+        assert open_to_others(data) == []
+        assert "Permission denied" in as_nobody("ls", str(data)).stderr
+    assert elsewhere.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_directory_with_files_of_others_is_refused(alone, tmp_path):
+    """Taking away everybody's access to a home directory, or to /tmp, would do more harm than good."""
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    shared.chmod(0o755)
+    (shared / "notes.txt").write_text("of somebody else")
+    refused = alone("start", "--secure", "--listen", "127.0.0.1:0", "--data", shared, check=False)
+    assert refused.err == (
+        f"Error: Other users can open {shared}, and it has files that are not the broker's. Name a directory of its "
+        f"own with --data, or run `chmod 700 {shared}`.\n"
+    )
+    assert shared.stat().st_mode & 0o777 == 0o755
+    sticky = tmp_path / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    assert "not the broker's" in alone("start", "--secure", "--data", sticky, check=False).err

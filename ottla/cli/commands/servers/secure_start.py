@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,9 +28,16 @@ class SecureStart:
     """Ready to start when it has been made. `password` is the admin's, if the admin is new."""
 
     def __init__(
-        self, directory: Path, listen: str, settings: Mapping[str, str], given: Given, brokers: int
+        self,
+        directories: Sequence[Path],
+        listen: str,
+        settings: Mapping[str, str],
+        given: Given,
+        brokers: int,
     ) -> None:
+        """The first of the directories has the certificates and the files for clients."""
         from ottla.cli.commands.security.users import make_password
+        from ottla.cli.jobs.private_directory import close_to_others
         from ottla.cli.jobs.secured_data import (
             ADMIN,
             BROKERS,
@@ -40,7 +47,9 @@ class SecureStart:
             hosts_of,
         )
 
-        data = self.data = SecuredData(directory)
+        #: Directories that other users could open until now.
+        self.closed = [each for each in map(Path.absolute, directories) if close_to_others(each)]
+        data = self.data = SecuredData(directories[0])
         self._advertised = "" if brokers else settings.get("advertised.listeners", "")
         self._is_taken = given.certificate is not None
         if given.certificate is not None:
@@ -140,10 +149,9 @@ def settings_of(config_file: Path | None) -> dict[str, str]:
     return read_file(config_file)
 
 
-def data_of(settings: Mapping[str, str]) -> Path | None:
-    """The first log directory."""
-    directories = settings.get("log.dirs") or settings.get("log.dir")
-    return Path(directories.split(",")[0].strip()) if directories else None
+def data_of(settings: Mapping[str, str]) -> list[Path]:
+    directories = settings.get("log.dirs") or settings.get("log.dir") or ""
+    return [Path(each.strip()) for each in directories.split(",") if each.strip()]
 
 
 def refuse_to_open(directory: Path, given: Given, *, unless: bool) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from ottla.cli import output
 from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
+from ottla.cli.jobs.private_directory import private_files
 from ottla.cli.options import directory_option, file_option, pairs_option
 from ottla.cli.signals import ending_signals
 
@@ -159,8 +161,13 @@ def start(
     secured: SecureStart | None = None
     if secure:
         known = {**secure_start.settings_of(config_file), **settings}
-        directory = data or secure_start.data_of(known) or DEFAULT_DATA
-        secured = secure_start.SecureStart(directory, address, known, given, brokers or 0)
+        directories = [data] if data is not None else secure_start.data_of(known) or [DEFAULT_DATA]
+        click.get_current_context().with_resource(private_files())
+        secured = secure_start.SecureStart(directories, address, known, given, brokers or 0)
+        for each in secured.closed:
+            output.warn(
+                f"Other users could open {_relative(each)} until now: only its owner can from now on."
+            )
     else:
         unless = secure is False or (data is None and config_file is not None)
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
