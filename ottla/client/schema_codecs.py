@@ -62,10 +62,10 @@ def decode(codec: Codec, payload: bytes, most_items: int | None = None) -> Any:
     return _converted(codec.to_json, payload, most_items, failure="The bytes do not fit their schema")
 
 
-def is_nested_too_deep(value: Any) -> bool:
+def is_nested_too_deep(value: Any, most_levels: int = MOST_JSON_LEVELS) -> bool:
     """Return True if JSON nests deeper than code that walks it can follow."""
     level = [value]
-    for _ in range(MOST_JSON_LEVELS + 1):
+    for _ in range(most_levels):
         level = [
             inner
             for each in level

@@ -39,6 +39,8 @@ _MISSING = {
     "key": (KEY_SCHEMA_MISSING, "Request includes keys but does not include key schema"),
     "value": (VALUE_SCHEMA_MISSING, "Request includes values but does not include value schema"),
 }
+#: Decoding a payload of this size takes the event loop some milliseconds.
+_LARGE = 1 << 14
 TYPES: dict[Format, str] = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 
 
@@ -152,7 +154,10 @@ class Embedded:
             return formats.decode(data, kind)
         try:
             schema_id, payload = unframed(data)
-            return decode(await self._codec(caller, schema_id), payload)
+            codec = await self._codec(caller, schema_id)
+            if len(payload) > _LARGE:
+                return await asyncio.to_thread(decode, codec, payload)
+            return decode(codec, payload)
         except BadData as error:
             raise unprocessable(str(error), BAD_CONVERSION) from None
 

@@ -7,8 +7,11 @@ import binascii
 import json
 from typing import Any, Literal
 
+from ottla.client.schema_codecs import is_nested_too_deep
 from ottla.rest.errors import BAD_CONVERSION, bad_request, unprocessable
 
+#: The encoder of JSON fails beyond Python's limit on recursion, which is 1,000.
+_MOST_LEVELS = 500
 Format = Literal["binary", "json", "string", "avro", "jsonschema", "protobuf"]
 
 V2_JSON = "application/vnd.kafka.v2+json"
@@ -60,9 +63,17 @@ def decode(data: bytes | None, kind: Format) -> Any:
     try:
         if kind == "string":
             return data.decode()
-        return json.loads(data)
+        return _parsed(data)
     except (ValueError, RecursionError):
         raise unprocessable(f"{shown(data)} is not {kind}.", BAD_CONVERSION) from None
+
+
+def _parsed(data: bytes) -> Any:
+    """Raise ValueError for what is not JSON, or nests too deep to be written into an answer."""
+    value = json.loads(data)
+    if data.count(b"[") + data.count(b"{") > _MOST_LEVELS and is_nested_too_deep(value, _MOST_LEVELS):
+        raise ValueError("too deep")
+    return value
 
 
 def shown(data: str | bytes) -> str:
@@ -75,7 +86,7 @@ def best_effort(data: bytes | None) -> Any:
     if data is None:
         return None
     try:
-        return json.loads(data)
+        return _parsed(data)
     except (ValueError, RecursionError):
         pass
     try:

@@ -202,10 +202,11 @@ class TestConsuming:
         broker.produce(topic, b"4", partition=0)
         assert [record["value"] for record in consumer.read(1)] == [4]
 
+    @pytest.mark.parametrize("wrong", [b"no json", b"[" * 950 + b"]" * 950], ids=["text", "deep"])
     def test_a_record_of_another_format_is_named_and_can_be_skipped(
-        self, http: httpx.Client, broker: Broker, topic: str
+        self, http: httpx.Client, broker: Broker, topic: str, wrong: bytes
     ) -> None:
-        for value in (b"1", b"no json", b"3"):
+        for value in (b"1", wrong, b"3"):
             broker.produce(topic, value, partition=0)
         consumer = Consumer(http)
         consumer.post("/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
