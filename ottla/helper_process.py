@@ -1,4 +1,4 @@
-"""A process beside the broker that does what must not keep its event loop busy; lines of JSON go both ways."""
+"""A process beside the broker for work that must not keep its event loop busy. Both sides send lines of JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HelperProcess:
             self._process = await asyncio.shield(spawning)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_LIMIT)
         except BaseException:
-            # A thread cannot be cancelled: what it starts is there a moment later.
+            # A thread cannot be cancelled: the process that it starts is there a moment later.
             with suppress(OSError):
                 self._process = await spawning
             ours.close()
@@ -55,7 +55,7 @@ class HelperProcess:
             await self._writer.drain()
 
     async def receive(self) -> dict[str, Any] | None:
-        """What it says next; None if it has ended."""
+        """Return its next message; None if it has ended."""
         try:
             line = await self._reader.readline()
         except OSError:  # it died with something unread

@@ -1,4 +1,4 @@
-"""Python programs that Ottla starts import nothing from the working directory, whoever may write there."""
+"""Python programs that Ottla starts import nothing from the working directory."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class AvroDecoder:
                 return self._reader(kind)
 
     def _by_name(self, name: str) -> Read:
-        """A record may contain itself, so its reader is looked up when it is needed."""
+        """A record may contain itself, so the returned reader finds the real one only when it runs."""
         if name not in self._readers and name in self._named:
             self._readers[name] = lambda cursor: self._readers[name](cursor)
             self._readers[name] = self._reader(self._named[name])
@@ -154,7 +154,7 @@ class _Unbounded(Exception):
 
 
 class _Shape(NamedTuple):
-    """How many values one value is made of, without items of arrays and maps, and whether it may take no bytes."""
+    """The number of values in one value, not counting items of arrays and maps, and True if it may take no bytes."""
 
     values: int
     may_be_empty: bool

@@ -28,7 +28,7 @@ _FIELDS_PER_BYTE = 16
 
 
 class BadData(ValueError):
-    """What does not fit its schema, in one sentence."""
+    """A sentence about data that does not fit its schema."""
 
 
 class Codec(NamedTuple):
@@ -123,7 +123,7 @@ class SchemaCodecs:
 
 
 class FramedTexts:
-    """Keys and values that begin with the id of a schema, as JSON; for who shows records. Of one thread.
+    """Decodes keys and values that begin with the id of a schema to JSON text, for one thread of a tool.
 
     Bytes may begin with a zero by chance, so what no schema is known for, or does not fit it, has no text.
     """
@@ -186,7 +186,9 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) ->
 
     def to_json(data: bytes, most_items: int | None) -> Any:
         found = decoder.decode(data, most_items)
-        if rules.read:  # rules see dates and decimals, which fastavro makes of what is within bounds by now
+        if (
+            rules.read
+        ):  # rules see the dates and decimals that fastavro makes; the data is within bounds by now
             rules.read.check(fastavro.schemaless_reader(io.BytesIO(data), parsed, None))
         return found
 
@@ -316,7 +318,7 @@ def _add_well_known(pool: Any) -> None:
 
 
 def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Zigzag varints: how many, and then each; a single 0 stands for the first message."""
+    """Read zigzag varints: a count and then each index. A single 0 means the first message."""
     count, position = _varint(data, 0)
     if count == 0:
         return (0,), position

@@ -87,7 +87,7 @@ class ConsoleSettings:
     oidc: OidcSettings | None = None
     #: Beside those of the file.
     users: Mapping[str, User] = field(default_factory=dict, repr=False)
-    #: Who opens the link with this text, once and soon, is logged in as the first of these users.
+    #: The text of a link that logs in the first of these users, once and within an hour.
     login_token: str | None = field(default=None, repr=False)
     #: Everybody is an admin, wherever they come from. Without it only this machine may be listened on.
     no_login: bool = False
@@ -236,7 +236,7 @@ def _role(name: str, table: object) -> Role:
     if may not in BUILT_IN:
         raise BadSettings(f"roles.{name}.may must be one of {', '.join(BUILT_IN)}, not {may}.")
     lists = {key: _texts(table, key) if key in table else None for key in ("groups", "schemas", "connectors")}
-    # A role that lists groups or schemas is for what it lists.
+    # A role that lists groups or schemas covers those alone.
     is_limited = lists["groups"] is not None or lists["schemas"] is not None
     topics = _texts(table, "topics", () if is_limited else EVERYTHING)
     sql = _flag(table, "sql") if "sql" in table else None

@@ -50,7 +50,7 @@ class Registered(NamedTuple):
 
 
 class Encoder:
-    """Of the keys and values of one request of v2."""
+    """Encodes the keys and values of one v2 request."""
 
     def __init__(self, kind: Format, key: Registered | None, value: Registered | None) -> None:
         self._kind = kind

@@ -55,7 +55,7 @@ def encode(data: Any, kind: Format) -> bytes | None:
 
 
 def decode(data: bytes | None, kind: Format) -> Any:
-    """What an answer has of bytes. Raises HttpError where they are not of that format."""
+    """Return bytes as JSON for an answer. Raise HttpError if they are not of that format."""
     if data is None:
         return None
     if kind == "binary":
@@ -69,7 +69,7 @@ def decode(data: bytes | None, kind: Format) -> Any:
 
 
 def _parsed(data: bytes) -> Any:
-    """Raise ValueError for what is not JSON, or nests too deep to be written into an answer."""
+    """Parse JSON. Raise ValueError if it is none, or nests too deep to be written into an answer."""
     value = json.loads(data)
     if data.count(b"[") + data.count(b"{") > _MOST_LEVELS and is_nested_too_deep(value, _MOST_LEVELS):
         raise ValueError("too deep")

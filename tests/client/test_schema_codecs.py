@@ -176,7 +176,7 @@ def test_json_that_nests_too_deep_is_not_written(make: Callable[[], Codec]) -> N
 
 
 def protobuf(fields: int) -> Codec:
-    """message Outer { repeated Inner inner = 1; } with an Inner of so many fields."""
+    """message Outer { repeated Inner inner = 1; } with an Inner of N fields."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto(name="t.proto", syntax="proto3")

@@ -1,4 +1,4 @@
-"""Messages that are made to keep the console busy: it stays quick, shows the others, and says what it left out."""
+"""Hostile messages: the console stays quick, shows the others, and says which parts it has left out."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ CONFIG = {
 
 
 class FakeConnect:
-    """A worker with one plugin, which remembers what it was sent."""
+    """A worker with one plugin, which remembers all configs that it has received."""
 
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {}
@@ -130,6 +130,7 @@ ROLES = {
         "orders-more", Level.OPERATOR, ("orders*",), ("orders-*",), ("orders-*",), ("orders-*",)
     ),
     "connecting": Role("connecting", Level.OPERATOR, connectors=("orders-*",), sql=True),
+    "watching": Role("watching", Level.VIEWER, connectors=("*",)),
     "groups-only": Role("groups-only", Level.VIEWER, (), ("orders-*",)),
 }
 #: vera is a viewer of everything, tim has topics only, tina also groups, schemas and connectors.
@@ -141,6 +142,7 @@ USERS = {
     "tina": "orders-more",
     "conny": "connecting",
     "greta": "groups-only",
+    "walt": "watching",
 }
 
 
@@ -418,7 +420,7 @@ def test_a_new_connector_cannot_take_the_mark_of_a_hidden_value(
 
 def test_configs_of_connectors_are_not_read_from_their_topic(visit_as: Callable[[str], Visitor]) -> None:
     """A viewer of all topics would find the secrets there, and an operator could write a connector."""
-    for name in ("vera", "otto"):
+    for name in ("vera", "otto", "walt"):
         visitor = visit_as(name)
         for path in ("messages", "messages.json", "messages/search?q=x", "messages/export", "partitions"):
             assert visitor.get(f"topics/connect-configs/{path}").status_code == 403

@@ -1,4 +1,4 @@
-"""What makes a data directory secure: an authority, a certificate of the broker, and files for its clients.
+"""The files of a secured data directory: an authority, a certificate of the broker, and files for its clients.
 
     ca.pem, ca.key            the authority that `ottla start --secure` has made
     server.pem                the broker's key and certificate, from that authority or from elsewhere
@@ -81,7 +81,7 @@ class SecuredData:
     # -- certificates ----------------------------------------------------------------------------------
 
     def prepare(self, hosts: Iterable[str]) -> None:
-        """Make what is missing, and issue the broker's certificate anew if it expires or lacks a host."""
+        """Make the missing files, and issue the broker's certificate anew if it expires or lacks a host."""
         if not self.server.exists():
             if not self.authority_key.exists():
                 self._make_authority()
@@ -181,7 +181,7 @@ class SecuredData:
     # -- settings of brokers ---------------------------------------------------------------------------
 
     def settings(self, *, cluster: bool) -> dict[str, str]:
-        """Of a broker; the listener is named by who starts it."""
+        """Return the settings of a broker, without its listener."""
         among_brokers = {
             "security.inter.broker.protocol": "SASL_SSL",
             "sasl.mechanism.inter.broker.protocol": MECHANISMS[0],

@@ -104,7 +104,7 @@ class User:
     def may(self, level: Level, kind: Kind = "topic", name: str | None = None) -> bool:
         """Return True if the user has this level for a name, or without a name for any."""
         if kind == "topic" and name is not None:
-            if matches(self.connect_configs, name) and not self._covers(Level.VIEWER, "connector", None):
+            if matches(self.connect_configs, name) and not self._covers(Level.ADMIN, "connector", None):
                 return False
             if keeps_state(name) and level > Level.VIEWER:
                 return self.may_everywhere(Level.ADMIN)
@@ -130,7 +130,7 @@ class User:
     @property
     def sees_all(self) -> bool:
         """Return True for a user from whom the console hides nothing."""
-        return self.may_everywhere(Level.VIEWER) and self._covers(Level.VIEWER, "connector", None)
+        return self.may_everywhere(Level.VIEWER) and self._covers(Level.ADMIN, "connector", None)
 
     def sees(self, topic: str) -> bool:
         return self.may(Level.VIEWER, "topic", topic)

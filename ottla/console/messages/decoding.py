@@ -43,7 +43,7 @@ MOST_ITEMS = 100_000
 _PAGE_SECONDS = 5.0
 _TOO_DEEP = f"Its JSON nests more than {MOST_JSON_LEVELS} levels deep, so it is shown as text."
 _JSON_STARTS = frozenset(b'{["tfn-0123456789 \t\r\n')
-# What a map or an array of MessagePack begins with.
+# First bytes of a map or an array in MessagePack.
 _MSGPACK_STARTS = frozenset([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
 _CONTROLS = frozenset(range(32)) - {9, 10, 13}
 
@@ -109,7 +109,7 @@ NULL = Shown("null", None, 0)
 
 
 class Decoder:
-    """Threads may share it. It never fails: what cannot be decoded is shown as it is, with a note."""
+    """Threads may share it. It never fails: bytes that cannot be decoded are shown unchanged, with a note."""
 
     def __init__(self, codecs: SchemaCodecs | None, most_items: int | None = None) -> None:
         self._codecs = codecs
@@ -293,7 +293,7 @@ def _binary(data: bytes) -> Shown:
 
 
 def to_bytes(text: str, kind: str) -> bytes:
-    """What somebody typed into a form: as text, as JSON or as base64. Raises ValueError with a sentence."""
+    """Return the bytes of a text that somebody typed as text, JSON or base64. Raise ValueError with a sentence."""
     if kind == "base64":
         try:
             return base64.b64decode(text, validate=True)

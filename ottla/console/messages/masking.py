@@ -26,7 +26,10 @@ def masker_of(masks: Sequence[Mask], topic: str, user: User) -> Masker | None:
 
 
 class Masker:
-    """A value that has no fields is hidden as a whole: nobody can say what is in it. Of keys that holds for * only."""
+    """Hides fields. A value without fields is hidden as a whole, because nobody can say what it contains.
+
+    A key without fields stays, unless everything is hidden or the key could not be decoded.
+    """
 
     def __init__(self, masks: Sequence[Mask]) -> None:
         self.masks = masks

@@ -1,4 +1,4 @@
-"""Records of a topic over the wire: a range of a partition, the newest of all partitions, what comes next.
+"""Records of a topic over the wire: a range of a partition, the newest of all partitions.
 
 All of it blocks, and is bounded: by a number of records and by bytes. A page has bounds of its own, because a batch of
 a few kilobytes may decompress to a hundred megabytes.
@@ -27,7 +27,7 @@ _INT32 = Struct(">i")
 _PAGE_BYTES = 64 << 20
 _MESSAGE_BYTES = 8 << 20
 _PAGE_SECONDS = 10.0
-#: Of a message that is too large for a page, so much is kept of its key and of its value.
+#: Bytes kept of the key and of the value of a message that is too large for a page.
 _BEGINNING = 4096
 _LOOK_AT_CLOCK = 1000
 
@@ -158,7 +158,7 @@ def read_range(
 ) -> Iterator[Message]:
     """Yield the messages in [start, end), in order.
 
-    A batch that cannot be read is a ClientError; on a page one message stands for it, so that the others are seen.
+    An unreadable batch is a ClientError. On a page one message takes its place, so that the page shows the others.
     """
     options = FetchOptions(
         max_bytes=max_bytes,
@@ -200,7 +200,7 @@ def _readable(partition: Partition, batch: Batch, start: int, page: PageBounds |
 
 
 def timestamp_at(cluster: Cluster, partition: Partition, offset: int) -> int | None:
-    """Of the first record at an offset or after it; None if there is none yet."""
+    """Return the time of the first record at an offset or after it; None if there is none yet."""
     start = max(offset, 0)
     found = read_range(cluster, partition, start, start + 1_000, max_bytes=1)
     first = next(found, None)

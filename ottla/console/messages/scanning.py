@@ -24,7 +24,7 @@ Judge = Callable[[Record], bool | None]
 
 
 class Scanner:
-    """Raises BadQuery. With masks nothing is judged before it is decoded: what is hidden must not be found either."""
+    """Raises BadQuery. With masks every record is decoded first, because a search must not find hidden fields."""
 
     def __init__(self, topic: str, query: Query, decoder: Decoder, *, masked: bool) -> None:
         self._topic = topic
@@ -76,7 +76,7 @@ def _literal(query: Query) -> literals.Literal | None:
 
 
 class _LazyValues(dict[str, Any]):
-    """What expressions see of a record; each part is decoded when it is asked for."""
+    """The values that expressions see of a record. Each part is decoded on first use."""
 
     __slots__ = ("_decoder", "_partition", "_record", "_topic")
 

@@ -1,4 +1,4 @@
-"""Starts a search in a process of its own, and hands on what it says."""
+"""Start a search in a process of its own, and pass on its results."""
 
 from __future__ import annotations
 

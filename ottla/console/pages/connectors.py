@@ -218,7 +218,7 @@ def _form(
 def _fields(
     remote: Remote, values: Mapping[str, str], config: ConnectorConfig, *, check: bool = True
 ) -> list[dict[str, Any]]:
-    """Return the settings of a connector with what Connect says of each; what is needed or wrong comes first.
+    """Return the settings of a connector with Connect's findings; required and wrong ones come first.
 
     Without `check` Connect does not see the values: a check may connect to the server that they name.
     """
@@ -228,7 +228,7 @@ def _fields(
     shown = config.shown()
     fields = []
     for each in checked.get("configs", []):
-        # What is wrong with a setting that the connector does not define comes without a definition.
+        # Errors about a setting that the connector does not define come without a definition.
         definition, value = each.get("definition") or {}, each.get("value") or {}
         key = definition.get("name") or value.get("name", "")
         if key in ("name", "connector.class") or value.get("visible") is False:
@@ -257,7 +257,7 @@ def _fields(
 
 
 async def save(visit: Visit) -> Page | Response:
-    """Let Connect check the config first; what it says stands beside each field."""
+    """Let Connect check the config first. The form shows its findings beside each field."""
     remote = remote_of(visit)
     name, given_class = visit.needed("connector_name"), visit.needed("connector.class")
     visit.require_of("connector", Level.OPERATOR, name)

@@ -43,7 +43,7 @@ class DeadLetters:
         keys = [(state.name, each.number) for each in state.partitions]
         rows = await visit.site.calls.read(_rows, keys)
         if self._messages.masker(visit, state.name) is not None:
-            # What could not be read is often quoted in the reason.
+            # The reason often quotes the value.
             rows = [{**row, "reason": "•••"} for row in rows]
         shown = [row for row in rows if pattern is None or pattern.search(row["reason"] or "")]
         data = {

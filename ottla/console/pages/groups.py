@@ -20,7 +20,7 @@ from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
 GROUP = f"{CLUSTER}/groups/{{group}}"
-#: Of so many partitions the record that waits longest is looked at.
+#: Partitions of which the page reads the longest waiting record.
 _MOST_TIMES = 50
 
 
@@ -31,7 +31,7 @@ def routes() -> Iterator[Route]:
 
 
 async def groups(visit: Visit) -> Page | Response:
-    """The lag is asked for the visible rows only."""
+    """List groups. Only the visible rows cost a request for their lag."""
     site = visit.site
     snapshot = await visit.snapshot()
     kind = visit.query.get("type", "")

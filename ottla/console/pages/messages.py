@@ -194,7 +194,7 @@ class Messages:
             cluster = calls.borrow()
             try:
                 positions = latest_offsets(cluster, keys)
-                emit([])  # what comes from now on will be seen
+                emit([])  # the page shows messages from here on
                 quiet_since = time.monotonic()
                 while not following.stopped.wait(_TAIL_EVERY):
                     ends = latest_offsets(cluster, keys)

@@ -49,7 +49,7 @@ def registry_of(visit: Visit) -> SchemaRegistry:
 
 
 async def subjects(visit: Visit) -> Page | Response:
-    """Versions are asked for the visible rows only."""
+    """List subjects. Only the visible rows cost a request for their versions."""
     registry = registry_of(visit)
     names = list(filter(visit.user.view("schema"), await visit.site.calls.run(registry.subjects)))
     listed = listing(
@@ -117,7 +117,7 @@ def pretty(schema: Schema) -> str:
 
 
 def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
-    """Lines with what they are: same, added, removed."""
+    """Return lines, each with its kind: same, added or removed."""
     kinds = {" ": "same", "+": "added", "-": "removed"}
     lines = difflib.ndiff(pretty(before).splitlines(), pretty(after).splitlines())
     return [(kinds[line[0]], line[2:]) for line in lines if line[0] in kinds]
@@ -161,7 +161,7 @@ async def register(visit: Visit) -> Page | Response:
     verdict = "it is the first one" if not versions_ else "yes" if fits else "no: the registry will refuse it"
     changes = [
         Change("versions", str(len(versions_)), str(len(versions_) + 1)),
-        Change("compatible with what is there", "", verdict),
+        Change("compatible with the existing versions", "", verdict),
     ]
     plan = Plan(
         f"Register a schema under {subject}", changes, "Register", visit.url("new-schema"), messages,
@@ -171,7 +171,7 @@ async def register(visit: Visit) -> Page | Response:
 
 
 def check(registry: SchemaRegistry, subject: str, schema: Schema) -> tuple[bool, list[str], list[int]]:
-    """Whether it fits the versions there are, what does not, and those versions. Raises ClientError if it is none."""
+    """Return True if a schema fits the existing versions, what does not fit, and those versions. Raise ClientError."""
     try:
         versions_ = registry.versions(subject)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Settings as the pages show them: what is in force, where it comes from, and what it means."""
+"""Settings for pages: the value in force, its source, and its documentation."""
 
 from __future__ import annotations
 

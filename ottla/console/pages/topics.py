@@ -31,7 +31,7 @@ def routes() -> Iterator[Route]:
 
 
 async def topics(visit: Visit) -> Page | Response:
-    """Everything but counts and sizes comes from the snapshot; those are asked for the visible rows only."""
+    """List topics from the snapshot. Only the visible rows cost requests for counts and sizes."""
     site = visit.site
     snapshot = await visit.snapshot()
     internal = visit.query.get("internal") == "1"

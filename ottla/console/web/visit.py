@@ -132,7 +132,7 @@ class Visit:
     # Answers
 
     def url(self, *parts: str) -> str:
-        """Of a page of this cluster."""
+        """Return the path of a page of this cluster."""
         from ottla.console.web.rendering import part
 
         return "/".join(["/clusters", self.site.name, *map(part, parts)]).replace("//", "/")
@@ -177,7 +177,7 @@ class Visit:
 
 
 def _details(arguments: tuple[object, ...], options: Mapping[str, object]) -> dict[str, Any]:
-    """What was asked for, as far as it is plain: a password is in an object, and is left out."""
+    """Return the arguments that are plain values. Passwords come in objects, so none of them is logged."""
     shown = {str(index): each for index, each in enumerate(arguments) if _is_plain(each)}
     return shown | {name: each for name, each in options.items() if _is_plain(each)}
 

@@ -141,7 +141,7 @@ def read_users(file: Path | None) -> dict[str, dict[str, str]]:
 
 
 def settings_of(config_file: Path | None) -> dict[str, str]:
-    """What a server.properties says, as far as it can be read: the broker says what is wrong with it."""
+    """Return the settings of a server.properties, if it can be read; the broker reports its errors."""
     if config_file is None or not config_file.is_file():
         return {}
     from ottla.cli.kafka.client_properties import read_file
@@ -155,7 +155,7 @@ def data_of(settings: Mapping[str, str]) -> list[Path]:
 
 
 def refuse_to_open(directory: Path, given: Given, *, unless: bool) -> None:
-    """What was closed once is opened only if that is said."""
+    """Refuse to start a secured directory without --secure, unless the user says so."""
     if any(given):
         raise click.UsageError("--certificate, --key and --ca belong to --secure.")
     if not unless and (directory / "client.properties").exists():
