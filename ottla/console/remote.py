@@ -38,7 +38,7 @@ class Remote:
         data = self._answer(method, path, body, "application/json")
         try:
             return json.loads(data) if data else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ClientError(f"{self._name} at {self.where} does not answer with JSON.") from None
 
     def text(self, path: str) -> str:
@@ -104,7 +104,7 @@ class Remote:
     def _refusal(self, status: int, data: bytes) -> str:
         try:
             message = json.loads(data)["message"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             message = f"it answers with status {status}"
         return f"{self._name}: {message}"
 

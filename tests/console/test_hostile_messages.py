@@ -16,6 +16,7 @@ from ottla.console.messages.decoding import Decoder, ShownMessage, decode_page
 from ottla.console.messages.masking import Masker
 from ottla.console.messages.reading import Batch, Message, PageBounds
 from ottla.console.messages.scanning import first_is_text
+from ottla.console.pages.schemas import diff
 from ottla.console.settings import Mask
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.compression import Codec
@@ -208,3 +209,30 @@ def test_numbers_of_a_record_that_never_end_are_refused() -> None:
     for body in (b"\xff" * 1_000_000, b"", b"\2\0\0\0\xfe\xff\x03"):
         with pytest.raises(KafkaError):
             first_is_text(body)
+
+
+# -- schemas --
+
+
+def test_large_schemas_are_compared_in_time() -> None:
+    """Line by line with all of its words, this took minutes on the event loop."""
+    before, after = (
+        Schema(json.dumps([f"{word} {number} {number % 7}" for number in range(20_000)]), "AVRO")
+        for word in ("old", "new")
+    )
+    began = time.monotonic()
+    assert len(diff(before, after)) == 40_004
+    assert time.monotonic() - began < 2
+    assert diff(Schema('["a", "b"]', "AVRO"), Schema('["a", "c"]', "AVRO")) == [
+        ("same", "["),
+        ("same", '  "a",'),
+        ("removed", '  "b"'),
+        ("added", '  "c"'),
+        ("same", "]"),
+    ]
+
+
+def test_json_that_is_typed_and_nests_deep_is_refused_in_a_sentence(visitor: Visitor, topic: str) -> None:
+    for kind in ("json", "schema"):
+        page = visitor.submit(f"topics/{topic}/produce", "/produce", value="[" * 5000, value_kind=kind)
+        assert page.status_code == 400

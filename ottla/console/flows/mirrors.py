@@ -113,7 +113,7 @@ def _position(key: bytes, value: bytes | None) -> tuple[str, Partition, int | No
             return None
         offset = None if value is None else int(json.loads(value)["offset"])
         return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), offset
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -166,7 +166,7 @@ def _with_schema(codecs: SchemaCodecs | None, subject: str, text: str) -> bytes:
         return encode(codecs.by_id(schema.id), json.loads(text), schema.id)
     except BadData as error:
         raise ValueError(str(error)) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"That is not JSON: {error}.") from None
 
 

@@ -17,6 +17,7 @@ from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
+_MOST_LINES = 4000
 TYPES = ("AVRO", "PROTOBUF", "JSON")
 LEVELS = (
     "BACKWARD",
@@ -78,10 +79,11 @@ async def versions(visit: Visit) -> Page | Response:
     before = [each for each in numbers if each < chosen]
     against = _version(visit, "against", numbers, before[-1] if before else chosen)
 
-    def read() -> tuple[Schema, Schema, str]:
-        return registry.version(name, chosen), registry.version(name, against), _level(registry, name)
+    def read() -> tuple[Schema, str, list[tuple[str, str]]]:
+        schema, other = registry.version(name, chosen), registry.version(name, against)
+        return schema, _level(registry, name), diff(other, schema) if against != chosen else []
 
-    schema, other, level = await visit.site.calls.run(read)
+    schema, level, changed = await visit.site.calls.run(read)
     data = {
         "subject": name,
         "versions": numbers,
@@ -92,7 +94,7 @@ async def versions(visit: Visit) -> Page | Response:
         "references": [each._asdict() for each in schema.references],
         "compatibility": level,
         "against": against,
-        "diff": diff(other, schema) if against != chosen else [],
+        "diff": changed,
     }
     return Page("schemas/schema.html", data, more={"pretty_schema": pretty(schema), "levels": LEVELS})
 
@@ -112,15 +114,23 @@ def pretty(schema: Schema) -> str:
         return schema.text
     try:
         return json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return schema.text
 
 
 def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
-    """Return lines, each with its kind: same, added or removed."""
-    kinds = {" ": "same", "+": "added", "-": "removed"}
-    lines = difflib.ndiff(pretty(before).splitlines(), pretty(after).splitlines())
-    return [(kinds[line[0]], line[2:]) for line in lines if line[0] in kinds]
+    """Return lines, each with its kind: same, added or removed. Comparing many lines would take minutes."""
+    old, new = pretty(before).splitlines(), pretty(after).splitlines()
+    if len(old) + len(new) > _MOST_LINES:
+        return [("removed", line) for line in old] + [("added", line) for line in new]
+    found: list[tuple[str, str]] = []
+    for kind, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        if kind == "equal":
+            found += [("same", line) for line in old[old_from:old_to]]
+        else:
+            found += [("removed", line) for line in old[old_from:old_to]]
+            found += [("added", line) for line in new[new_from:new_to]]
+    return found
 
 
 # -- changes --

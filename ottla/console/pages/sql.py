@@ -92,6 +92,8 @@ class Sql:
                 yield event("end", f"{count:,} rows.")
             except ClientError as error:
                 yield event("failed", error.message)
+            except (ValueError, RecursionError):
+                yield event("failed", "SQL answers with a row that is not JSON, or that nests too deep.")
 
         return Response(200, events(), EVENT_STREAM, on_close=rows.stop)
 
