@@ -279,9 +279,13 @@ def _fields(value: Any) -> Any:
 def _check_fields(message: Any, most: int) -> None:
     """Raise ValueError if JSON would have more fields than this: it shows fields that are not set, too."""
     left, waiting = most, [message]
+    counts: dict[str, int] = {}
     while waiting:
         each = waiting.pop()
-        left -= len(each.DESCRIPTOR.fields)
+        kind = each.DESCRIPTOR
+        if kind.full_name not in counts:
+            counts[kind.full_name] = len(kind.fields)
+        left -= counts[kind.full_name]
         for field, value in each.ListFields():
             kind = field.message_type
             is_map = kind is not None and kind.GetOptions().map_entry

@@ -31,7 +31,7 @@ def refuse(codec: Codec, payload: bytes, sentence: str, most_items: int | None =
     began = time.monotonic()
     with pytest.raises(BadData, match=sentence):
         decode(codec, payload, most_items)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("items", ["null", EMPTY, {"type": "fixed", "name": "Zero", "size": 0}])
