@@ -249,8 +249,7 @@ def _protobuf(
     def to_json(data: bytes, most_items: int | None) -> Any:
         path, position = message_indexes(data)
         message = message_class(path).FromString(data[position:])
-        most = _FIELDS_AT_LEAST + _FIELDS_PER_BYTE * len(data)
-        _check_fields(message, most if most_items is None else min(most, most_items))
+        check_fields(message, len(data), most_items)
         if rules.read:
             rules.read.check(_fields(message))
         return json_format.MessageToDict(
@@ -276,9 +275,14 @@ def _fields(value: Any) -> Any:
     return value
 
 
-def _check_fields(message: Any, most: int) -> None:
-    """Raise ValueError if JSON would have more fields than this: it shows fields that are not set, too."""
-    left, waiting = most, [message]
+def check_fields(message: Any, size: int, most: int | None = None) -> None:
+    """Raise ValueError if a message of this size has too many fields, counting those that are not set.
+
+    A nested message without a value takes two bytes, and JSON shows all of its fields.
+    """
+    left = _FIELDS_AT_LEAST + _FIELDS_PER_BYTE * size
+    left = left if most is None else min(left, most)
+    waiting = [message]
     counts: dict[str, int] = {}
     while waiting:
         each = waiting.pop()

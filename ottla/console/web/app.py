@@ -23,7 +23,7 @@ from ottla.console.settings import Mask
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Access, HttpError, Request, Response, Router, json_response
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +137,8 @@ class App:
                 result = await route.handler(visit)
             except ClientError as error:
                 raise of_client(error) from None
+            except KafkaError as error:  # damaged records, which clients find when they read them
+                raise HttpError(502, 502, f"Records of the cluster cannot be read: {error}.") from None
             return self._response(visit, result)
 
         return answer

@@ -323,6 +323,19 @@ def test_a_few_bytes_of_avro_do_not_claim_millions_of_items(
         read.to_connect("claims", data + b"\x80\x9b\xee\x02\0")
 
 
+def test_nested_messages_without_a_value_do_not_claim_millions_of_fields(
+    url: str, registry: SchemaRegistry, converter: Make
+) -> None:
+    fields = " ".join(f"int32 f{number} = {number};" for number in range(1, 501))
+    text = f'syntax = "proto3"; message Outer {{ repeated Inner inner = 1; }} message Inner {{ {fields} }}'
+    number = registry.register("wide-value", Schema(text, "PROTOBUF"))
+    data = b"\0" + number.to_bytes(4, "big") + b"\0"
+    read = converter("PROTOBUF", url)
+    assert len(read.to_connect("wide", data + b"\x0a\0")[1].get("inner")) == 1
+    with pytest.raises(DataError, match="more fields"):
+        read.to_connect("wide", data + b"\x0a\0" * 20_000)
+
+
 def test_null_stays_null(url: str, converter: Make) -> None:
     made = converter("AVRO", url)
     assert made.from_connect("t", OPTIONAL_STRING, None) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.client.schema_codecs import message_indexes
+from ottla.client.schema_codecs import check_fields, message_indexes
 from ottla.client.schema_registry import PROTOBUF
 from ottla.client.schema_registry import Schema as RegisteredSchema
 from ottla.registry.schemas.parsed import InvalidSchema
@@ -20,6 +20,8 @@ from ottla.spark.connect.errors import ConnectError, DataError
 
 #: Before the message: it is of the first type of the file.
 _FIRST_MESSAGE = b"\0"
+#: Smaller payloads cannot claim many fields.
+_LARGE = 1 << 13
 
 
 class ProtobufConverter(RegistryConverter):
@@ -60,6 +62,8 @@ class ProtobufConverter(RegistryConverter):
                 found = self._readers[schema_id, topic, path] = self._reader(topic, schema_id, path)
             schema, message_class, convert = found
             message = message_class.FromString(payload[begin:])
+            if len(payload) > _LARGE:
+                check_fields(message, len(payload))
         except ConnectError:
             raise
         except Exception as error:  # the library raises whatever it comes across
