@@ -1,11 +1,11 @@
 """State of streaming queries: for each partition of each operator a map from bytes to bytes, with a version.
 
-A micro-batch opens the state that the batch before it left, changes it, and commits it under its own number. A batch
-that is repeated begins from the same state as the first time.
+A micro-batch opens the state that the batch before it left, changes it, and commits it under its own number. A repeated
+batch begins from the same state as the first time.
 
-What counts is under the query's checkpoint (`history.py`): the changes of each batch, and a snapshot now and then. The
-copy on this machine (`local_copy.py`), in which keys are looked up, is made of that whenever it is missing, damaged or
-of another version. Nothing here knows Spark.
+The files under the query's checkpoint are authoritative (`history.py`): the changes of each batch, and a snapshot now
+and then. Tasks look keys up in a copy on their machine (`local_copy.py`). They rebuild the copy from the files when it
+is missing, damaged or of another version. Nothing here knows Spark. docs/state-format.md describes the files.
 """
 
 from ottla.spark.state.keyed_state import KeyedState, open_state

@@ -1,29 +1,45 @@
-"""Files of changes and of snapshots: keys with their values, or with none where they were deleted.
+"""Files of changes and of snapshots: keys with their values, or without one for deleted keys.
 
-A file is compressed with zstd. It ends with the number of its entries and a checksum, so that one that was cut short
-is noticed. It gets its name when it is complete.
+A file is compressed with zstd. It ends with the number of its entries and a checksum, which reveal a file that was cut
+short or changed. A file gets its name when it is complete.
+
+The first line names the format of the keys and values. Format 1 has values of pickle; `value_codec` wrote format 2.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-_MAGIC = b"ottla state 1\n"
+FORMAT = 2
+#: Every format's first line has this length.
+_MAGIC = b"ottla state 2\n"
 _ENTRY = struct.Struct("<Ii")  # length of the key; length of the value, -1 if it was deleted
 _TRAILER = struct.Struct("<QI")  # how many entries, CRC-32 of them
 _END = 0xFFFFFFFF
+_NUMBER = re.compile(rb"ottla state ([1-9])\n")
 _BLOCK = 1 << 20
+_LARGEST_READ = 64 << 20
 
 Entry = tuple[bytes, bytes | None]
 
 
 class DamagedFile(Exception):
-    """The file is not complete, or not what was written."""
+    """The file is incomplete, or its bytes have changed."""
+
+
+class NewerFormat(Exception):
+    """A later version of Ottla wrote the file."""
+
+    def __init__(self, path: str, number: int) -> None:
+        super().__init__(
+            f"{path} has state format {number} of a newer version of Ottla; this one reads formats up to {FORMAT}"
+        )
 
 
 def write(files: Any, path: str, entries: Iterable[Entry]) -> None:
@@ -59,7 +75,7 @@ def _move(files: Any, source: str, target: str) -> None:
     try:
         files.move(source, target)
     except OSError:
-        # Not every file system replaces what is there, and the same batch may have been written before.
+        # Not every file system replaces an existing file, and an earlier attempt may have written the same batch.
         _delete(files, target)
         files.move(source, target)
 
@@ -69,15 +85,26 @@ def _delete(files: Any, path: str) -> None:
         files.delete_file(path)
 
 
-def read(files: Any, path: str) -> Iterator[Entry]:
-    """Raises DamagedFile, possibly after some entries, and FileNotFoundError."""
+@contextlib.contextmanager
+def opened(files: Any, path: str) -> Iterator[tuple[int, Iterator[Entry]]]:
+    """Yield the format of a file and its entries.
+
+    Raises DamagedFile, possibly after some entries, NewerFormat and FileNotFoundError.
+    """
     import pyarrow as pa
 
     with files.open_input_stream(path, compression=None) as raw:
         try:
-            yield from _entries(_Blocks(pa.CompressedInputStream(raw, "zstd")))
-        except (OSError, EOFError, struct.error, pa.ArrowException) as error:
+            blocks = _Blocks(pa.CompressedInputStream(raw, "zstd"))
+            magic = blocks.take(len(_MAGIC))
+        except (OSError, EOFError, pa.ArrowException) as error:
             raise DamagedFile(path) from error
+        number = _NUMBER.fullmatch(magic)
+        if number is None:
+            raise DamagedFile(path)
+        if int(number[1]) > FORMAT:
+            raise NewerFormat(path, int(number[1]))
+        yield int(number[1]), _entries(blocks, magic, path)
 
 
 class _Blocks:
@@ -88,7 +115,7 @@ class _Blocks:
 
     def take(self, count: int) -> bytes:
         while len(self._block) - self._at < count:
-            more = self._stream.read(max(_BLOCK, count))
+            more = self._stream.read(min(max(_BLOCK, count), _LARGEST_READ))
             if not more:
                 raise EOFError
             self._block = self._block[self._at :] + more
@@ -98,10 +125,17 @@ class _Blocks:
         return found
 
 
-def _entries(blocks: _Blocks) -> Iterator[Entry]:
-    if blocks.take(len(_MAGIC)) != _MAGIC:
-        raise EOFError
-    count, checksum = 0, zlib.crc32(_MAGIC)
+def _entries(blocks: _Blocks, magic: bytes, path: str) -> Iterator[Entry]:
+    import pyarrow as pa
+
+    try:
+        yield from _checked(blocks, zlib.crc32(magic))
+    except (OSError, EOFError, struct.error, pa.ArrowException) as error:
+        raise DamagedFile(path) from error
+
+
+def _checked(blocks: _Blocks, checksum: int) -> Iterator[Entry]:
+    count = 0
     while True:
         head = blocks.take(_ENTRY.size)
         key_length, value_length = _ENTRY.unpack(head)
@@ -109,6 +143,8 @@ def _entries(blocks: _Blocks) -> Iterator[Entry]:
             if _TRAILER.unpack(blocks.take(_TRAILER.size)) != (count, checksum):
                 raise EOFError
             return
+        if value_length < -1:
+            raise EOFError
         body = blocks.take(key_length + max(value_length, 0))
         checksum = zlib.crc32(body, zlib.crc32(head, checksum))
         count += 1

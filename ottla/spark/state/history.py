@@ -1,11 +1,10 @@
-"""The state under the checkpoint: what each batch changed, and snapshots.
+"""The state under the checkpoint: the changes of each batch, and snapshots.
 
-Invariant: the version before the one that is committed can be restored, and the committed one, too. Everything that
-neither of them needs is deleted.
+Invariant: the files can restore the committed version and the version before it. `tidy` deletes all other files.
 
-A file `000000000016-000000000031.delta` has the keys that these batches changed, as they were after the last of
-them; `000000000031.snapshot` has all keys. Sixteen deltas become one, so that there are never many files, and a
-snapshot is written when the deltas since the last have outgrown it: what a batch costs follows what it changes, and
+A file `000000000016-000000000031.delta` has the keys that these batches changed, with their values after batch 31;
+`000000000031.snapshot` has all keys. Sixteen deltas become one, which keeps the number of files small. A snapshot is
+due when the deltas since the last one have outgrown it. So the cost of a batch follows the number of its changes, and
 not the size of the state.
 """
 
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ottla.spark.state import change_files
-from ottla.spark.state.change_files import DamagedFile, Entry
+from ottla.spark.state.change_files import FORMAT, DamagedFile, Entry, NewerFormat
 from ottla.spark.state.places import StateError, StatePlace
 
 _FAN = 16
@@ -43,6 +42,10 @@ class StateFile:
         return level
 
 
+class _OldFormat(Exception):
+    """Files of an older format cannot be merged with newer ones: their keys differ."""
+
+
 class History:
     """Owner: the task that has the partition. Two attempts of one task write the same files."""
 
@@ -57,19 +60,25 @@ class History:
             self._files.create_dir(self._folder, recursive=True)
         change_files.write(self._files, self._delta(version, version), changes)
 
+    def snapshot(self, version: int, everything: Iterator[Entry]) -> None:
+        change_files.write(self._files, f"{self._folder}/{version:012d}.snapshot", everything)
+
     def tidy(self, version: int, everything: Callable[[], Iterator[Entry]]) -> None:
-        """After a commit, now and then. `everything` is the state of that version."""
+        """Merge and delete files after a commit, now and then. `everything` is the state of that version."""
         if version % _FAN:
             return
         files = self._listed()
         base = self._base(files, version)
         deltas = [each for each in files if not each.is_snapshot and each.last > (base.last if base else -1)]
         if sum(each.size for each in deltas) > max(_SMALLEST_SNAPSHOT, base.size if base else 0):
-            change_files.write(self._files, f"{self._folder}/{version:012d}.snapshot", everything())
+            self.snapshot(version, everything())
         else:
-            # Another attempt may have merged and deleted them. What is damaged stays: restoring it says so.
-            with contextlib.suppress(DamagedFile, FileNotFoundError):
+            try:
                 self._merge([each for each in deltas if each.last < version])
+            except _OldFormat:
+                self.snapshot(version, everything())
+            except (DamagedFile, NewerFormat, FileNotFoundError):
+                pass  # Another attempt may have merged and deleted the files. Restoring reports a damaged one.
         self._clean(version)
 
     def _merge(self, deltas: list[StateFile]) -> None:
@@ -79,7 +88,10 @@ class History:
                 return
             merged: dict[bytes, bytes | None] = {}
             for each in same:
-                merged.update(change_files.read(self._files, each.path))
+                with change_files.opened(self._files, each.path) as (number, entries):
+                    if number < FORMAT:
+                        raise _OldFormat
+                    merged.update(entries)
             first, last = same[0].first, same[-1].last
             path = self._delta(first, last)
             change_files.write(self._files, path, sorted(merged.items()))
@@ -107,9 +119,9 @@ class History:
     # Reading
 
     def restore(
-        self, version: int, begin: Callable[[], None], apply: Callable[[Iterator[Entry]], None]
+        self, version: int, begin: Callable[[], None], apply: Callable[[int, Iterator[Entry]], None]
     ) -> None:
-        """Hand all files that make up a version to `apply`; `begin` empties what has been made so far."""
+        """Hand the format and the entries of each file of a version to `apply`. `begin` drops earlier entries."""
         begin()
         if version < 0:
             return
@@ -122,7 +134,12 @@ class History:
             begin()
             for each in chain:
                 try:
-                    apply(change_files.read(self._files, each.path))
+                    with change_files.opened(self._files, each.path) as (number, entries):
+                        apply(number, entries)
+                except NewerFormat as error:
+                    raise StateError(
+                        f"The state of {self._place.shown} cannot be restored: {error}. Update Ottla."
+                    ) from None
                 except DamagedFile:
                     damaged.add(each.path)
                     break

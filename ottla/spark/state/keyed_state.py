@@ -6,24 +6,39 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from ottla.spark.state.change_files import FORMAT, Entry
 from ottla.spark.state.history import History
 from ottla.spark.state.local_copy import HEADROOM, LocalCopy
 from ottla.spark.state.places import LOCAL_DIRECTORY, StateError, StatePlace
+from ottla.spark.state.value_codec import BadValue
+
+_OLD = "format-1"
 
 
-def open_state(place: StatePlace, batch: int, *, headroom: int = HEADROOM) -> KeyedState:
-    """The state as the batch before this one left it. Use it in a `with`, and `commit` at the end."""
-    return KeyedState(place, batch, headroom)
+#: Turns all entries of format 1 into entries of the current format.
+Upgrade = Callable[[LocalCopy], Iterator[Entry]]
+
+
+def open_state(
+    place: StatePlace, batch: int, *, headroom: int = HEADROOM, upgrade: Upgrade | None = None
+) -> KeyedState:
+    """Open the state as the batch before this one left it. Use it in a `with`, and `commit` at the end."""
+    return KeyedState(place, batch, headroom, upgrade)
 
 
 class KeyedState:
     """A `State` that is committed as a whole. Without `commit` nothing of it remains."""
 
-    def __init__(self, place: StatePlace, batch: int, headroom: int) -> None:
+    def __init__(self, place: StatePlace, batch: int, headroom: int, upgrade: Upgrade | None) -> None:
         self._batch = batch
+        self._headroom = headroom
+        self._upgrade = upgrade
+        self._old: LocalCopy | None = None
+        self._upgraded = False
         self._place = place
         self._history = History(place)
         self._private: Path | None = None
@@ -34,7 +49,8 @@ class KeyedState:
             if self._copy.version == batch:
                 self._copy.back()
             if self._copy.version != batch - 1:
-                self._history.restore(batch - 1, self._copy.empty, self._copy.fill)
+                self._history.restore(batch - 1, self._begin_restoring, self._restore_entries)
+                self._finish_old()
                 self._copy.made(batch - 1)
             self._copy.begin_batch()
         except BaseException as error:
@@ -58,6 +74,40 @@ class KeyedState:
         self._lock = _lock(self._private)
         return self._private
 
+    # Restoring
+
+    def _begin_restoring(self) -> None:
+        self._drop_old()
+        self._copy.empty()
+
+    def _restore_entries(self, number: int, entries: Iterator[Entry]) -> None:
+        if number == FORMAT:
+            self._finish_old()
+            self._copy.fill(entries)
+            return
+        if self._old is None:
+            self._old = LocalCopy(self._directory / _OLD, self._headroom)
+            self._old.empty()
+        self._old.fill(entries)
+
+    def _finish_old(self) -> None:
+        """Rewrite the entries of format 1. Files of the current format build on the result."""
+        if self._old is None:
+            return
+        if self._upgrade is None:
+            raise StateError(f"The state of {self._place.shown} has an old format that cannot be upgraded.")
+        self._copy.fill(self._upgrade(self._old))
+        self._drop_old()
+        self._upgraded = True
+
+    def _drop_old(self) -> None:
+        if self._old is not None:
+            self._old.close()
+            self._old = None
+        shutil.rmtree(self._directory / _OLD, ignore_errors=True)
+
+    # For a batch
+
     def scan(
         self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
@@ -72,11 +122,18 @@ class KeyedState:
                 f"The state of {self._place.shown} cannot be written under {self._place.checkpoint}: {error}."
             ) from None
         self._copy.finish_batch()
+        if self._upgraded:
+            # From here on nobody has to read the files of the old format again.
+            self._history.snapshot(self._batch, self._copy.everything())
         self._history.tidy(self._batch, self._copy.everything)
 
     def _explained(self, error: BaseException) -> BaseException:
         import lmdb
 
+        if isinstance(error, BadValue):
+            return StateError(
+                f"The state of {self._place.shown} under {self._place.checkpoint} cannot be used: {error}."
+            )
         if not isinstance(error, lmdb.Error):
             return error
         return StateError(
@@ -88,6 +145,7 @@ class KeyedState:
         copy = getattr(self, "_copy", None)
         if copy is not None:
             copy.close()
+            self._drop_old()
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
         if self._lock is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.spark.state.change_files import Entry
 
-#: Address space that a transaction may need at most. Files do not get that long: only what is used is on disk.
+#: Address space for the largest transaction. The file on disk grows only as entries come.
 HEADROOM = 4 << 30
 _CHANGES_PER_TRANSACTION = 20_000
 _LONGEST_KEY = 440
@@ -48,7 +48,7 @@ class LocalCopy:
 
         data, size = self._directory / "data.mdb", self._directory / "size"
         with contextlib.suppress(OSError, ValueError):
-            # LMDB maps the file: what is missing at its end would kill the process.
+            # LMDB maps the file: reading beyond the end of a shortened file would kill the process.
             if data.stat().st_size < int(size.read_text()):
                 self._delete()
         try:
@@ -159,7 +159,7 @@ class LocalCopy:
         self.made(self.version + 1)
 
     def changes(self) -> Iterator[Entry]:
-        """What this batch has changed so far."""
+        """Yield the entries that this batch has changed so far."""
         with self._transaction.cursor(self._undo) as cursor:
             for stored, old in cursor:
                 held = self._transaction.get(stored, db=self._data)

@@ -1,4 +1,4 @@
-"""What an operator sees of its state, and parts of one state for several uses."""
+"""The view that an operator has of its state, and parts of one state for several uses."""
 
 from __future__ import annotations
 

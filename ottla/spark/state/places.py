@@ -8,10 +8,13 @@ import os
 import shutil
 import stat
 import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from ottla.spark.state.change_files import FORMAT
 
 #: Under the checkpoint of a query.
 FOLDER = "ottla-state"
@@ -22,7 +25,7 @@ _ORIGIN = "checkpoint"
 
 
 class StateError(Exception):
-    """What an operator can do something about, in one sentence."""
+    """A problem that the user of a query can solve. The message is for them."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,20 @@ class StatePlace:
     def local_directory(self) -> Path:
         """Made if it is not there. A copy does not outlive the boot of the machine, because it is never synced."""
         root = _root()
-        name = hashlib.sha256(f"{self.checkpoint}\0{self.query_id}\0{_boot()}".encode()).hexdigest()[:32]
-        query = root / name
+        query = root / _digest(self.checkpoint, self.query_id, _boot(), f"format {FORMAT}")
         if not query.is_dir():
             _remove_orphans(root)
+            # Copies of format 1 had no format in their names.
+            shutil.rmtree(root / _digest(self.checkpoint, self.query_id, _boot()), ignore_errors=True)
             query.mkdir(mode=0o700, exist_ok=True)
             (query / _ORIGIN).write_text(self.checkpoint)
         directory = query / self.operator / str(self.partition)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return directory
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def state_folder(checkpoint: str) -> tuple[Any, str]:
@@ -72,20 +80,28 @@ def state_folder(checkpoint: str) -> tuple[Any, str]:
 
 
 def fixed_partitions(checkpoint: str, wanted: int) -> int:
-    """How many partitions the operators of a query have: what was wanted when it was started first.
+    """Return the number of partitions of a query's operators, which is the wanted number of its first start.
 
-    Keys are spread over them, so the number stays, whatever becomes of the topics.
+    Keys are spread over the partitions, so the number stays, even if topics get more partitions.
     """
     files, folder = state_folder(checkpoint)
     path = f"{folder}/partitions"
     try:
         with files.open_input_stream(path) as stream:
-            return int(stream.read())
+            written = stream.read()
     except FileNotFoundError:
         files.create_dir(folder, recursive=True)
-        with files.open_output_stream(path) as stream:
+        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+        with files.open_output_stream(temporary) as stream:
             stream.write(str(wanted).encode())
+        files.move(temporary, path)
         return wanted
+    if not written.isdigit() or not int(written):
+        raise StateError(
+            f"{path} is damaged: it should contain the number of partitions, and contains {written[:20]!r}. "
+            "Restore the file, or start the query with a new checkpoint."
+        )
+    return int(written)
 
 
 def _root() -> Path:

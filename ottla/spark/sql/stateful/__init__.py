@@ -24,10 +24,9 @@ Rows of inputs that have no key expression pass it by, for a later stage. Rows w
 
     def process(self, record: Record, state: State) -> Iterable[Record]
 
-It is made in the driver and pickled for the tasks: it holds settings, and no data. All it remembers is in `state`, a
-map from bytes to bytes (`ottla.spark.state`; `Namespace` splits it, `packed` and `unpacked` of `records.py` turn values
-into bytes). A batch that is repeated gets the state from before it, so it must make the same of the same records: no
-clock, no chance.
+The driver makes it and pickles it for the tasks: it holds settings and no data. It keeps all data in `state`, a map
+from bytes to bytes (`ottla.spark.state`; `Namespace` splits it, `value_codec` turns values into bytes). A repeated
+batch gets the state from before the batch, so an operator must make the same of the same records: no clock, no chance.
 
 `record.values` is the payload as Python values, in the order of the columns. A struct is a tuple of its fields, or
 None; timestamps, dates and times are integers, as Arrow has them (microseconds, days, microseconds); inside arrays and

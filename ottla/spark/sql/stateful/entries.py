@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
+
+from ottla.spark.state.value_codec import decode, encode
 
 if TYPE_CHECKING:
     from ottla.spark.state import State
@@ -21,7 +22,7 @@ class Entries:
         if key in self._held:
             return self._held[key]
         raw = self._state.get(key)
-        value = None if raw is None else pickle.loads(raw)
+        value = None if raw is None else decode(raw)
         self._held[key] = value
         return value
 
@@ -36,7 +37,7 @@ class Entries:
             if value is None:
                 self._state.delete(key)
             else:
-                self._state.put(key, pickle.dumps(value, protocol=5))
+                self._state.put(key, encode(value))
         self._held.clear()
         self._changed.clear()
 

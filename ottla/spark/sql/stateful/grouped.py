@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.spark.sql.stateful.aggregates import Accumulator, AggregateCall, accumulator
 from ottla.spark.sql.stateful.entries import Deadlines, Entries, encoded
+from ottla.spark.state.value_codec import encode_key
 
 if TYPE_CHECKING:
     from ottla.spark.state import State
@@ -64,9 +65,8 @@ class Aggregation:
         return [accumulator(call) for call in self.calls]
 
 
-@dataclass
-class Held:
-    """The state of a group, or of one of its windows."""
+class Held(NamedTuple):
+    """The state of a group, or of one of its windows. The state stores it as a tuple."""
 
     group: Group
     states: tuple[Any, ...]
@@ -106,19 +106,19 @@ class Aggregator:
         return list(range(first, time + 1, advance))
 
     def _change(self, key: bytes, change: Change, start: int | None, end: int | None) -> GroupRow:
-        held: Held | None = self.entries.get(key)
+        held = _held(self.entries.get(key))
         before = None if held is None else self.results(held.states)
         states = self.initial() if held is None else held.states
         states = self.changed(states, change)
         time = change.time if held is None else max(held.time, change.time)
-        self.entries.put(key, Held(change.group, states, time, start, end))
+        self.entries.put(key, (change.group, states, time, start, end))
         return GroupRow(change.group, time, self.results(states), before, start, end)
 
     def _closed(self, close_time: int) -> list[GroupRow]:
         """Windows that no record can change any more: they are forgotten here, and the results if EMIT FINAL."""
         rows = []
         for _, key in self.deadlines.passed(close_time + 1):
-            held: Held | None = self.entries.get(key)
+            held = _held(self.entries.get(key))
             self.entries.put(key, None)
             if held is not None:
                 results = self.results(held.states)
@@ -193,9 +193,13 @@ class TableRows:
         return changes
 
 
+def _held(entry: tuple[Any, ...] | None) -> Held | None:
+    return None if entry is None else Held(*entry)
+
+
 def key_of(group: Group) -> bytes:
-    """The same bytes for equal groups."""
-    return repr(group).encode() + b"\x00"
+    """Return the same bytes for equal groups. No key begins with another one."""
+    return encode_key(group)
 
 
 def last_of_each(rows: Sequence[GroupRow]) -> list[GroupRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -35,11 +34,3 @@ class Finishing(Protocol):
     """An operator that keeps things at hand during a batch, or sends records when the batch is over."""
 
     def finish(self, state: State) -> Iterable[Record]: ...
-
-
-def packed(value: Any) -> bytes:
-    return pickle.dumps(value, protocol=5)
-
-
-def unpacked(data: bytes) -> Any:
-    return pickle.loads(data)

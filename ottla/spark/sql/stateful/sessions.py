@@ -22,7 +22,7 @@ class SessionAggregator(Aggregator):
         aggregation = self.aggregation
         close_time = self.observe(change.time) - aggregation.grace_ms - aggregation.size_ms
         key = _SESSIONS + key_of(change.group)
-        held: tuple[Group, list[Session]] = self.entries.get(key) or (change.group, [])
+        held: tuple[Group, tuple[Session, ...]] = self.entries.get(key) or (change.group, ())
         gap = aggregation.size_ms
         near: list[Session] = []
         far: list[Session] = []
@@ -43,7 +43,7 @@ class SessionAggregator(Aggregator):
                     for each in near
                 ]
             states = self.changed(states, change)
-            sessions = sorted([*far, (start, end, states)], key=lambda each: each[:2])
+            sessions = tuple(sorted([*far, (start, end, states)], key=lambda each: each[:2]))
             self.entries.put(key, (change.group, sessions))
             self.deadlines.note(end, key)
             rows.append(GroupRow(change.group, end, self.results(states), before, start, end))
@@ -57,11 +57,11 @@ class SessionAggregator(Aggregator):
         """Sessions that ended so long ago that they are final, or that no record can join them."""
         rows = []
         for end, key in self.deadlines.passed(close_time + 1 if self.aggregation.final else close_time):
-            held: tuple[Group, list[Session]] | None = self.entries.get(key)
+            held: tuple[Group, tuple[Session, ...]] | None = self.entries.get(key)
             if held is None:
                 continue
             over = [each for each in held[1] if each[1] == end]
-            left = [each for each in held[1] if each[1] != end]
+            left = tuple(each for each in held[1] if each[1] != end)
             self.entries.put(key, (held[0], left) if left else None)
             rows += [
                 GroupRow(held[0], each[1], self.results(each[2]), None, each[0], each[1]) for each in over

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from ottla.spark.sql.stateful.arrow_rows import from_values, to_rows
 from ottla.spark.sql.stateful.columns import HEAD, INPUT, KEY, PART, REMOVED, SEQ, TIME
+from ottla.spark.sql.stateful.format_1 import upgraded
 from ottla.spark.sql.stateful.ordering import processing_order
 from ottla.spark.sql.stateful.records import Finishing, Operator, Record
 from ottla.spark.state import StatePlace, open_state
@@ -39,7 +41,7 @@ class StageTask:
 
     def run(self, partition: int, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = StatePlace(self.checkpoint, self.query_id, self.operator.name, partition)
-        with open_state(place, self.batch) as state:
+        with open_state(place, self.batch, upgrade=partial(upgraded, self.operator)) as state:
             made: list[Record] = []
             count = 0
             process = self.operator.process

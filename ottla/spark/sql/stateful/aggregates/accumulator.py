@@ -1,4 +1,4 @@
-"""What an aggregate is: pure functions over a state that can be pickled."""
+"""The interface of an aggregate: pure functions over a state that consists of plain values."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return ("list", *map(frozen, value))
     # 1 and True are equal in Python.
-    return (bool, value) if isinstance(value, bool) else value
+    return ("bool", value) if isinstance(value, bool) else value

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.spark.sql.stateful.joins.sides import Sides
-from ottla.spark.sql.stateful.records import Record, packed, unpacked
+from ottla.spark.sql.stateful.records import Record, Values
 from ottla.spark.state import Namespace, State
+from ottla.spark.state.value_codec import decode, encode, encode_key
 
 #: What the first stage says of rows, by inputs of the second; 1 is the right table.
 NEW, REPLACED, GONE, DELETED = 0, 2, 3, 4
@@ -31,11 +32,11 @@ class ForeignKeys:
         if record.deleted:
             state.delete(record.key)
             if held is not None:
-                yield Record(DELETED, None, record.time, True, unpacked(held))
+                yield Record(DELETED, None, record.time, True, decode(held))
             return
-        state.put(record.key, packed(record.values))
+        state.put(record.key, encode(record.values))
         if held is not None:
-            yield Record(GONE, None, record.time, False, unpacked(held))
+            yield Record(GONE, None, record.time, False, decode(held))
         yield Record(NEW if held is None else REPLACED, None, record.time, False, record.values)
 
 
@@ -55,18 +56,22 @@ class ForeignKeyJoin:
         if self.sides.is_right(record.input):
             return () if record.key is None else self._right(record, record.key, state)
         if record.key is not None:
-            [row] = self.sides.left_of(record.values)
-            place = _prefix(record.key) + repr([row[each] for each in self.primary]).encode()
+            place = self.place(record.key, record.values)
             rows = Namespace(state, _ROWS)
             if record.input in (GONE, DELETED):
                 rows.delete(place)
             else:
-                rows.put(place, packed((record.time, record.values)))
+                rows.put(place, encode((record.time, record.values)))
         return () if record.input == GONE else self._left(record, state)
+
+    def place(self, foreign_key: bytes, values: Values) -> bytes:
+        """Return the key of a left row: the foreign key, then the primary key."""
+        [row] = self.sides.left_of(values)
+        return _prefix(foreign_key) + encode_key(tuple(row[each] for each in self.primary))
 
     def _left(self, record: Record, state: State) -> Iterable[Record]:
         held = None if record.key is None else state.get(_RIGHT + record.key)
-        time, right = (record.time, None) if held is None else unpacked(held)
+        time, right = (record.time, None) if held is None else decode(held)
         is_gone = record.input == DELETED or (right is None and not self.keeps_left)
         if (
             is_gone
@@ -80,13 +85,13 @@ class ForeignKeyJoin:
         before = state.get(_RIGHT + key)
         right = None if record.deleted else self.sides.right_of(record.values)
         if right is not None:
-            state.put(_RIGHT + key, packed((record.time, right)))
+            state.put(_RIGHT + key, encode((record.time, right)))
         elif before is None:
             return
         else:
             state.delete(_RIGHT + key)
         for _, held in Namespace(state, _ROWS).scan(_prefix(key)):
-            time, values = unpacked(held)
+            time, values = decode(held)
             is_gone = right is None and not self.keeps_left
             yield Record(0, None, max(time, record.time), is_gone, self.sides.joined(values, right))
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ottla.spark.sql.stateful.joins.sides import Sides
-from ottla.spark.sql.stateful.records import Record, Values, packed, unpacked
+from ottla.spark.sql.stateful.records import Record, Values
 from ottla.spark.state import Namespace, State
+from ottla.spark.state.value_codec import decode, encode
 
 #: Namespaces of the state: records of the left and of the right stream by key, time and number; the same by time and
 #: number, to forget them; those that have found nothing yet, by time, side, key and number; and how far times are.
@@ -62,7 +63,7 @@ class StreamStreamJoin:
         place = _long(record.time) + _long(clocks.count())
         row = self.sides.right_of(record.values) if is_right else self.sides.left_of(record.values)
         assert record.key is not None
-        state.put(_BUFFERS[is_right] + _key(record.key) + place, packed(row))
+        state.put(_BUFFERS[is_right] + _key(record.key) + place, encode(row))
         by_time.put(place + record.key, b"")
 
     def _matches(self, record: Record, is_right: bool, state: State, clocks: _Clocks) -> Iterator[Record]:
@@ -80,7 +81,7 @@ class StreamStreamJoin:
             ):
                 alone.delete(key)
             mine = self.sides.right_of(record.values) if is_right else record.values
-            other = unpacked(data)
+            other = decode(data)
             values = self.sides.joined(other, mine) if is_right else self.sides.joined(mine, other)
             yield Record(0, record.key, max(record.time, time), False, values)
         if found or not (self.keeps_right if is_right else self.keeps_left):
@@ -91,7 +92,7 @@ class StreamStreamJoin:
             number = _long(clocks.count())
             alone.put(
                 _alone(record.time, is_right, record.key) + number,
-                packed(self._only(record.values, is_right)),
+                encode(self._only(record.values, is_right)),
             )
 
     # What found nothing
@@ -105,7 +106,7 @@ class StreamStreamJoin:
             time, is_right = int.from_bytes(key[:8], "big"), key[8] == 1
             if time + (self.before if is_right else self.after) + self.grace < now:
                 alone.delete(key)
-                yield Record(0, _unkey(key[9:-8]), time, False, unpacked(data))
+                yield Record(0, _unkey(key[9:-8]), time, False, decode(data))
 
     def _only(self, values: Values, is_right: bool) -> Values:
         if is_right:
@@ -125,7 +126,7 @@ class _Clocks:
     def __init__(self, state: State) -> None:
         self._state = state
         held = state.get(_CLOCKS)
-        self._times: list[int] = [-1, -1, -1, 0] if held is None else unpacked(held)
+        self._times: list[int] = [-1, -1, -1, 0] if held is None else list(decode(held))
 
     def get(self, which: int) -> int:
         return self._times[which]
@@ -133,11 +134,11 @@ class _Clocks:
     def advance(self, which: int, time: int) -> None:
         if time > self._times[which]:
             self._times[which] = time
-            self._state.put(_CLOCKS, packed(self._times))
+            self._state.put(_CLOCKS, encode(tuple(self._times)))
 
     def count(self) -> int:
         self._times[3] += 1
-        self._state.put(_CLOCKS, packed(self._times))
+        self._state.put(_CLOCKS, encode(tuple(self._times)))
         return self._times[3]
 
 

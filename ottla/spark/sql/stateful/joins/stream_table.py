@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.spark.sql.stateful.joins.sides import Sides
-from ottla.spark.sql.stateful.records import Record, packed, unpacked
+from ottla.spark.sql.stateful.records import Record
 from ottla.spark.state import State
+from ottla.spark.state.value_codec import decode, encode
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,10 @@ class StreamTableJoin:
             if record.deleted:
                 state.delete(record.key)
             else:
-                state.put(record.key, packed(self.sides.right_of(record.values)))
+                state.put(record.key, encode(self.sides.right_of(record.values)))
             return ()
         found = state.get(record.key)
         if found is None and not self.keeps_left:
             return ()
-        right = None if found is None else unpacked(found)
+        right = None if found is None else decode(found)
         return (record._replace(input=0, values=self.sides.joined(record.values, right)),)

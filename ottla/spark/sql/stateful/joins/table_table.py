@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.spark.sql.stateful.joins.sides import Sides
-from ottla.spark.sql.stateful.records import Record, packed, unpacked
+from ottla.spark.sql.stateful.records import Record
 from ottla.spark.state import State
+from ottla.spark.state.value_codec import decode, encode
 
 _LEFT, _RIGHT = b"l", b"r"
 
@@ -35,13 +36,13 @@ class TableTableJoin:
         if record.deleted:
             state.delete(mine + record.key)
         else:
-            state.put(mine + record.key, packed((record.time, row)))
+            state.put(mine + record.key, encode((record.time, row)))
         held = state.get(theirs + record.key)
         keeps_mine = self.keeps_right if is_right else self.keeps_left
         keeps_theirs = self.keeps_left if is_right else self.keeps_right
         if held is None and (not keeps_mine or (record.deleted and before is None)):
             return ()  # there was no result, and there is none
-        time, other = (record.time, None) if held is None else unpacked(held)
+        time, other = (record.time, None) if held is None else decode(held)
         is_gone = record.deleted and (held is None or not keeps_theirs)
         # A deletion keeps the columns of the key, of which its own key is made.
         mine_now: Any = row if is_gone or not record.deleted else None
