@@ -41,7 +41,11 @@ def _allocate(size: int) -> memoryview:
 
 
 class Connection:
-    """Used by one thread. Answers come in the order of the requests; after a failure it is closed."""
+    """Used by one thread. Answers come in the order of the requests. A failure closes the connection.
+
+    A caller may give up waiting for an answer, because another broker of the same round failed, for example. The next
+    `receive` passes over such an answer.
+    """
 
     def __init__(self, settings: Settings, host: str, port: int) -> None:
         self.where = f"{host}:{port}"
@@ -180,15 +184,18 @@ class Connection:
                 left[0] = left[0][sent:]
 
     def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
-        """The answer. It is read into what `allocate` returns; its records are views of that, not copies."""
+        """Return the answer. It is read into the memory from `allocate`; its records are views of that, not copies."""
         try:
-            [size] = struct.unpack(">i", self._read(_allocate(4)))
-            data = self._read(allocate(size))
-        except OSError as error:
-            raise self._lost(error) from None
-        self._unanswered -= 1
-        try:
-            [correlation_id] = struct.unpack_from(">i", data)
+            while True:
+                try:
+                    [size] = struct.unpack(">i", self._read(_allocate(4)))
+                    data = self._read(allocate(size))
+                except OSError as error:
+                    raise self._lost(error) from None
+                self._unanswered -= 1
+                [correlation_id] = struct.unpack_from(">i", data)
+                if not 0 < correlation_id < sent.correlation_id:
+                    break
             if correlation_id != sent.correlation_id:
                 raise MalformedMessage(f"answer {correlation_id} to request {sent.correlation_id}")
             # A flexible response header is followed by tagged fields; no broker sends any.
