@@ -61,6 +61,10 @@ test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and
 test-cluster: spark ## Strike a cluster of three brokers for three times ten minutes, and look whether its clients saw an honest log
 	OTTLA_CHAOS_SECONDS=600 $(BIN)/python -m pytest -m "cluster and slow" -s
 
+.PHONY: soak
+soak: spark ## Run everything at once on a secured cluster for an hour, with a fault every 20 seconds, and plot memory and open files
+	$(BIN)/python -m tests.soak --seconds 3600 --plot docs/images/soak.svg
+
 .PHONY: conformance-cluster
 conformance-cluster: spark ## Run the conformance suite against a cluster of three brokers
 	$(BIN)/python -m tests.conformance.on_cluster

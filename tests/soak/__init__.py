@@ -1,0 +1,8 @@
+"""A soak: everything at once on a secured cluster for an hour, with a fault every twenty seconds.
+
+    python -m tests.soak --seconds 3600 --plot docs/images/soak.svg
+
+Three brokers with TLS, logins and ACLs, and a schema registry, a REST proxy and the console beside them. Producers,
+two kinds of groups, a transactional copier, SQL queries, connectors and a mirror run until the end. In the end every
+record must be where it belongs once and in order, and no process may have grown in the second half.
+"""
