@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from difflib import get_close_matches
+from typing import Any
 
 from ottla.protocol.internal_topics import SQL_CATALOGUE_TOPIC as TOPIC
 from ottla.spark.formats.value_format import quoted
@@ -18,45 +19,66 @@ from ottla.spark.sql.sources import Source, TopicShape
 from ottla.spark.sql.sql_types import SqlType
 
 _TYPE = "\0type\0"
+#: Of the JSON in a record. Records of the first versions do not name it.
+_VERSION = 1
 
 
 class Catalogue:
-    """What the topic held when `refresh` was called last, and what was put since."""
+    """The definitions in the topic at the last `refresh`, and those that were put since.
+
+    A record that cannot be read spoils only its own name: using that name is an error, which says why.
+    """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._sources: dict[str, Source] = {}
         self._types: dict[str, SqlType] = {}
+        self._unreadable: dict[str, str] = {}
         self._mark: tuple[bytes, int] | None = None  # of the topic, when it was read
 
     def refresh(self) -> None:
         found: dict[str, Source] = {}
         types: dict[str, SqlType] = {}
+        unreadable: dict[str, str] = {}
         mark = self._brokers.mark(TOPIC)
         if mark is not None and mark == self._mark:
             return
         if mark is not None:
             for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
-                name = (record.key or b"").decode()
-                if name.startswith(_TYPE):
-                    types.pop(name.removeprefix(_TYPE), None)
-                    if record.value is not None:
-                        types[name.removeprefix(_TYPE)] = SqlType.from_json(json.loads(record.value))
-                elif record.value is None:
-                    found.pop(name, None)
-                else:
-                    found[name] = Source.from_json(json.loads(record.value))
+                key = (record.key or b"").decode(errors="replace")
+                held: dict[str, Any] = types if key.startswith(_TYPE) else found
+                kind: Any = SqlType if key.startswith(_TYPE) else Source
+                name = key.removeprefix(_TYPE)
+                held.pop(name, None)
+                unreadable.pop(key, None)
+                if record.value is not None:
+                    try:
+                        held[name] = kind.from_json(_plain(record.value))
+                    except _Newer as error:
+                        unreadable[key] = f"{name} {error}. Update Ottla."
+                    except (ValueError, KeyError, TypeError, AttributeError):
+                        unreadable[key] = (
+                            f"The definition of {name} at offset {record.offset} of {TOPIC} is damaged. "
+                            "To remove it, write a record with the same key and no value."
+                        )
         self._sources = found
         self._types = types
+        self._unreadable = unreadable
         self._mark = mark
 
     def all(self) -> list[Source]:
         return sorted(self._sources.values(), key=lambda source: source.name)
 
     def get(self, name: str) -> Source | None:
+        self._check(name)
         return self._sources.get(name)
 
+    def _check(self, name: str, position: Position | None = None) -> None:
+        if name in self._unreadable:
+            raise SqlError(self._unreadable[name], position)
+
     def find(self, name: str, position: Position | None = None) -> Source:
+        self._check(name, position)
         source = self._sources.get(name)
         if source is None:
             close = get_close_matches(name, self._sources, n=1)
@@ -70,7 +92,7 @@ class Catalogue:
         number = self.next_number()
         if source.number is None:
             source = dataclasses.replace(source, number=number)
-        value = json.dumps(source.to_json(), separators=(",", ":")).encode()
+        value = _written(source.to_json())
         self._brokers.produce(TOPIC, [(source.name.encode(), value, None)])
         self._sources[source.name] = source
 
@@ -92,14 +114,30 @@ class Catalogue:
         """Also one that another shell has made since."""
         if name not in self._types:
             self.refresh()
+        self._check(f"{_TYPE}{name}")
         return self._types.get(name)
 
     def put_type(self, name: str, kind: SqlType) -> None:
         self.next_number()  # makes the topic
-        value = json.dumps(kind.to_json(), separators=(",", ":")).encode()
+        value = _written(kind.to_json())
         self._brokers.produce(TOPIC, [(f"{_TYPE}{name}".encode(), value, None)])
         self._types[name] = kind
 
     def remove_type(self, name: str) -> None:
         self._brokers.produce(TOPIC, [(f"{_TYPE}{name}".encode(), None, None)])
         self._types.pop(name, None)
+
+
+class _Newer(Exception):
+    pass
+
+
+def _written(plain: dict[str, Any]) -> bytes:
+    return json.dumps({"version": _VERSION, **plain}, separators=(",", ":")).encode()
+
+
+def _plain(value: bytes) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(value)
+    if plain.get("version", 1) > _VERSION:
+        raise _Newer("was defined by a newer version of Ottla")
+    return plain

@@ -9,6 +9,7 @@ pytest.importorskip("pyarrow")
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction
 from ottla.spark.sink.exactly_once.commit_log import CommitState
 
@@ -103,3 +104,15 @@ def test_a_log_that_was_cut_off_before_a_decision_says_the_same(
     state = replay(log)
     if state.decision is not None:
         assert replay(log, state.decision.offset) == state
+
+
+def test_a_record_of_a_newer_version_is_refused_with_a_sentence() -> None:
+    with pytest.raises(ClientError, match=r"A newer version of Ottla has run this query\. Update Ottla"):
+        replay([b'{"version":2,"kind":"begin"}'])
+
+
+def test_records_of_the_first_version_count() -> None:
+    """They did not name their version."""
+    log = [CommitState().begin("old").replace(b'"version":1,', b"")]
+    assert b"version" not in log[0]
+    assert replay(log).run == "old"

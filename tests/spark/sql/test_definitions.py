@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.protocol.internal_topics import SQL_CATALOGUE_TOPIC
 from ottla.spark.sql import SqlSession
 from tests.spark.sql.conftest import Sql
 
@@ -84,3 +85,18 @@ def test_values_in_every_format_of_keys(statements: Sql) -> None:
     assert second.value is None
     [line] = statements.broker.records("l")
     assert (bytes(line.key or b""), bytes(line.value or b"")) == (b"AQID", b"AQID")
+
+
+def test_a_definition_that_cannot_be_read_spoils_only_its_own_name(statements: Sql) -> None:
+    statements(STREAM)
+    for name, value in (("BAD", b"{"), ("ODD", b'{"name": 1}'), ("LATER", b'{"version": 2}')):
+        statements.broker.produce(SQL_CATALOGUE_TOPIC, value, key=name.encode())
+    assert [row[0] for row in statements("DESCRIBE s;")] == ["K", "A"]
+    assert "The definition of BAD at offset" in statements.refused("DESCRIBE bad;")
+    assert "is damaged" in statements.refused("DROP STREAM odd;")
+    assert "LATER was defined by a newer version of Ottla. Update Ottla." in statements.refused(
+        "CREATE STREAM later (k INT) WITH (kafka_topic='s');"
+    )
+    statements.broker.produce(SQL_CATALOGUE_TOPIC, None, key=b"BAD")
+    statements("CREATE STREAM bad (k INT) WITH (kafka_topic='s');")
+    assert [row[0] for row in statements("DESCRIBE bad;")] == ["K"]

@@ -15,8 +15,11 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction
 
+#: Of the JSON in a record. Records of the first versions do not name it.
+_VERSION = 1
 #: So many earlier runs are remembered, so that a task left over from one of them is refused.
 _REMEMBERED = 8
 
@@ -77,6 +80,8 @@ class CommitState:
 
     def after(self, offset: int, value: bytes) -> CommitState:
         record = json.loads(value)
+        if record.get("version", 1) > _VERSION:
+            raise ClientError("A newer version of Ottla has run this query. Update Ottla to go on with it.")
         kind = record["kind"]
         if kind == "begin" and record["generation"] > self.generation:
             return replace(
@@ -109,4 +114,4 @@ class CommitState:
 
 
 def _record(kind: str, **fields: Any) -> bytes:
-    return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode()
+    return json.dumps({"version": _VERSION, "kind": kind, **fields}, separators=(",", ":")).encode()

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from dataclasses import dataclass, field
-from typing import Any
 
 from ottla.protocol.internal_topics import SQL_QUERIES_TOPIC as TOPIC
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.sources import TopicShape
+
+_log = logging.getLogger(__name__)
+
+#: Of the JSON in a record. Records of the first versions do not name it.
+_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,16 @@ class LoggedQuery:
     def to_json(self) -> bytes:
         plain = dataclasses.asdict(self)
         del plain["key"]
-        return json.dumps(plain, separators=(",", ":")).encode()
+        return json.dumps({"version": _VERSION, **plain}, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, key: str, value: bytes) -> LoggedQuery:
-        plain: dict[str, Any] = json.loads(value)
+        """Raises ValueError."""
+        plain = json.loads(value)
+        if not isinstance(plain, dict) or not isinstance(plain.get("statement"), str):
+            raise ValueError("it is no statement")
+        if plain.get("version", 1) > _VERSION:
+            raise ValueError("a newer version of Ottla wrote it")
         known = {each.name for each in dataclasses.fields(cls)}
         return cls(key=key, **{name: each for name, each in plain.items() if name in known and name != "key"})
 
@@ -58,7 +68,10 @@ class QueryLog:
             if record.value is None:
                 self._held.pop(key, None)
             else:
-                self._held[key] = LoggedQuery.from_json(key, record.value)
+                try:
+                    self._held[key] = LoggedQuery.from_json(key, record.value)
+                except ValueError as error:
+                    _log.error("The query %s in %s cannot be read, and does not run: %s.", key, TOPIC, error)
         return self.all()
 
     def all(self) -> list[LoggedQuery]:

@@ -7,6 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from ottla.protocol.internal_topics import SQL_QUERIES_TOPIC
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.executing.running_queries import Running, RunningQueries
 from ottla.spark.sql.server.query_log import LoggedQuery, QueryLog
@@ -44,6 +47,28 @@ def test_the_log_is_of_one_service_and_in_the_order_of_starting(broker: Broker) 
     assert log.next_number() > second.number > first.number
     read = QueryLog(brokers, "one_")
     assert read.load() == [first, second]
+    brokers.close()
+
+
+def test_a_query_that_cannot_be_read_is_named_in_the_log_and_holds_up_no_other(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers(broker.bootstrap_servers)
+    log = QueryLog(brokers, "damaged_")
+    log.load()
+    good = LoggedQuery("GOOD", "CREATE STREAM good …")
+    log.put(good)
+    values = (b"{", b"[]", b'{"statement": "x", "version": 2}')
+    brokers.produce(
+        SQL_QUERIES_TOPIC,
+        [(f"damaged_/BAD{number}".encode(), value, None) for number, value in enumerate(values)],
+    )
+    assert QueryLog(brokers, "damaged_").load() == [good]
+    assert "The query BAD0 in" in caplog.text
+    assert (
+        "The query BAD2 in __ottla_sql_queries cannot be read, and does not run: a newer version"
+        in caplog.text
+    )
     brokers.close()
 
 
