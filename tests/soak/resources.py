@@ -54,6 +54,7 @@ class Resources:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._begun = time.monotonic()
+        self._over: float | None = None
         self.samples: dict[str, list[Sample]] = defaultdict(list)
 
     def start(self) -> None:
@@ -62,10 +63,12 @@ class Resources:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join()
+        self._over = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._begun
+        """The duration of the recording."""
+        return (self._over or time.monotonic()) - self._begun
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every):

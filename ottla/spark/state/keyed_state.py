@@ -12,7 +12,7 @@ from types import TracebackType
 
 from ottla.spark.state.change_files import FORMAT, Entry
 from ottla.spark.state.history import History
-from ottla.spark.state.local_copy import HEADROOM, LocalCopy
+from ottla.spark.state.local_copy import HEADROOM, DamagedCopy, LocalCopy
 from ottla.spark.state.places import LOCAL_DIRECTORY, StateError, StatePlace
 from ottla.spark.state.value_codec import BadValue
 
@@ -134,6 +134,11 @@ class KeyedState:
             return StateError(
                 f"The state of {self._place.shown} under {self._place.checkpoint} cannot be used: {error}."
             )
+        if isinstance(error, _damages()):
+            return StateError(
+                f"The copy of the state of {self._place.shown} in {self._directory} was damaged, and is removed. "
+                "Start the query again: it makes the copy anew from its checkpoint."
+            )
         if not isinstance(error, lmdb.Error):
             return error
         return StateError(
@@ -158,9 +163,18 @@ class KeyedState:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        explained = None if error is None else self._explained(error)
+        if isinstance(error, _damages()):
+            self._copy.empty()
         self.close()
-        if error is not None and (explained := self._explained(error)) is not error:
+        if explained is not None and explained is not error:
             raise explained from error
+
+
+def _damages() -> tuple[type[BaseException], ...]:
+    import lmdb
+
+    return DamagedCopy, lmdb.CorruptedError, lmdb.PageNotFoundError
 
 
 def _lock(directory: Path) -> int | None:

@@ -4,7 +4,7 @@ It is never synced. A process that is killed loses nothing that was committed, b
 machine that goes down loses the copy, which has the boot in its name.
 
 LMDB takes keys of up to 511 bytes. A longer one is kept by its beginning and a hash, with the whole key beside the
-value.
+value. A checksum before each value covers the key and the value: LMDB itself has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import contextlib
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 from typing import Any
+from zlib import crc32
 
 from ottla.spark.state.change_files import Entry
 
@@ -22,8 +24,13 @@ HEADROOM = 4 << 30
 _CHANGES_PER_TRANSACTION = 20_000
 _LONGEST_KEY = 440
 _VERSION, _UNFINISHED, _UNDOABLE = b"version", b"unfinished", b"undoable"
+_CHECKSUM = Struct("<I")
 _ABSENT, _HELD = b"\0", b"\1"
 _NONE = -2  # no version is whole
+
+
+class DamagedCopy(Exception):
+    """An entry has changed on disk. The copy has to be made again."""
 
 
 class LocalCopy:
@@ -238,12 +245,16 @@ def _stored(key: bytes) -> bytes:
 
 def _packed(key: bytes, value: bytes) -> bytes:
     if len(key) <= _LONGEST_KEY:
-        return value
-    return len(key).to_bytes(4, "big") + key + value
+        return _CHECKSUM.pack(crc32(value, crc32(key))) + value
+    data = len(key).to_bytes(4, "big") + key + value
+    return _CHECKSUM.pack(crc32(data, crc32(_stored(key)))) + data
 
 
 def _unpacked(stored: bytes, held: bytes) -> tuple[bytes, bytes]:
+    data = held[_CHECKSUM.size :]
+    if held[: _CHECKSUM.size] != _CHECKSUM.pack(crc32(data, crc32(stored))):
+        raise DamagedCopy
     if len(stored) <= _LONGEST_KEY:
-        return stored, held
-    end = 4 + int.from_bytes(held[:4], "big")
-    return held[4:end], held[end:]
+        return stored, data
+    end = 4 + int.from_bytes(data[:4], "big")
+    return data[4:end], data[end:]

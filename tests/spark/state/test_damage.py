@@ -99,6 +99,25 @@ def test_a_snapshot_replaces_damaged_changes_before_it(
         held_before(place, 17)
 
 
+def test_a_flipped_bit_in_the_copy_is_noticed_and_the_copy_made_again(
+    place: StatePlace, tmp_path: Path
+) -> None:
+    entries: dict[bytes, bytes | None] = {b"key %d" % i: b"value %d" % i for i in range(30)} | {
+        b"k" * 600: b"long"
+    }
+    run(place, 0, entries)
+    [copy] = (tmp_path / "local").rglob("data.mdb")
+    data = copy.read_bytes()
+    copy.write_bytes(data.replace(b"value 7", b"value 6"))
+    with (
+        pytest.raises(StateError, match=r"in .* was damaged, and is removed. Start the query again"),
+        open_state(place, 1) as state,
+    ):
+        state.get(b"key 7")
+    assert held_before(place, 1) == entries
+    assert run(place, 1, {b"key 7": b"new"})[b"key 7"] == b"new"
+
+
 def test_a_damaged_number_of_partitions_is_named(tmp_path: Path) -> None:
     assert fixed_partitions(str(tmp_path), 3) == 3
     file = tmp_path / "ottla-state" / "partitions"

@@ -32,9 +32,7 @@ scalars = st.one_of(
     st.datetimes(timezones=zones),
     st.timedeltas(),
 )
-hashable = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3).map(tuple) | st.frozensets(inner, max_size=3)
-)
+hashable = scalars | st.lists(scalars, max_size=3).map(tuple) | st.frozensets(scalars, max_size=3)
 values = st.recursive(
     scalars,
     lambda inner: st.one_of(
