@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
-
-from tests.soak.__main__ import soak
 from tests.soak.plot import write_plot
 from tests.soak.resources import Resources, Sample
 
@@ -25,6 +22,9 @@ SEED = int(os.environ.get("OTTLA_SOAK_SEED", "0")) or random.SystemRandom().rand
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 1200)
 def test_everything_at_once_survives_faults(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from tests.soak.__main__ import soak
+
     print(f"\nOTTLA_SOAK_SEED={SEED} OTTLA_SOAK_SECONDS={SECONDS:g}; logs in {tmp_path}")
     assert soak(tmp_path, SECONDS, 10.0, SEED, tmp_path / "soak.svg") == []
     assert (tmp_path / "soak.svg").read_text().startswith("<svg")
