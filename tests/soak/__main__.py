@@ -37,7 +37,7 @@ from tests.soak.load import (
 )
 from tests.soak.plot import write_plot
 from tests.soak.resources import Resources
-from tests.soak.servers import BROKERS, Process, SecuredCluster, request, wait_until
+from tests.soak.servers import BROKERS, Process, SecuredCluster, answer_of, request, wait_until
 
 #: Shorter runs end before processes have reached their working size.
 _JUDGED_SECONDS = 900.0
@@ -101,6 +101,7 @@ class Soak:
         self.resources = Resources(self._roots)
         self._stop_asking = threading.Event()
         self.answers = 0
+        self._problems: list[str] = []
         self._asking = threading.Thread(target=self._ask)
 
     def _create_topics(self) -> None:
@@ -172,12 +173,17 @@ class Soak:
         try:
             wait_until(lambda: rows_stored(self._database) > 0, "the first row is in the database")
             self.faults.strike_for(seconds, self._every)
-        finally:
             self.faults.end()
+        except TimeoutError as error:
+            self._problems.append(str(error))
+        finally:
             self.resources.stop()
             self.feeder.stop()
             self.recorder.stop_sending()
-        self.recorder.wait_until_read(_CATCH_UP_SECONDS)
+        try:
+            self.recorder.wait_until_read(_CATCH_UP_SECONDS)
+        except AssertionError as error:
+            self._problems.append(str(error))
         request(f"http://{self._connect}/connectors/counting/pause", self.cluster.client(), "PUT")
         self._catch_up()
         self.copier.stop()
@@ -219,6 +225,8 @@ class Soak:
 
     def verdict(self) -> Iterator[str]:
         """Everything that is wrong."""
+        yield from self._problems
+        yield from self._failed_tasks()
         client, target = self.cluster.client(), {"bootstrap.servers": self.target_servers}
         yield from wrong_numbers(client, target, self.feeder)
         yield from wrong_sequence(client, self._database)
@@ -231,6 +239,13 @@ class Soak:
                 yield f"{process.name} has ended: see {process.log}"
         if self.resources.seconds >= _JUDGED_SECONDS:
             yield from (f"{each.role} grows: {each}" for each in self.resources.trends() if not each.is_flat)
+
+    def _failed_tasks(self) -> Iterator[str]:
+        for name in _CONNECTORS:
+            found = answer_of(f"http://{self._connect}/connectors/{name}/status", self.cluster.client())
+            for task in found.get("tasks", ()):
+                if task["state"] == "FAILED":
+                    yield f"task {task['id']} of connector {name} failed: {task.get('trace', '').splitlines()[:1]}"
 
     def close(self) -> None:
         self._stack.close()

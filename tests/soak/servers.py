@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +30,7 @@ _SETTINGS = {
     "zookeeper.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
     "replica.lag.time.max.ms": "5000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "log.segment.bytes": "4194304",
+    "log.segment.bytes": "16777216",
 }
 
 
@@ -119,8 +122,6 @@ class SecuredCluster(Process):
     def certificate(self, broker: int) -> bytes:
         """The certificate that a broker shows to a client that connects now."""
         context = ssl.create_default_context(cafile=str(self.data / "ca.pem"))
-        import socket
-
         with (
             socket.create_connection(("127.0.0.1", self.ports[broker]), timeout=10) as raw,
             context.wrap_socket(raw, server_hostname="localhost") as wrapped,
@@ -135,11 +136,8 @@ class SecuredCluster(Process):
 
 def request(url: str, client: Mapping[str, str], method: str = "GET", body: bytes | None = None) -> int:
     """Send a request with the admin's login and return the status; 0 if nobody answers."""
-    login = base64.b64encode(f"{client['sasl.username']}:{client['sasl.password']}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
-    asked = urllib.request.Request(url, body, headers, method=method)
     try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(_asked(url, client, method, body), timeout=30) as answer:
             answer.read()
             return int(answer.status)
     except urllib.error.HTTPError as error:
@@ -147,3 +145,21 @@ def request(url: str, client: Mapping[str, str], method: str = "GET", body: byte
         return error.code
     except OSError:
         return 0
+
+
+def answer_of(url: str, client: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON object at a URL; an empty one if there is none."""
+    try:
+        with urllib.request.urlopen(_asked(url, client), timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except (OSError, ValueError):
+        return {}
+
+
+def _asked(
+    url: str, client: Mapping[str, str], method: str = "GET", body: bytes | None = None
+) -> urllib.request.Request:
+    login = base64.b64encode(f"{client['sasl.username']}:{client['sasl.password']}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+    return urllib.request.Request(url, body, headers, method=method)

@@ -19,7 +19,7 @@ from ottla.spark.sql.sources import Source, TopicShape
 from ottla.spark.sql.sql_types import SqlType
 
 _TYPE = "\0type\0"
-#: Of the JSON in a record. Records of the first versions do not name it.
+#: Version of the JSON in a record. The oldest records do not name it.
 _VERSION = 1
 
 

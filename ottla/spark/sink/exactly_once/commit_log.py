@@ -1,4 +1,4 @@
-"""What a query has committed, as a pure replay of its commit log.
+"""The commits of a query, as a pure replay of its commit log.
 
 The log is a topic of one partition, and its order decides: whether a record counts depends only on the records before
 it. So two runs of a query that append at the same time do no harm. docs/exactly-once.md has the argument.
@@ -18,7 +18,7 @@ from typing import Any
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction
 
-#: Of the JSON in a record. Records of the first versions do not name it.
+#: Version of the JSON in a record. The oldest records do not name it.
 _VERSION = 1
 #: So many earlier runs are remembered, so that a task left over from one of them is refused.
 _REMEMBERED = 8
@@ -47,7 +47,7 @@ class CommitState:
     def is_decided(self, batch: int) -> bool:
         return self.decision is not None and self.decision.batch == batch
 
-    # The records that a writer may append who has read the log up to here
+    # Records that a writer appends after reading the log up to here
 
     def begin(self, run: str, checkpoint: str = "") -> bytes:
         earlier = [*self.earlier_runs, self.run][-_REMEMBERED:] if self.run else []

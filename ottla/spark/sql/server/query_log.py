@@ -2,7 +2,7 @@
 
 A compacted topic. The key of a record is the service id and the name of the query's sink, or the query's own id for
 INSERT INTO; its value is the statement with its properties. It is written before the query starts and removed after it
-has ended: so whenever the server is killed, what it had promised is in the topic.
+has ended: whenever the server is killed, the topic has all queries that it promised to run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.spark.sql.sources import TopicShape
 
 _log = logging.getLogger(__name__)
 
-#: Of the JSON in a record. Records of the first versions do not name it.
+#: Version of the JSON in a record. The oldest records do not name it.
 _VERSION = 1
 
 
@@ -49,7 +49,7 @@ class LoggedQuery:
 
 
 class QueryLog:
-    """What is in the topic of one service id. Used under the lock of the server's commands."""
+    """The queries of one service id. Used under the lock of the server's commands."""
 
     def __init__(self, brokers: Brokers, service_id: str) -> None:
         self._brokers = brokers

@@ -43,7 +43,7 @@ class Entries:
 
 
 class Deadlines:
-    """Keys in the order of a time, so that what is over is found without looking at the rest."""
+    """Keys in the order of a time: the keys before a time are found without looking at the others."""
 
     def __init__(self, state: State, prefix: bytes) -> None:
         self._state = state

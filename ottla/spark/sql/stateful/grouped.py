@@ -1,4 +1,4 @@
-"""GROUP BY, one record at a time: what goes into an aggregation and what comes out, pure but for the state.
+"""GROUP BY, one record at a time: changes go in, rows come out, and only the state remembers.
 
 As in Kafka Streams, the stream time of a partition is the latest time that it has seen; a window takes no more records
 when the stream time has reached its end and its grace period.
@@ -51,7 +51,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What a GROUP BY asks for. `size_ms` is the gap of a session."""
+    """The settings of a GROUP BY. `size_ms` is the gap of a session."""
 
     calls: tuple[AggregateCall, ...]
     window: str | None = None  # TUMBLING, HOPPING or SESSION
@@ -152,7 +152,7 @@ class Aggregator:
         return tuple(each.result(state) for each, state in zip(self.accumulators, states, strict=True))
 
     def changed(self, states: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
-        """What goes is taken out before what comes is added."""
+        """Take the old row out before adding the new one."""
         if change.removed is not None:
             states = tuple(
                 each.undo(state, values)

@@ -1,4 +1,4 @@
-"""What operators get and give."""
+"""Records, and the operators that process them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Record(NamedTuple):
 
 
 class Operator(Protocol):
-    """See the package for what it may do."""
+    """A step with state. The documentation of the package describes it."""
 
     @property
     def name(self) -> str:
