@@ -120,6 +120,7 @@ def settings(who: str, bootstrap_servers: str) -> dict[str, str]:
         "key.converter": _STRING,
         "value.converter": _STRING,
         "offset.flush.interval.ms": "1000",
+        "connector.file.directories": "/",
         **{f"{kind}.storage.topic": f"{name}-{kind}" for kind in ("config", "offset", "status")},
         **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.commands.servers.http_servers import cannot_listen
+from ottla.cli.commands.servers.http_servers import allowed_hosts_option, cannot_listen
 from ottla.cli.errors import JobError
 from ottla.cli.options import (
     bootstrap_server_option,
@@ -57,6 +57,7 @@ _ROTATE_SECONDS = 150.0
     flag_value=DEFAULT_METRICS,
     help=f"Show the figures to Prometheus, too. [default: {DEFAULT_METRICS}]",
 )
+@allowed_hosts_option
 @json_option("Print a JSON object per round.")
 def canary(
     bootstrap_server: str,
@@ -69,6 +70,7 @@ def canary(
     rounds: int | None,
     timeout: float,
     metrics: str | None,
+    allowed_hosts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write records through every broker with acks=all, read them back, and report what is lost and how long it takes.
@@ -88,7 +90,7 @@ def canary(
 
     client = make_client(bootstrap_server, command_config, timeout)
     bird = Canary(client.cluster, topic, records=records, size=size, replication_factor=replication_factor)
-    server = _serve(bird, metrics) if metrics is not None else None
+    server = _serve(bird, metrics, allowed_hosts) if metrics is not None else None
     ended = Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -126,14 +128,20 @@ def canary(
         sys.exit(1)
 
 
-def _serve(bird: Canary, listen: str) -> MetricsThread:
+def _serve(bird: Canary, listen: str, allowed_hosts: tuple[str, ...]) -> MetricsThread:
     from ottla.cli.commands.servers.start import parse_listen
     from ottla.metrics.endpoint import MetricsThread
     from ottla.metrics.process import process_metrics
 
     has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
     host, _, port = parse_listen(listen if has_port else f"{listen}:9309").rpartition(":")
-    server = MetricsThread(host.strip("[]"), int(port), lambda: "".join([*bird.lines(), *process_metrics()]))
+    server = MetricsThread(
+        host.strip("[]"),
+        int(port),
+        lambda: "".join([*bird.lines(), *process_metrics()]),
+        names=allowed_hosts,
+        names_setting="--allowed-host",
+    )
     try:
         server.start()
     except OSError as error:

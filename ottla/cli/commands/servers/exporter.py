@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.commands.servers.http_servers import cannot_listen, configure_log
+from ottla.cli.commands.servers.http_servers import allowed_hosts_option, cannot_listen, configure_log
 from ottla.cli.commands.servers.start import log_format_option
 from ottla.cli.options import bootstrap_server_option, file_option, make_client, seconds_option
 from ottla.cli.signals import ending_signals
@@ -45,6 +45,7 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
     metavar="HOST:PORT",
     help="Where to listen; port 0 takes a free one.",
 )
+@allowed_hosts_option
 @click.option(
     "--web.telemetry-path", "path", default="/metrics", show_default=True, help="Where the metrics are."
 )
@@ -69,6 +70,7 @@ def exporter(
     kafka_servers: tuple[str, ...],
     command_config: Path | None,
     listen: str,
+    allowed_hosts: tuple[str, ...],
     path: str,
     topics: str,
     no_topics: str,
@@ -113,7 +115,14 @@ def exporter(
         more=_more(client.cluster, pipelines, with_audit),
     )
     pushing = None if otlp is None else _pushing(otlp, exporting.render, otlp_interval)
-    server = MetricsThread(host.strip("[]"), int(port), exporting.render, path)
+    server = MetricsThread(
+        host.strip("[]"),
+        int(port),
+        exporting.render,
+        path,
+        names=allowed_hosts,
+        names_setting="--allowed-host",
+    )
     try:
         server.start()
     except OSError as error:

@@ -62,6 +62,16 @@ def server_options(default_listen: str, properties: str, product: str) -> Callab
     return add
 
 
+#: For servers of metrics, which have no file of settings.
+allowed_hosts_option = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Serve callers who use this name for the server, too. May be repeated; '*' is any name.",
+)
+
+
 def serve_until_stopped(
     make: Callable[[], Server],
     *,
