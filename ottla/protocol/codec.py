@@ -17,7 +17,7 @@ constructor names only what it wants to say. A tagged struct that is absent on t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import error as StructError
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -182,6 +182,8 @@ class Data(Struct):
     flexible: ClassVar[Versions]
     _decoders: ClassVar[dict[int, Callable[[Buffer, int], tuple[Any, int]]]]
     _encoders: ClassVar[dict[int, Callable[[Any, Callable[[Any], None]], None]]]
+    _sliced_decoders: ClassVar[dict[int, Callable[..., Generator[None, None, tuple[Any, int]]]]]
+    _sliced_encoders: ClassVar[dict[int, Callable[..., Generator[None, None, None]]]]
 
     def __init_subclass__(cls, *, versions: str = "none", flexible: str = "none", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -189,6 +191,8 @@ class Data(Struct):
         cls.flexible = parse_versions(flexible)
         cls._decoders = {}
         cls._encoders = {}
+        cls._sliced_decoders = {}
+        cls._sliced_encoders = {}
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -213,6 +217,23 @@ class Data(Struct):
         except _MALFORMED as error:
             raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
 
+    @classmethod
+    def decode_in_slices(
+        cls, buffer: Buffer, version: int, position: int, started: list[Any]
+    ) -> Generator[None, None, Self]:
+        """Like `decode`, and yield every few hundred elements.
+
+        The message is added to `started` at once, for callers that give up halfway and have to take it apart.
+        """
+        decoder = cls._sliced_decoders.get(version) or cls._make(
+            "_sliced_decoders", "make_sliced_decoder", version
+        )
+        try:
+            message, _ = yield from decoder(buffer, position, started)
+        except _MALFORMED as error:
+            raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
+        return message  # type: ignore[no-any-return]
+
     def encode(self, version: int) -> bytes:
         parts: Parts = []
         encoder = self._encoders.get(version) or self._make("_encoders", "make_encoder", version)
@@ -223,6 +244,13 @@ class Data(Struct):
         """Hand the wire form over piece by piece; records are handed over as they are, without a copy."""
         encoder = self._encoders.get(version) or self._make("_encoders", "make_encoder", version)
         encoder(self, write)
+
+    def encode_in_slices(self, version: int, write: Callable[[Any], None]) -> Generator[None, None, None]:
+        """Like `encode_parts`, and yield every few hundred elements."""
+        encoder = self._sliced_encoders.get(version) or self._make(
+            "_sliced_encoders", "make_sliced_encoder", version
+        )
+        return encoder(self, write)
 
     @classmethod
     def _make(cls, cache: str, maker: str, version: int) -> Callable[..., Any]:

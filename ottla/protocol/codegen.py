@@ -3,11 +3,14 @@
 The functions are straight-line code: neighbouring fixed-size fields share one `struct` call, nested structs
 are written inline, and what a version does not carry costs nothing. Lengths are checked against the buffer
 before anything is allocated for them.
+
+Each decoder and encoder has a second form for large messages: the same code as a generator, which yields after every
+`SLICE` elements so that its caller can serve others in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from struct import Struct as Packer
 from typing import Any
@@ -27,6 +30,15 @@ _FORMATS = {
 _SMALL = [bytes([n]) for n in range(128)]
 # Arrays of numbers up to this length have a `struct` made for their length.
 _SHORT_ARRAY = 32
+
+# Kafka's limits on messages that it reads (since 4.4, the last one always).
+MAX_ELEMENTS = 1_000_000
+MAX_TAGGED_FIELDS = 10_000
+MAX_STRING_BYTES = 32_767
+
+# Elements between two yields of the generators. A number costs far less than any other element.
+SLICE = 256
+_NUMBERS_PER_SLICE = 8192
 
 
 def unsigned_varint(value: int) -> bytes:
@@ -52,6 +64,20 @@ def _rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int
     raise MalformedMessage("a length of more than 32 bits")
 
 
+def _rest_of_count(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
+    value, position = _rest_of_varint(buffer, position, value)
+    if value > MAX_ELEMENTS + 1:
+        raise MalformedMessage(f"an array of {value - 1} elements exceeds {MAX_ELEMENTS}")
+    return value, position
+
+
+def _rest_of_string_length(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
+    value, position = _rest_of_varint(buffer, position, value)
+    if value > MAX_STRING_BYTES + 1:
+        raise MalformedMessage(f"a string of {value - 1} bytes exceeds {MAX_STRING_BYTES}")
+    return value, position
+
+
 @cache
 def _methods_by_length(before: str, element: str, method: str) -> list[Callable[..., Any]]:
     return [getattr(Packer(f">{before}{length}{element}"), method) for length in range(_SHORT_ARRAY)]
@@ -61,12 +87,17 @@ def _short(name: str) -> None:
     raise MalformedMessage(f"{name}: its length does not fit the message")
 
 
+def _too_many(count: int, kind: str, limit: int) -> None:
+    raise MalformedMessage(f"{count} {kind} exceed {limit}")
+
+
 class _Writer:
     """Source lines with indentation, and the names that they use."""
 
-    def __init__(self, cls: type[Data], version: int) -> None:
+    def __init__(self, cls: type[Data], version: int, *, sliced: bool = False) -> None:
         self.version = version
         self.flexible = cls.is_flexible(version)
+        self.sliced = sliced
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"short": _short, "str": str, "bytes": bytes, "len": len}
         self.depth = 1
@@ -111,7 +142,16 @@ class _Writer:
     def is_nullable(self, field: Field) -> bool:
         return field.nullable[0] <= self.version <= field.nullable[1]
 
+    def step(self) -> None:
+        """Count one element, and yield when the slice is full."""
+        if self.sliced:
+            self.line("steps -= 1")
+            self.line(f"if not steps: steps = {SLICE}; yield")
+
     def compile(self, signature: str, filename: str) -> Callable[..., Any]:
+        if self.sliced:
+            self.lines.insert(0, f"    steps = {SLICE}")
+            self.lines.insert(1, "    if not steps: yield")  # makes a generator of messages without arrays
         source = f"def made({signature}):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, filename, "exec"), self.names)
         made: Callable[..., Any] = self.names["made"]
@@ -141,10 +181,15 @@ class _Decoder(_Writer):
         self.line(f"pos += {Packer('>' + fmt).size}")
         self.pending.clear()
 
-    def struct(self, cls: type[Struct], target: str) -> None:
-        """Read the fields of `cls` into a new object bound to `target`; leaves nothing pending."""
+    def struct(self, cls: type[Struct], target: str, into: str | None = None) -> None:
+        """Read the fields of `cls` into a new object bound to `target`; leaves nothing pending.
+
+        With `into`, that list gets the object before its fields, so that a message read in part hangs together.
+        """
         self.flush()
         self.line(f"{target} = new({self.bind('C', cls)})")
+        if into is not None:
+            self.line(f"{into}.append({target})")
         plain, tagged = self.carried(cls)
         carried = {name for name, _ in plain}
         for name, field in cls.fields.items():
@@ -176,12 +221,12 @@ class _Decoder(_Writer):
             self.line(f"{target} = buffer[pos]")
             self.line("pos += 1")
 
-    def length(self, fmt: str) -> str:
+    def length(self, fmt: str, rest: str = "rest_of_varint") -> str:
         """Read a length; -1 stands for null in both encodings."""
         count = self.unique("n")
         if self.flexible:
             self.byte(count)
-            self.line(f"if {count} > 127: {count}, pos = rest_of_varint(buffer, pos, {count})")
+            self.line(f"if {count} > 127: {count}, pos = {rest}(buffer, pos, {count})")
             self.line(f"{count} -= 1")
         else:
             self.pending.append((fmt, count))
@@ -192,7 +237,10 @@ class _Decoder(_Writer):
         self.line(f"{target} = None" if nullable else f"short({label!r})")
 
     def sized(self, kind: str, target: str, label: str, nullable: bool) -> None:
-        count = self.length("h" if kind == "string" else "i")
+        if kind == "string":
+            count = self.length("h", "rest_of_string_length")
+        else:
+            count = self.length("i")
         # Kafka reads a null record set even where the schema calls it required.
         nullable = nullable or kind == "records"
         self.line(f"if {count} < 0:")
@@ -230,7 +278,7 @@ class _Decoder(_Writer):
             self.depth -= 1
 
     def array(self, field: Field, target: str, label: str, nullable: bool) -> None:
-        count = self.length("i")
+        count = self.length("i", "rest_of_count")
         self.line(f"if {count} < 0:")
         self.depth += 1
         self.absent(target, label, nullable)
@@ -239,27 +287,50 @@ class _Decoder(_Writer):
         self.depth += 1
         # Every element takes at least one byte, so a longer claim cannot be true.
         self.line(f"if {count} > end - pos: short({label!r})")
+        if not self.flexible:
+            self.line(f"if {count} > {MAX_ELEMENTS}: too_many({count}, 'elements', {MAX_ELEMENTS})")
         element = field.element
         if element is not None and element.kind in _FORMATS and element.kind != "uuid":
-            fmt = _FORMATS[element.kind]
-            unpack = self.packers("", fmt, "unpack_from")
-            self.line(f"if {count} < {_SHORT_ARRAY}: {target} = list({unpack}[{count}](buffer, pos))")
-            self.line(f"else: {target} = list(unpack_from(f'>{{{count}}}{fmt}', buffer, pos))")
-            self.line(f"pos += {count} * {Packer('>' + fmt).size}")
+            self.numbers(_FORMATS[element.kind], target, count)
         else:
             items, item = self.unique("a"), self.unique("o")
             self.line(f"{target} = {items} = []")
             self.line(f"while {count}:")  # most arrays are so short that a range would cost more
             self.depth += 1
             self.line(f"{count} -= 1")
+            self.step()
             if field.struct is not None:
-                self.struct(field.struct, item)
+                self.struct(field.struct, item, items if self.sliced else None)
             else:
                 assert element is not None
                 self.value(element, item, label)
                 self.flush()
-            self.line(f"{items}.append({item})")
+            if field.struct is None or not self.sliced:
+                self.line(f"{items}.append({item})")
             self.depth -= 1
+        self.depth -= 1
+
+    def numbers(self, element: str, target: str, count: str) -> None:
+        unpack, size = self.packers("", element, "unpack_from"), Packer(">" + element).size
+        self.line(f"if {count} < {_SHORT_ARRAY}:")
+        self.line(f"    {target} = list({unpack}[{count}](buffer, pos))")
+        self.line(f"    pos += {count} * {size}")
+        self.line("else:")
+        self.depth += 1
+        if self.sliced:
+            items, some = self.unique("a"), self.unique("n")
+            self.line(f"{target} = {items} = []")
+            self.line(f"while {count}:")
+            self.depth += 1
+            self.line(f"{some} = {count} if {count} < {_NUMBERS_PER_SLICE} else {_NUMBERS_PER_SLICE}")
+            self.line(f"{items} += unpack_from(f'>{{{some}}}{element}', buffer, pos)")
+            self.line(f"{count} -= {some}")
+            self.line(f"pos += {some} * {size}")
+            self.line("yield")
+            self.depth -= 1
+        else:
+            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{element}', buffer, pos))")
+            self.line(f"pos += {count} * {size}")
         self.depth -= 1
 
     def tags(self, tagged: list[tuple[str, Field]], target: str) -> None:
@@ -269,8 +340,11 @@ class _Decoder(_Writer):
         self.line(f"if {number}:")
         self.depth += 1
         self.line(f"if {number} > 127: {number}, pos = rest_of_varint(buffer, pos, {number})")
+        limit = MAX_TAGGED_FIELDS
+        self.line(f"if {number} > {limit}: too_many({number}, 'tagged fields', {limit})")
         self.line(f"for _ in range({number}):")
         self.depth += 1
+        self.step()
         for name in (tag, size):
             self.byte(name)
             self.line(f"if {name} > 127: {name}, pos = rest_of_varint(buffer, pos, {name})")
@@ -288,16 +362,35 @@ class _Decoder(_Writer):
         self.depth -= 2
 
 
-def make_decoder(cls: type[Data], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
+def _decoder(cls: type[Data], version: int, *, sliced: bool) -> _Decoder:
     from struct import unpack_from
 
-    writer = _Decoder(cls, version)
-    writer.names |= {"new": object.__new__, "rest_of_varint": _rest_of_varint, "unpack_from": unpack_from}
+    writer = _Decoder(cls, version, sliced=sliced)
+    writer.names |= {
+        "new": object.__new__,
+        "rest_of_count": _rest_of_count,
+        "rest_of_string_length": _rest_of_string_length,
+        "rest_of_varint": _rest_of_varint,
+        "too_many": _too_many,
+        "unpack_from": unpack_from,
+    }
     writer.line("end = len(buffer)")
-    writer.struct(cls, "message")
+    writer.struct(cls, "message", "started" if sliced else None)
     writer.line("if pos > end: short('message')")
     writer.line("return message, pos")
-    return writer.compile("buffer, pos", f"<{cls.__name__}.decode v{version}>")
+    return writer
+
+
+def make_decoder(cls: type[Data], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
+    return _decoder(cls, version, sliced=False).compile("buffer, pos", f"<{cls.__name__}.decode v{version}>")
+
+
+def make_sliced_decoder(
+    cls: type[Data], version: int
+) -> Callable[[Buffer, int, list[Any]], Generator[None, None, tuple[Any, int]]]:
+    """A decoder that adds the message to the list `started` before it reads the fields."""
+    name = f"<{cls.__name__}.decode_in_slices v{version}>"
+    return _decoder(cls, version, sliced=True).compile("buffer, pos, started", name)
 
 
 # Encoding
@@ -400,6 +493,7 @@ class _Encoder(_Writer):
         item = self.unique("o")
         self.line(f"for {item} in {items}:")
         self.depth += 1
+        self.step()
         before = len(self.lines)
         if field.struct is not None:
             self.struct(field.struct, item)
@@ -423,7 +517,16 @@ class _Encoder(_Writer):
             self.line(f"write({self.packer(fmt, 'pack')}({values}))")
         length = f"unsigned_varint({count})" if self.flexible else f"{self.packer('i', 'pack')}({count})"
         self.line(f"write({length})")
-        self.line(f"write(pack(f'>{{len({items})}}{element}', *{items}))")
+        if self.sliced:
+            at, some = self.unique("n"), self.unique("a")
+            self.line(f"for {at} in range(0, len({items}), {_NUMBERS_PER_SLICE}):")
+            self.depth += 1
+            self.line(f"{some} = {items}[{at}:{at} + {_NUMBERS_PER_SLICE}]")
+            self.line(f"write(pack(f'>{{len({some})}}{element}', *{some}))")
+            self.line("yield")
+            self.depth -= 1
+        else:
+            self.line(f"write(pack(f'>{{len({items})}}{element}', *{items}))")
         self.depth -= 1
 
     def tags(self, tagged: list[tuple[str, Field]], source: str) -> None:
@@ -461,15 +564,28 @@ class _Encoder(_Writer):
         self.depth -= 1
 
 
-def make_encoder(cls: type[Data], version: int) -> Callable[[Any, Callable[[Any], None]], None]:
+def _encoder(cls: type[Data], version: int, *, sliced: bool) -> _Encoder:
     from struct import pack
 
-    writer = _Encoder(cls, version)
+    writer = _Encoder(cls, version, sliced=sliced)
     writer.names |= {"small": _SMALL, "unsigned_varint": unsigned_varint, "pack": pack}
     writer.struct(cls, "message")
     writer.flush()
     writer.line("return")
-    return writer.compile("message, write", f"<{cls.__name__}.encode v{version}>")
+    return writer
+
+
+def make_encoder(cls: type[Data], version: int) -> Callable[[Any, Callable[[Any], None]], None]:
+    return _encoder(cls, version, sliced=False).compile(
+        "message, write", f"<{cls.__name__}.encode v{version}>"
+    )
+
+
+def make_sliced_encoder(
+    cls: type[Data], version: int
+) -> Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]:
+    name = f"<{cls.__name__}.encode_in_slices v{version}>"
+    return _encoder(cls, version, sliced=True).compile("message, write", name)
 
 
 # Construction
