@@ -189,6 +189,7 @@ class Broker:
             await leadership.settle()
 
     def close(self) -> None:
+        self.dispatcher.lane.close()
         self.delayed_produces.close()
         self.inspections.close()
         if self.telemetry is not None:

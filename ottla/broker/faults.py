@@ -72,7 +72,7 @@ def _inject(dispatcher: Dispatcher, fault: Fault, request: Request, context: Req
         return
     if fault.error is not None:
         with contextlib.suppress(CloseConnection):  # a client that expects no response learns of no error
-            dispatcher.respond(context.api.error_response(request, KafkaError(fault.error)), context)
+            dispatcher.fail(KafkaError(fault.error), request, context)
         return
     dispatcher.call(request, context)
     if fault.drop:

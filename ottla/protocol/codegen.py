@@ -52,7 +52,7 @@ def unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
+def rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
     """Continue an unsigned varint whose first byte, `value`, had its high bit set."""
     value &= 127
     for shift in (7, 14, 21, 28):
@@ -65,14 +65,14 @@ def _rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int
 
 
 def _rest_of_count(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
-    value, position = _rest_of_varint(buffer, position, value)
+    value, position = rest_of_varint(buffer, position, value)
     if value > MAX_ELEMENTS + 1:
         raise MalformedMessage(f"an array of {value - 1} elements exceeds {MAX_ELEMENTS}")
     return value, position
 
 
 def _rest_of_string_length(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
-    value, position = _rest_of_varint(buffer, position, value)
+    value, position = rest_of_varint(buffer, position, value)
     if value > MAX_STRING_BYTES + 1:
         raise MalformedMessage(f"a string of {value - 1} bytes exceeds {MAX_STRING_BYTES}")
     return value, position
@@ -370,7 +370,7 @@ def _decoder(cls: type[Data], version: int, *, sliced: bool) -> _Decoder:
         "new": object.__new__,
         "rest_of_count": _rest_of_count,
         "rest_of_string_length": _rest_of_string_length,
-        "rest_of_varint": _rest_of_varint,
+        "rest_of_varint": rest_of_varint,
         "too_many": _too_many,
         "unpack_from": unpack_from,
     }

@@ -35,6 +35,7 @@ from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.requests.split import Split
 from ottla.cluster.partition import Partition
 from ottla.log.append_check import InspectionNeeded, inspect
 from ottla.log.config import LogConfig
@@ -65,6 +66,9 @@ _TRANSACTIONAL = 0x10  # in the same byte
 _NOTHING: Refused = {}
 
 
+SPLIT = Split("topic_data.partition_data", "responses.partition_responses")
+
+
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | PendingResponse | None:
@@ -91,6 +95,8 @@ def handle(
     if large:
         return _inspect_and_append(broker, request, context, answer, waits, large)
     if waits and answer is not None:
+        if context.is_large:
+            return _when_committed(answer, waits, request.timeout_ms)
         return broker.delayed_produces.wait(context, answer, waits, request.timeout_ms)
     return answer
 
@@ -196,6 +202,13 @@ async def _append_inspected(
                 setattr(each.answer, name, getattr(topic.partition_responses[0], name))
         answer.node_endpoints = second.node_endpoints or answer.node_endpoints
     await wait_committed(waits, request.timeout_ms)
+    return answer
+
+
+async def _when_committed(
+    answer: ProduceResponse, waits: list[Uncommitted], timeout_ms: int
+) -> ProduceResponse:
+    await wait_committed(waits, timeout_ms)
     return answer
 
 

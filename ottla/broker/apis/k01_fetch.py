@@ -21,10 +21,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
+from itertools import islice
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
@@ -54,10 +57,13 @@ _FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
 _HINTS_SINCE = 16
 _READ_COMMITTED = 1
+_MOST_AT_ONCE = 256  # partitions; more are read in slices
 _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> FetchResponse | PendingResponse | Work[FetchResponse | PendingResponse]:
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     if replica_id >= 0:
         if not context.allows(CLUSTER_ACTION):
@@ -69,11 +75,15 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
         return broker.leader_fetch_handler.handle(
             request, context.version, replica_id, context.connection, context.pending_response
         )
+    if context.is_large:
+        return _plan_and_read_in_slices(broker, request, context)
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = _Fetch(broker, request, plan, context)
+    if len(plan.targets) > _MOST_AT_ONCE:
+        return fetch.read_in_slices()
     fetch.read(look_for_cold=True)
     if fetch.cold:
         return fetch.read_from_disk()
@@ -82,26 +92,36 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     return fetch.wait()
 
 
-def _refuse_follower(request: FetchRequest) -> FetchResponse:
+def _plan_and_read_in_slices(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> Work[FetchResponse | PendingResponse]:
+    try:
+        plan = yield from broker.fetch_sessions.plan_in_slices(request, context.version, broker.now_ms())
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    return (yield from _Fetch(broker, request, plan, context).read_in_slices())
+
+
+def _refuse_follower(request: FetchRequest) -> Work[FetchResponse]:
     """A client that pretends to be a broker, or a broker without its right. The code is the one that Kafka has."""
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=each.partition,
-                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                        high_watermark=-1,
-                        records=b"",
-                    )
-                    for each in topic.partitions
-                ],
+    response = FetchResponse()
+    entries = 0
+    for topic in request.topics:
+        answered = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
+        response.responses.append(answered)
+        for each in topic.partitions:
+            answered.partitions.append(
+                PartitionData(
+                    partition_index=each.partition,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    high_watermark=-1,
+                    records=b"",
+                )
             )
-            for topic in request.topics
-        ]
-    )
+            entries += 1
+            if not entries % SLICE:
+                yield None
+    return response
 
 
 class _Fetch:
@@ -167,14 +187,37 @@ class _Fetch:
 
     def read(self, *, look_for_cold: bool = False) -> None:
         """Read every target; with `look_for_cold`, those that would wait for the disk go to `cold` instead."""
+        self._begin(look_for_cold)
+        self._read_some(self._plan.targets, self._max_bytes)
+
+    def read_in_slices(
+        self, *, look_for_cold: bool = True, may_wait: bool = True
+    ) -> Work[FetchResponse | PendingResponse]:
+        """Read many targets, and answer if there is nothing to wait for."""
+        self._begin(look_for_cold)
         left = self._max_bytes
+        targets = self._plan.targets
+        for at in range(0, len(targets), SLICE):
+            left = self._read_some(targets[at : at + SLICE], left)
+            yield None
+        if self.cold:
+            return self.read_from_disk()
+        if may_wait and not self.is_satisfied:
+            return self.wait()
+        return (yield from self._response_in_slices())
+
+    def _begin(self, look_for_cold: bool) -> None:
         self._look_for_cold = look_for_cold
         self.cold = []
-        self._answers = answers = []
+        self._answers = []
         self._partitions = []
         self._read = []
         self._bytes = 0
-        for target in self._plan.targets:
+
+    def _read_some(self, targets: list[FetchTarget], left: int) -> int:
+        """Read into a response with room for so many bytes; returns the room that is left."""
+        answers = self._answers
+        for target in targets:
             try:
                 answer = self._read_one(target, left)
             except KafkaError as error:
@@ -187,6 +230,7 @@ class _Fetch:
                 size = len(answer.records)
                 self._bytes += size
                 left = max(left - size, 0)
+        return left
 
     def _refuse(self, target: FetchTarget, error: int) -> PartitionData:
         answer = PartitionData(
@@ -291,7 +335,8 @@ class _Fetch:
             self._read_again(pending, may_wait=True)
 
     def wait(self) -> PendingResponse:
-        self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
+        if self._pending is None:
+            self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
         self._wait()
         return self._pending
 
@@ -328,6 +373,9 @@ class _Fetch:
             self._read_again(self._pending, may_wait=False)
 
     def _read_again(self, pending: PendingResponse, *, may_wait: bool) -> None:
+        if len(self._plan.targets) > _MOST_AT_ONCE:
+            self._read_again_in_slices(pending, may_wait=may_wait)
+            return
         try:
             self.read()
             if may_wait and not self.is_satisfied:
@@ -338,6 +386,19 @@ class _Fetch:
             logger.exception("Fetch v%d failed: %r", self._context.version, self._request)
             response = error_response(self._request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         pending.complete_now(response)
+
+    def _read_again_in_slices(self, pending: PendingResponse, *, may_wait: bool) -> None:
+        def done(answer: FetchResponse | PendingResponse | None, error: BaseException | None) -> None:
+            if isinstance(answer, PendingResponse):
+                return  # the same one goes on waiting
+            if error is not None:
+                logger.error("Fetch v%d of many partitions failed", self._context.version, exc_info=error)
+                answer = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+            pending.complete_now(answer)
+
+        self._context.is_large = True
+        work = self.read_in_slices(look_for_cold=False, may_wait=may_wait)
+        self._context.connection.lane.run(work, done)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -351,10 +412,31 @@ class _Fetch:
         plan = self._plan
         if self._context.cost is not None and (throttled := self._throttled()) is not None:
             return throttled
-        topics: list[FetchableTopicResponse] = []
-        current: FetchableTopicResponse | None = None
-        served = []
-        for target, answer in zip(plan.targets, self._answers, strict=True):
+        response = FetchResponse()
+        served: list[FetchTarget] = []
+        self._add(response, served, zip(plan.targets, self._answers, strict=True))
+        return self._finished(response, served)
+
+    def _response_in_slices(self) -> Work[FetchResponse]:
+        if self._context.cost is not None and (throttled := self._throttled()) is not None:
+            return throttled
+        response = FetchResponse()
+        served: list[FetchTarget] = []
+        pairs = zip(self._plan.targets, self._answers, strict=True)
+        while some := list(islice(pairs, SLICE)):
+            self._add(response, served, some)
+            yield None
+        return self._finished(response, served)
+
+    def _add(
+        self,
+        response: FetchResponse,
+        served: list[FetchTarget],
+        answers: Iterable[tuple[FetchTarget, PartitionData]],
+    ) -> None:
+        plan, topics = self._plan, response.responses
+        current = topics[-1] if topics else None
+        for target, answer in answers:
             if plan.session is not None:
                 news = target.has_news(answer)
                 if plan.incremental and not news:
@@ -365,10 +447,12 @@ class _Fetch:
                 current = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
                 topics.append(current)
             current.partitions.append(answer)
+
+    def _finished(self, response: FetchResponse, served: list[FetchTarget]) -> FetchResponse:
+        plan = self._plan
         for counts, size in self._read:
             counts.fetches += 1
             counts.bytes_out += size
-        response = FetchResponse(responses=topics)
         if self._hints is not None:
             response.node_endpoints = self._hints.endpoints(NodeEndpoint)
         if plan.session is not None:

@@ -16,6 +16,7 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
@@ -42,22 +43,24 @@ _KNOWS_OFFSET_NOT_AVAILABLE = 5
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     topics = []
-    for topic in request.topics:
+    async for topic in context.paced(request.topics):
         answers = []
         denied = context.denial(DESCRIBE_TOPIC, topic.name, len(topic.partitions))
-        seen = [partition.partition_index for partition in topic.partitions]
-        for asked in topic.partitions:
+        times = Counter(partition.partition_index for partition in topic.partitions)
+        async for asked in context.paced(topic.partitions):
             try:
                 if denied is not None:
-                    raise denied
-                if seen.count(asked.partition_index) > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
-                answer = await _look_up(broker, topic.name, asked, request, context.version)
+                    code = denied.code
+                elif times[asked.partition_index] > 1:
+                    code = ErrorCode.INVALID_REQUEST
+                else:
+                    answers.append(await _look_up(broker, topic.name, asked, request, context.version))
+                    continue
             except KafkaError as error:
-                answer = ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index, error_code=error.code
-                )
-            answers.append(answer)
+                code = error.code
+            answers.append(
+                ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+            )
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 

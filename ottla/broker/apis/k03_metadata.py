@@ -5,7 +5,7 @@ Behaviour
 - An unknown topic is created where the client and auto.create.topics.enable allow it; the first answer is
   LEADER_NOT_AVAILABLE and the client asks again, as with Kafka. While the client has used up its
   controller_mutation_rate, that is all that happens.
-- Topics asked for by id are never created.
+- Topics asked for by id are never created. A topic that is asked for twice is described once.
 
 Version notes
 - 0 an empty list means all topics; 1 null means all, controller id; 4 the client decides on auto-creation;
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.cluster.topics.topic_admin import Charge
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
@@ -36,21 +37,32 @@ from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER
 _NOT_ASKED = -(2**31)
 
 
-def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Work[MetadataResponse]:
     image = broker.image
     with_operations = request.include_topic_authorized_operations
+    topics: list[MetadataResponseTopic] = []
+    entries = 0  # since others were served
     if request.topics is None or (context.version == 0 and not request.topics):
-        topics = [
-            _describe(broker, context, topic, with_operations)
-            for topic in image.topics.values()
-            if context.allows(DESCRIBE_TOPIC, topic.name, quiet=True)
-        ]
+        for topic in list(image.topics.values()):
+            if context.allows(DESCRIBE_TOPIC, topic.name, quiet=True):
+                topics.append(_describe(broker, context, topic, with_operations))
+            entries += 1 + len(topic.partitions)
+            if entries > SLICE:
+                entries = 0
+                yield None
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         charge = broker.quotas.mutations(context, strict=True).charge
-        topics = [
-            _look_up(broker, context, asked, may_create, with_operations, charge) for asked in request.topics
-        ]
+        seen: set[tuple[str | None, bytes]] = set()
+        for asked in request.topics:
+            if (asked.name, asked.topic_id) not in seen:
+                seen.add((asked.name, asked.topic_id))
+                topics.append(_look_up(broker, context, asked, may_create, with_operations, charge))
+                entries += len(topics[-1].partitions)
+            entries += 1
+            if entries > SLICE:
+                entries = 0
+                yield None
     cluster_operations = _NOT_ASKED
     if request.include_cluster_authorized_operations:
         cluster_operations = 0

@@ -19,6 +19,7 @@ from collections.abc import Awaitable
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offsets import (
@@ -28,6 +29,8 @@ from ottla.protocol.messages.offsets import (
     OffsetCommitResponseTopic,
 )
 from ottla.security.rights import READ_GROUP, READ_TOPIC
+
+SPLIT = Split("topics.partitions", "topics.partitions", size=500)
 
 
 def handle(

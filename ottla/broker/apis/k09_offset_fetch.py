@@ -19,6 +19,8 @@ from typing import TypeVar
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -41,17 +43,28 @@ Partition = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
-def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+SPLIT = Split(
+    "groups.topics.partition_indexes",
+    "groups.topics.partitions",
+    or_else=Split("topics.partition_indexes", "topics.partitions"),  # before version 8
+)
+
+
+def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> Work[OffsetFetchResponse]:
     if context.version < 8:
-        return _one_group(broker, request, context)
-    response = OffsetFetchResponse(groups=[_group(broker, group, context) for group in request.groups])
-    if request.require_stable:
-        for group in response.groups:
-            if not group.error_code:
-                for topic in group.topics:
-                    known = broker.image.topics_by_id.get(topic.topic_id)
-                    name = topic.name or (known.name if known else "")
-                    _mark_unstable(broker, group.group_id, name, topic.partitions)
+        return (yield from _one_group(broker, request, context))
+    response = OffsetFetchResponse()
+    for asked in request.groups:
+        group = yield from _group(broker, asked, context)
+        response.groups.append(group)
+        if request.require_stable and not group.error_code:
+            for topic in group.topics:
+                known = broker.image.topics_by_id.get(topic.topic_id)
+                name = topic.name or (known.name if known else "")
+                _mark_unstable(broker, group.group_id, name, topic.partitions)
+                yield None
+        if not len(response.groups) % SLICE:
+            yield None
     return response
 
 
@@ -63,7 +76,9 @@ def _mark_unstable(broker: Broker, group_id: str, topic: str, partitions: Sequen
             partition.metadata = ""
 
 
-def _one_group(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+def _one_group(
+    broker: Broker, request: OffsetFetchRequest, context: RequestContext
+) -> Work[OffsetFetchResponse]:
     asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     error = ErrorCode.NONE
     denied: dict[str, KafkaError] = {}
@@ -78,8 +93,10 @@ def _one_group(broker: Broker, request: OffsetFetchRequest, context: RequestCont
             return OffsetFetchResponse(error_code=failure.code)
         error = failure.code
         found = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
-    topics = [
-        OffsetFetchResponseTopic(
+    topics = []
+    entries = 0  # since others were served
+    for name, partitions in found:
+        topic = OffsetFetchResponseTopic(
             name=name,
             partitions=_partitions(
                 OffsetFetchResponsePartition,
@@ -87,12 +104,13 @@ def _one_group(broker: Broker, request: OffsetFetchRequest, context: RequestCont
                 denied[name].code if name in denied else error,
             ),
         )
-        for name, partitions in found
-    ]
-    if request.require_stable:
-        for topic in topics:
-            if topic.name not in denied:
-                _mark_unstable(broker, request.group_id, topic.name, topic.partitions)
+        topics.append(topic)
+        if request.require_stable and name not in denied:
+            _mark_unstable(broker, request.group_id, name, topic.partitions)
+        entries += 1 + len(partitions)
+        if entries > SLICE:
+            entries = 0
+            yield None
     return OffsetFetchResponse(topics=topics)
 
 
@@ -108,7 +126,7 @@ def _hidden(partitions: Sequence[tuple[int, CommittedOffset | None]]) -> list[tu
 
 def _group(
     broker: Broker, group: OffsetFetchRequestGroup, context: RequestContext
-) -> OffsetFetchResponseGroup:
+) -> Work[OffsetFetchResponseGroup]:
     version = context.version
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     fetch = partial(
@@ -121,10 +139,15 @@ def _group(
         context.require(DESCRIBE_GROUP, group.group_id)
         if group.topics is None:
             everything = fetch(None)
+            entries = 0  # since others were served
             denied = _denied(context, [name for name, _ in everything])
             for name, partitions in everything:
                 if name in denied:
                     continue
+                entries += 1 + len(partitions)
+                if entries > SLICE:
+                    entries = 0
+                    yield None
                 topic = broker.image.topics.get(name)
                 if version < 10:
                     response.topics.append(_topic(name, ZERO_UUID, partitions))

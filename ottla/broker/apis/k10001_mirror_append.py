@@ -25,6 +25,7 @@ from struct import Struct
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
+from ottla.broker.requests.split import Split
 from ottla.cluster.partition import Partition
 from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -42,6 +43,9 @@ _LENGTH_FROM = 12
 _NO_RECORDS = memoryview(b"")
 
 Name = tuple[str, int]
+
+
+SPLIT = Split("topics.partitions", "topics.partitions")
 
 
 def handle(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +23,9 @@ from ottla.security.rights import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANS
 _SHARE = 2
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_GROUP_STATE_TOPIC}
 _RIGHTS = {0: DESCRIBE_GROUP, 1: DESCRIBE_TRANSACTIONAL_ID}
+
+
+SPLIT = Split("coordinator_keys", "coordinators")
 
 
 async def handle(

@@ -16,12 +16,19 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import JoinRequest, MemberProtocol
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ottla.security.rights import READ_GROUP
+
+_MOST_PROTOCOLS = 1000
 
 
 async def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
     context.require(READ_GROUP, request.group_id)
+    if len(request.protocols) > _MOST_PROTOCOLS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"A member cannot support more than {_MOST_PROTOCOLS} protocols."
+        )
     result = await broker.groups.classic.join(
         request.group_id,
         JoinRequest(

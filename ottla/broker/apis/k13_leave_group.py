@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.effects import LeavingMember
 from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ottla.security.rights import READ_GROUP
+
+SPLIT = Split("members", "members")
 
 
 def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:

@@ -21,12 +21,13 @@ async def handle(broker: Broker, request: SyncGroupRequest, context: RequestCont
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     context.require(READ_GROUP, request.group_id)
+    assignments = {each.member_id: each.assignment async for each in context.paced(request.assignments)}
     result = broker.groups.classic.sync(
         request.group_id,
         SyncRequest(
             request.member_id,
             request.generation_id,
-            {assignment.member_id: assignment.assignment for assignment in request.assignments},
+            assignments,
             request.group_instance_id,
             request.protocol_type,
             request.protocol_name,

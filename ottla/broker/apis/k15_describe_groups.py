@@ -14,6 +14,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.denied_groups import denied_groups
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.classic.classic_groups import GroupDescription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import (
@@ -23,6 +24,8 @@ from ottla.protocol.messages.groups import (
     DescribeGroupsResponse,
 )
 from ottla.security.acls import ResourceType
+
+SPLIT = Split("groups", "groups", size=16)
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:

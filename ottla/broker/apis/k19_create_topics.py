@@ -39,28 +39,31 @@ from ottla.protocol.messages.topics import (
 from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 
 _DESCRIBED_SINCE = 5
+_AT_A_TIME = 50  # topics created side by side
 _QUOTA_ERRORS_SINCE = 6
 
 
 async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    times = Counter(topic.name for topic in request.topics)
+    times: Counter[str] = Counter()
+    async for topic in context.paced(request.topics):
+        times[topic.name] += 1
     may_create_all = context.allows(CREATE_CLUSTER, quiet=True)
     denied = {
         name
-        for name, count in times.items()
+        async for name, count in context.paced(times.items())
         if count == 1 and not may_create_all and not context.allows(CREATE_TOPIC, name)
     }
     response = await _create_all(broker, request, context, times, denied)
-    response.topics += [
-        CreatableTopicResult(
-            name=name,
-            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            error_message="Authorization failed.",
+    async for name in context.paced(sorted(denied)):
+        response.topics.append(
+            CreatableTopicResult(
+                name=name,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message="Authorization failed.",
+            )
         )
-        for name in sorted(denied)
-    ]
     return response
 
 
@@ -71,22 +74,28 @@ async def _create_all(
     times: Mapping[str, int],
     denied: Collection[str],
 ) -> CreateTopicsResponse:
-    allowed = [name for name in times if name not in denied]
+    allowed = [name async for name in context.paced(times) if name not in denied]
     if request.timeout_ms <= 0:
-        return _refuse_all(allowed, ErrorCode.REQUEST_TIMED_OUT, None)
-    wanted = [topic for topic in request.topics if topic.name not in denied]
-    if sum(map(_partitions, wanted)) > MAX_PARTITIONS_PER_REQUEST:
-        return _refuse_all(allowed, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+        return await _refuse_all(context, allowed, ErrorCode.REQUEST_TIMED_OUT, None)
+    wanted = [topic async for topic in context.paced(request.topics) if topic.name not in denied]
+    partitions = 0
+    async for topic in context.paced(wanted):
+        partitions += _partitions(topic)
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        return await _refuse_all(context, allowed, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     once = [topic for topic in wanted if times[topic.name] == 1]
-    results = await asyncio.gather(*(_create(broker, topic, request, context, quota) for topic in once))
-    results += [
-        CreatableTopicResult(
-            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
-        )
-        for name, count in times.items()
-        if count > 1
-    ]
+    results: list[CreatableTopicResult] = []
+    for at in range(0, len(once), _AT_A_TIME):
+        some = once[at : at + _AT_A_TIME]
+        results += await asyncio.gather(*(_create(broker, topic, request, context, quota) for topic in some))
+    async for name, count in context.paced(times.items()):
+        if count > 1:
+            results.append(
+                CreatableTopicResult(
+                    name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+                )
+            )
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=results)
 
 
@@ -94,9 +103,14 @@ def _partitions(topic: CreatableTopic) -> int:
     return max(topic.num_partitions, len(topic.assignments), 1)
 
 
-def _refuse_all(names: Iterable[str], code: ErrorCode, message: str | None) -> CreateTopicsResponse:
+async def _refuse_all(
+    context: RequestContext, names: Iterable[str], code: ErrorCode, message: str | None
+) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]
+        topics=[
+            CreatableTopicResult(name=name, error_code=code, error_message=message)
+            async for name in context.paced(names)
+        ]
     )
 
 

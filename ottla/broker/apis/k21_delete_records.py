@@ -35,10 +35,10 @@ async def handle(
 ) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
     waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult] = {}
-    for topic in request.topics:
+    async for topic in context.paced(request.topics):
         results = []
         denied = context.denial(DELETE_TOPIC, topic.name, len(topic.partitions))
-        for asked in topic.partitions:
+        async for asked in context.paced(topic.partitions):
             result, deleted = _delete(broker, topic.name, asked, denied)
             results.append(result)
             if deleted is not None:

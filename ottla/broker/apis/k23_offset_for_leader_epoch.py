@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.fetch import (
     OffsetForLeaderEpochRequest,
@@ -21,6 +22,8 @@ from ottla.protocol.messages.fetch import (
     OffsetForLeaderTopicResult,
 )
 from ottla.security.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
+
+SPLIT = Split("topics.partitions", "topics.partitions")
 
 
 def handle(

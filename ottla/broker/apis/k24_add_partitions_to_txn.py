@@ -12,11 +12,12 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.error_responses import error_response as generic_error_response
+from ottla.broker.network.slow_lane import Work
+from ottla.broker.requests.error_responses import error_response_in_slices
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -45,9 +46,9 @@ async def handle(
             results_by_transaction=[
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,
-                    topic_results=await _one(broker, transaction, context.version, {}),
+                    topic_results=await _one(broker, transaction, context, {}),
                 )
-                for transaction in request.transactions
+                async for transaction in context.paced(request.transactions)
             ]
         )
     transaction = AddPartitionsToTxnTransaction(
@@ -59,52 +60,66 @@ async def handle(
     context.require(WRITE_TRANSACTIONAL_ID, transaction.transactional_id)
     denied = {
         topic.name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        for topic in transaction.topics
+        async for topic in context.paced(transaction.topics)
         if topic.name in INTERNAL_TOPICS
         or not context.allows(WRITE_TOPIC, topic.name, count=len(topic.partitions))
     }
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=await _one(broker, transaction, context.version, denied)
+        results_by_topic_v3_and_below=await _one(broker, transaction, context, denied)
     )
 
 
 async def _one(
     broker: Broker,
     transaction: AddPartitionsToTxnTransaction,
-    version: int,
+    context: RequestContext,
     denied: Mapping[str, ErrorCode],
 ) -> list[AddPartitionsToTxnTopicResult]:
-    asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    mirrors = {
-        topic.name: ErrorCode.INVALID_REQUEST
-        for topic in transaction.topics
-        if (known := broker.image.topics.get(topic.name)) is not None and known.configs.get(MIRROR_LINK)
-    }
-    denied = {**mirrors, **denied}
-    refused = {
-        name: denied.get(name[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        for name in asked
-        if name[0] in denied or name not in broker.image.partitions
-    }
-    if transaction.verify_only:
-        errors = {name: _verify(broker, transaction, name, version) for name in asked}
-    elif refused:
-        errors = dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        errors |= refused
-    else:
-        errors = dict.fromkeys(asked, await _add(broker, transaction, asked, version))
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+    version = context.version
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    is_refused = False
+    async for name in context.paced(_partitions(transaction)):
+        if transaction.verify_only:
+            errors[name] = _verify(broker, transaction, name, version)
+        elif (refusal := _refusal(broker, name, denied)) is not None:
+            errors[name] = refusal
+            is_refused = True
+        else:
+            errors[name] = ErrorCode.OPERATION_NOT_ATTEMPTED
+    if not transaction.verify_only and not is_refused:
+        code = await _add(broker, transaction, list(errors), version)
+        errors = dict.fromkeys(errors, code)
+    results: dict[int, AddPartitionsToTxnTopicResult] = {}
+    async for at, topic, index in context.paced(_entries(transaction)):
+        if at not in results:
+            results[at] = AddPartitionsToTxnTopicResult(name=topic)
+        if index is not None:
+            results[at].results_by_partition.append(
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=errors[topic.name, index]
+                    partition_index=index, partition_error_code=errors[topic, index]
                 )
-                for index in topic.partitions
-            ],
-        )
-        for topic in transaction.topics
-    ]
+            )
+    return list(results.values())
+
+
+def _entries(transaction: AddPartitionsToTxnTransaction) -> Iterator[tuple[int, str, int | None]]:
+    """The place of each topic in the request, its name and each of its partitions; None for a topic without any."""
+    for at, topic in enumerate(transaction.topics):
+        for index in topic.partitions or (None,):
+            yield at, topic.name, index
+
+
+def _partitions(transaction: AddPartitionsToTxnTransaction) -> Iterator[tuple[str, int]]:
+    return ((topic, index) for _, topic, index in _entries(transaction) if index is not None)
+
+
+def _refusal(broker: Broker, name: tuple[str, int], denied: Mapping[str, ErrorCode]) -> ErrorCode | None:
+    if name[0] in denied:
+        return denied[name[0]]
+    known = broker.image.topics.get(name[0])
+    if known is not None and known.configs.get(MIRROR_LINK):
+        return ErrorCode.INVALID_REQUEST
+    return None if name in broker.image.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _add(
@@ -138,7 +153,7 @@ def _verify(
     return code
 
 
-def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> Response:
+def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> Response | Work[Response]:
     if request.v3_and_below_topics:
-        return generic_error_response(request, error)
+        return error_response_in_slices(request, error)
     return AddPartitionsToTxnResponse(error_code=error.code)

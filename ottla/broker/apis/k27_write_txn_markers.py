@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.coordinator.transactions.coordinator import Marker
 from ottla.protocol.messages.transactions import (
     WritableTxnMarker,
@@ -25,6 +26,8 @@ from ottla.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from ottla.security.rights import ALTER_CLUSTER, CLUSTER_ACTION
+
+SPLIT = Split("markers.topics.partition_indexes", "markers.topics.partitions")
 
 
 async def handle(

@@ -18,6 +18,7 @@ from collections.abc import Awaitable
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import admit_offsets
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
@@ -32,6 +33,9 @@ from ottla.protocol.messages.transactions import (
 from ottla.security.rights import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _LOAD_IN_PROGRESS_SINCE = 2
+
+
+SPLIT = Split("topics.partitions", "topics.partitions", size=500)
 
 
 async def handle(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.broker.requests.acl_filters import read_filter
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import (
@@ -21,17 +22,27 @@ from ottla.protocol.messages.acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ottla.security.acls import ResourcePattern
+from ottla.security.acls import Acl, ResourcePattern
 from ottla.security.rights import DESCRIBE_CLUSTER
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(
+    broker: Broker, request: DescribeAclsRequest, context: RequestContext
+) -> Work[DescribeAclsResponse]:
     context.require(DESCRIBE_CLUSTER)
     if broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     wanted = read_filter(request)
     resources: dict[ResourcePattern, DescribeAclsResource] = {}
-    for pattern, entry in sorted(broker.authorizer.find(wanted)):
+    found: list[Acl] = []
+    for count, acl in enumerate(list(broker.authorizer), 1):
+        if wanted.matches(acl):
+            found.append(acl)
+        if not count % SLICE:
+            yield None
+    for count, (pattern, entry) in enumerate(sorted(found), 1):
+        if not count % SLICE:
+            yield None
         resource = resources.get(pattern)
         if resource is None:
             resource = resources[pattern] = DescribeAclsResource(

@@ -41,16 +41,16 @@ async def handle(broker: Broker, request: CreateAclsRequest, context: RequestCon
     context.require(ALTER_CLUSTER)
     if broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    results = [AclCreationResult(error_message=None) for _ in request.creations]
+    results = [AclCreationResult(error_message=None) async for _ in context.paced(request.creations)]
     wanted: dict[ResourcePattern, list[tuple[Entry, AclCreationResult]]] = {}
-    for creation, result in zip(request.creations, results, strict=True):
+    async for creation, result in context.paced(zip(request.creations, results, strict=True)):
         acl = _acl(creation)
         try:
             check_creation(acl)
             wanted.setdefault(acl.pattern, []).append((acl.entry, result))
         except BadAcl as error:
             _fail(result, ErrorCode.INVALID_REQUEST, str(error))
-    for pattern, entries in wanted.items():
+    async for pattern, entries in context.paced(wanted.items()):
         try:
             await add_entries(broker.store, pattern, [entry for entry, _ in entries])
         except BadAcl as error:

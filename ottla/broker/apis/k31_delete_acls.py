@@ -39,7 +39,7 @@ async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestCon
     if broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     results = []
-    for asked in request.filters:
+    async for asked in context.paced(request.filters):
         result = DeleteAclsFilterResult(error_message=None)
         results.append(result)
         try:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from ottla.broker.broker import Broker
 from ottla.broker.loggers import logger_configs
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.broker.requests.config_resources import ResourceType, parse_broker_id, require_configs
 from ottla.metadata.configs.effective_config import (
     ConfigEntry,
@@ -37,13 +38,28 @@ from ottla.protocol.messages.configs import (
     DescribeConfigsSynonym,
 )
 
+# All configs of 25,000 topics.
+_MOST_CONFIGS = 1_000_000
+_TOO_MANY = f"The response would hold more than {_MOST_CONFIGS} configs. Ask for fewer resources at a time."
+
 
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_describe(broker, context, request, resource) for resource in request.resources]
-    )
+) -> Work[DescribeConfigsResponse]:
+    response = DescribeConfigsResponse()
+    entries = described = 0  # entries since others were served, and configs in the response
+    for resource in request.resources:
+        result = _describe(broker, context, request, resource)
+        described += len(result.configs)
+        if described > _MOST_CONFIGS:
+            result.configs = []
+            result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, _TOO_MANY
+        response.results.append(result)
+        entries += 1 + len(result.configs)
+        if entries > SLICE:
+            entries = 0
+            yield None
+    return response
 
 
 def _describe(
@@ -59,7 +75,7 @@ def _describe(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""
         return result
-    keys = resource.configuration_keys
+    keys = frozenset(resource.configuration_keys or ())
     result.configs = [
         _result(entry, request.include_synonyms, request.include_documentation)
         for entry in entries.values()

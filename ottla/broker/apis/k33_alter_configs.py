@@ -25,7 +25,7 @@ from ottla.protocol.messages.configs import (
 async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
+    wanted = (((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources)
     responses = await alter_each(
         broker, context, wanted, validate_only=request.validate_only, incremental=False
     )

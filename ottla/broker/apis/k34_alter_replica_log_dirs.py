@@ -14,10 +14,11 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (
@@ -34,37 +35,53 @@ async def handle(
 ) -> AlterReplicaLogDirsResponse:
     context.require(ALTER_CLUSTER)
     outcomes: dict[TopicPartition, ErrorCode] = {}
-    for (name, index), path in _wanted(request).items():
+    wanted: dict[TopicPartition, str] = {}  # the last directory that is named for a replica counts
+    async for replica, path in context.paced(_wanted(request)):
+        wanted[replica] = path
+    async for (name, index), path in context.paced(wanted.items()):
         try:
             await broker.replicas.log_dir_moves.move(name, index, path)
             outcomes[name, index] = ErrorCode.NONE
         except KafkaError as error:
             outcomes[name, index] = error.code
-    return _response(outcomes)
+    response = AlterReplicaLogDirsResponse()
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    async for replica, code in context.paced(outcomes.items()):
+        _add(response, topics, replica, code)
+    return response
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """Replicas and their new directories; the last one that is named for a replica counts."""
-    return {
-        (topic.name, index): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for index in topic.partitions
-    }
+def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
+    """Replicas and their new directories."""
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                yield (topic.name, index), directory.path
 
 
-def _response(outcomes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (name, index), code in outcomes.items():
-        result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-        results.setdefault(name, []).append(result)
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
-            for name, partitions in results.items()
-        ]
-    )
+def _add(
+    response: AlterReplicaLogDirsResponse,
+    topics: dict[str, AlterReplicaLogDirTopicResult],
+    replica: TopicPartition,
+    code: ErrorCode,
+) -> None:
+    name, index = replica
+    if name not in topics:
+        topics[name] = AlterReplicaLogDirTopicResult(topic_name=name)
+        response.results.append(topics[name])
+    topics[name].partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
 
 
-def error_response(request: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
-    return _response(dict.fromkeys(_wanted(request), error.code))
+def error_response(
+    request: AlterReplicaLogDirsRequest, error: KafkaError
+) -> Work[AlterReplicaLogDirsResponse]:
+    response = AlterReplicaLogDirsResponse()
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    seen: set[TopicPartition] = set()
+    for count, (replica, _) in enumerate(_wanted(request), 1):
+        if replica not in seen:
+            seen.add(replica)
+            _add(response, topics, replica, error.code)
+        if not count % SLICE:
+            yield None
+    return response

@@ -14,10 +14,10 @@ Version notes
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
@@ -34,19 +34,22 @@ from ottla.security.rights import DESCRIBE_CLUSTER
 
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
-) -> DescribeLogDirsResponse:
+) -> Work[DescribeLogDirsResponse]:
     context.require(DESCRIBE_CLUSTER)
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_describe(broker, directory, wanted) for directory in broker.replicas.log_directories]
-    )
+        wanted = yield from distinct(
+            (topic.topic, index) for topic in request.topics for index in topic.partitions
+        )
+    response = DescribeLogDirsResponse()
+    for directory in broker.replicas.log_directories:
+        response.results.append((yield from _describe(broker, directory, wanted)))
+    return response
 
 
 def _describe(
     broker: Broker, directory: LogDirectory, wanted: set[tuple[str, int]] | None
-) -> DescribeLogDirsResult:
+) -> Work[DescribeLogDirsResult]:
     result = DescribeLogDirsResult(log_dir=str(directory.path))
     try:
         volume = os.statvfs(directory.path)
@@ -58,29 +61,30 @@ def _describe(
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     lag = broker.replicas.log_dir_moves.lag
+    # The logs, and how far behind those are that are copies.
     listed: list[tuple[TopicPartition, PartitionLog, int | None]] = [
         (name, log, None) for name, log in directory.logs.items()
     ]
     listed += [(name, log, lag(log)) for name, log in directory.future_logs.items()]
-    result.topics = _topics((log, behind) for name, log, behind in listed if wanted is None or name in wanted)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for count, (name, log, behind) in enumerate(listed, 1):
+        if wanted is None or name in wanted:
+            if log.topic not in topics:
+                topics[log.topic] = DescribeLogDirsTopic(name=log.topic)
+                result.topics.append(topics[log.topic])
+            topics[log.topic].partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=log.partition,
+                    partition_size=log.size,
+                    offset_lag=behind or 0,
+                    is_future_key=behind is not None,
+                )
+            )
+        if not count % SLICE:
+            yield None
     result.total_bytes = volume.f_frsize * volume.f_blocks
     result.usable_bytes = volume.f_frsize * volume.f_bavail
     return result
-
-
-def _topics(logs: Iterable[tuple[PartitionLog, int | None]]) -> list[DescribeLogDirsTopic]:
-    """Logs, and how far behind those are that are copies."""
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for log, behind in logs:
-        topics.setdefault(log.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=log.partition,
-                partition_size=log.size,
-                offset_lag=behind or 0,
-                is_future_key=behind is not None,
-            )
-        )
-    return [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
 
 
 def error_response(request: DescribeLogDirsRequest, error: KafkaError) -> DescribeLogDirsResponse:

@@ -27,46 +27,57 @@ from ottla.protocol.messages.topics import (
 from ottla.security.rights import ALTER_TOPIC
 
 _QUOTA_ERRORS_SINCE = 3
+_AT_A_TIME = 50  # topics extended side by side
 
 
 async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    times = Counter(topic.name for topic in request.topics)
-    denied = [name for name in times if times[name] == 1 and not context.allows(ALTER_TOPIC, name)]
-    refused = [
-        CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        for name in denied
-    ]
+    times: Counter[str] = Counter()
+    async for topic in context.paced(request.topics):
+        times[topic.name] += 1
+    denied: dict[str, None] = {}
+    refused: list[CreatePartitionsTopicResult] = []
+    async for name in context.paced(times):
+        if times[name] == 1 and not context.allows(ALTER_TOPIC, name):
+            denied[name] = None
+            refused.append(
+                CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            )
     if request.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(
             results=[
-                *(
-                    CreatePartitionsTopicResult(name=name, error_code=timed_out)
-                    for name in times
-                    if name not in denied
-                ),
-                *refused,
+                CreatePartitionsTopicResult(name=name, error_code=timed_out)
+                async for name in context.paced(times)
+                if name not in denied
             ]
+            + refused
         )
-    once = [topic for topic in request.topics if times[topic.name] == 1 and topic.name not in denied]
-    known = [topic for topic in once if topic.name in broker.image.topics]
+    known = []
+    unknown = []
+    async for topic in context.paced(request.topics):
+        if times[topic.name] > 1 or topic.name in denied:
+            continue
+        if topic.name in broker.image.topics:
+            known.append(topic)
+        else:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append(CreatePartitionsTopicResult(name=topic.name, error_code=code))
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
-    results = await asyncio.gather(*(_extend(broker, topic, request, quota) for topic in known))
-    results += [
-        CreatePartitionsTopicResult(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        for name in (topic.name for topic in once)
-        if name not in broker.image.topics
-    ]
+    results: list[CreatePartitionsTopicResult] = []
+    for at in range(0, len(known), _AT_A_TIME):
+        some = known[at : at + _AT_A_TIME]
+        results += await asyncio.gather(*(_extend(broker, topic, request, quota) for topic in some))
+    results += unknown
     results += refused
-    results += [
-        CreatePartitionsTopicResult(
-            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
-        )
-        for name, count in times.items()
-        if count > 1
-    ]
+    async for name, count in context.paced(times.items()):
+        if count > 1:
+            results.append(
+                CreatePartitionsTopicResult(
+                    name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+                )
+            )
     return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=results)
 
 

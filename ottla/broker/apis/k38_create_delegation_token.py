@@ -23,6 +23,8 @@ from ottla.protocol.messages.delegation_tokens import (
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 from ottla.security.rights import CREATE_TOKENS_USER
 
+_MOST_RENEWERS = 1000
+
 
 async def handle(
     broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext
@@ -40,6 +42,8 @@ async def handle(
     )
     try:
         check_tokens_allowed(context)
+        if len(request.renewers) > _MOST_RENEWERS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         if owner != requester and not context.allows(CREATE_TOKENS_USER, str(owner)):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
         renewers = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.renewers]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from ottla.broker.apis.k38_create_delegation_token import check_tokens_allowed
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.metadata.delegation_tokens import DelegationToken
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.delegation_tokens import (
@@ -28,7 +29,7 @@ from ottla.security.rights import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_USE
 
 def handle(
     broker: Broker, request: DescribeDelegationTokenRequest, context: RequestContext
-) -> DescribeDelegationTokenResponse:
+) -> Work[DescribeDelegationTokenResponse]:
     def may_see(token: DelegationToken) -> bool:
         return context.allows(DESCRIBE_DELEGATION_TOKEN, token.token_id) or context.allows(
             DESCRIBE_TOKENS_USER, token.owner
@@ -36,13 +37,20 @@ def handle(
 
     owners = None
     if request.owners is not None:
-        owners = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners]
+        owners = yield from distinct(
+            str(KafkaPrincipal(each.principal_type, each.principal_name)) for each in request.owners
+        )
     try:
         check_tokens_allowed(context)
         found = broker.delegation_tokens.described(context.principal, owners, may_see)
     except KafkaError as error:
         return DescribeDelegationTokenResponse(error_code=error.code)
-    return DescribeDelegationTokenResponse(tokens=[_described(broker, token) for token in found])
+    response = DescribeDelegationTokenResponse()
+    for token in found:
+        response.tokens.append(_described(broker, token))
+        if not len(response.tokens) % SLICE:
+            yield None
+    return response
 
 
 def _described(broker: Broker, token: DelegationToken) -> DescribedDelegationToken:

@@ -12,8 +12,11 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.denied_groups import denied_groups
+from ottla.broker.requests.split import Split
 from ottla.protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.security.rights import DELETE_GROUP
+
+SPLIT = Split("groups_names", "results")
 
 
 async def handle(

@@ -43,23 +43,30 @@ async def handle(
     if request.topic_partitions is None:
         asked = [(topic.name, list(topic.partitions)) for topic in broker.image.topics.values()]
     else:
-        asked = [(topic.topic, list(topic.partitions)) for topic in request.topic_partitions]
+        asked = [
+            (topic.topic, list(topic.partitions)) async for topic in context.paced(request.topic_partitions)
+        ]
     elected: set[tuple[str, int]] = set()
     failure: KafkaError | None = None
     try:
-        elected = await _elect(broker, request.election_type, asked)
-    except StoreError as error:
-        logger.error("The metadata store failed: %s", error)
-        failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    results = []
-    for topic, indexes in asked:
-        partitions = [
-            PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
-            if (topic, index) not in elected
-            else PartitionResult(partition_id=index)
-            for index in indexes
-            for error in (failure or _why_not(broker, request.election_type, topic, index),)
+        known = [
+            (topic, index)
+            async for topic, index in context.paced((topic, index) for topic, all_ in asked for index in all_)
+            if (topic, index) in broker.image.partitions
         ]
+        elected = await _elect(broker, request.election_type, known)
+    except StoreError as down:
+        logger.error("The metadata store failed: %s", down)
+        failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(down))
+    results = []
+    async for topic, indexes in context.paced(asked):
+        partitions = []
+        async for index in context.paced(indexes):
+            result = PartitionResult(partition_id=index)
+            if (topic, index) not in elected:
+                error = failure or _why_not(broker, request.election_type, topic, index)
+                result.error_code, result.error_message = error.code, error.message
+            partitions.append(result)
         if request.topic_partitions is None:
             partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
@@ -69,14 +76,11 @@ async def handle(
     return response
 
 
-async def _elect(
-    broker: Broker, election_type: int, asked: list[tuple[str, list[int]]]
-) -> set[tuple[str, int]]:
+async def _elect(broker: Broker, election_type: int, keys: list[tuple[str, int]]) -> set[tuple[str, int]]:
     """Those that got another leader."""
     election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
     if election is None:
         return set()
-    keys = [(topic, index) for topic, indexes in asked for index in indexes]
     image = broker.image
     states = broker.member.states
     return set(await states.change(keys, lambda each: election(each, image.able(each, image.brokers))))

@@ -36,11 +36,10 @@ async def handle(
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
-    wanted = {
-        (topic.name, each.partition_index): each.replicas
-        for topic in request.topics
-        for each in topic.partitions
-    }
+    wanted: dict[tuple[str, int], list[int] | None] = {}
+    async for topic in context.paced(request.topics):
+        async for each in context.paced(topic.partitions):
+            wanted[topic.name, each.partition_index] = each.replicas
     try:
         if request.timeout_ms <= 0:
             response.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -50,20 +49,16 @@ async def handle(
             refused = await controller.reassigner.alter(
                 wanted, controller.live, may_change_factor=request.allow_replication_factor_change
             )
-    except StoreError as error:
-        logger.error("The metadata store failed: %s", error)
-        response.error_code, response.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+    except StoreError as failure:
+        logger.error("The metadata store failed: %s", failure)
+        response.error_code, response.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)
         return response
-    response.responses = [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
-                _answer(each.partition_index, refused.get((topic.name, each.partition_index)))
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    async for topic in context.paced(request.topics):
+        answered = ReassignableTopicResponse(name=topic.name)
+        response.responses.append(answered)
+        async for each in context.paced(topic.partitions):
+            error = refused.get((topic.name, each.partition_index))
+            answered.partitions.append(_answer(each.partition_index, error))
     return response
 
 

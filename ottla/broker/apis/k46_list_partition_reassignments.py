@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.replicas import (
@@ -24,13 +25,17 @@ from ottla.security.rights import DESCRIBE_CLUSTER
 
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
-) -> ListPartitionReassignmentsResponse:
+) -> Work[ListPartitionReassignmentsResponse]:
     context.require(DESCRIBE_CLUSTER)
     asked = None
     if request.topics is not None:
-        asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+        asked = yield from distinct(
+            (topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        )
     moving: dict[str, list[OngoingPartitionReassignment]] = {}
-    for key, partition in broker.image.partitions.items():
+    for count, (key, partition) in enumerate(list(broker.image.partitions.items()), 1):
+        if not count % (16 * SLICE):
+            yield None
         if is_moving(partition) and (asked is None or key in asked):
             moving.setdefault(partition.topic, []).append(
                 OngoingPartitionReassignment(
@@ -48,17 +53,18 @@ def handle(
 
 def error_response(
     request: ListPartitionReassignmentsRequest, error: KafkaError
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(
-        error_code=error.code,
-        error_message=error.message,
-        topics=[
-            OngoingTopicReassignment(
-                name=topic.name,
-                partitions=[
-                    OngoingPartitionReassignment(partition_index=each) for each in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics or ()
-        ],
-    )
+) -> Work[ListPartitionReassignmentsResponse]:
+    response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    entries = 0
+    for topic in request.topics or ():
+        answered = OngoingTopicReassignment(name=topic.name)
+        response.topics.append(answered)
+        for index in topic.partition_indexes:
+            answered.partitions.append(OngoingPartitionReassignment(partition_index=index))
+            entries += 1
+            if not entries % SLICE:
+                yield None
+        entries += 1
+        if not entries % SLICE:
+            yield None
+    return response

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offsets import (
     OffsetDeleteRequest,
@@ -17,6 +18,8 @@ from ottla.protocol.messages.offsets import (
     OffsetDeleteResponseTopic,
 )
 from ottla.security.rights import DELETE_GROUP, READ_TOPIC
+
+SPLIT = Split("topics.partitions", "topics.partitions")
 
 
 async def handle(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.quotas import (
@@ -27,20 +28,23 @@ from ottla.security.rights import DESCRIBE_CONFIGS_CLUSTER
 
 def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
-) -> DescribeClientQuotasResponse:
+) -> Work[DescribeClientQuotasResponse]:
     try:
         context.require(DESCRIBE_CONFIGS_CLUSTER)
         exact, of_type = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    entries = [
-        EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-            values=[ValueData(key=key, value=value) for key, value in quotas.items()],
-        )
-        for entity, quotas in broker.image.client_quotas.items()
-        if _matches(entity, exact, of_type, request.strict)
-    ]
+    entries = []
+    for count, (entity, quotas) in enumerate(list(broker.image.client_quotas.items()), 1):
+        if _matches(entity, exact, of_type, request.strict):
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    values=[ValueData(key=key, value=value) for key, value in quotas.items()],
+                )
+            )
+        if not count % SLICE:
+            yield None
     return DescribeClientQuotasResponse(entries=entries)
 
 

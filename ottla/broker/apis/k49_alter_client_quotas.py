@@ -12,6 +12,7 @@ Version notes
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
@@ -34,14 +35,17 @@ async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
     context.require(ALTER_CONFIGS_CLUSTER)
-    checked = [_check(entry) for entry in request.entries]
-    entities = [entity for entity, _ in checked]
+    checked = [_check(entry) async for entry in context.paced(request.entries)]
+    times: Counter[Entity] = Counter()
+    async for entity, _ in context.paced(checked):
+        if not isinstance(entity, KafkaError):
+            times[entity] += 1
     results = []
-    for entry, (entity, changes) in zip(request.entries, checked, strict=True):
+    async for entry, (entity, changes) in context.paced(zip(request.entries, checked, strict=True)):
         error: KafkaError | None = None
         if isinstance(entity, KafkaError):
             error = entity
-        elif entities.count(entity) > 1 or len({change.key for change in changes}) < len(changes):
+        elif times[entity] > 1 or len({change.key for change in changes}) < len(changes):
             error = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_shown(entity)}")
         elif not request.validate_only:
             error = await _apply(broker, entity, changes)

@@ -33,10 +33,16 @@ async def handle(
 ) -> DescribeUserScramCredentialsResponse:
     context.require(DESCRIBE_CLUSTER)
     known = await load_scram_credentials(broker.store)
-    asked = sorted(known) if not request.users else [user.name for user in request.users]
-    times = Counter(asked)
+    times: Counter[str] = Counter()
+    if request.users:
+        async for user in context.paced(request.users):
+            times[user.name] += 1
+    else:
+        times.update(sorted(known))
     return DescribeUserScramCredentialsResponse(
-        results=[_result(name, known.get(name, {}), times[name]) for name in dict.fromkeys(asked)]
+        results=[
+            _result(name, known.get(name, {}), count) async for name, count in context.paced(times.items())
+        ]
     )
 
 

@@ -13,8 +13,11 @@ Version notes
 
 from __future__ import annotations
 
+from itertools import chain
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.broker.security.scram_users import alter_credentials, mechanism_name, upsertion
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.scram import (
@@ -33,9 +36,11 @@ async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     context.require(ALTER_CLUSTER)
-    wanted = _by_user(request)
+    wanted: dict[str, list[_Change]] = {}
+    async for change in context.paced(chain[_Change](request.deletions, request.upsertions)):
+        wanted.setdefault(change.name, []).append(change)
     results = []
-    for user in sorted(wanted):
+    async for user in context.paced(sorted(wanted)):
         result = AlterUserScramCredentialsResult(user=user)
         try:
             await alter_credentials(broker.store, user, _changes(user, wanted[user]))
@@ -47,21 +52,17 @@ async def handle(
 
 def error_response(
     request: AlterUserScramCredentialsRequest, error: KafkaError
-) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(
-        results=[
+) -> Work[AlterUserScramCredentialsResponse]:
+    changes = chain[_Change](request.deletions, request.upsertions)
+    users = yield from distinct(change.name for change in changes)
+    response = AlterUserScramCredentialsResponse()
+    for user in sorted(users):
+        response.results.append(
             AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
-            for user in sorted(_by_user(request))
-        ]
-    )
-
-
-def _by_user(request: AlterUserScramCredentialsRequest) -> dict[str, list[_Change]]:
-    changes: list[_Change] = [*request.deletions, *request.upsertions]
-    wanted: dict[str, list[_Change]] = {}
-    for change in changes:
-        wanted.setdefault(change.name, []).append(change)
-    return wanted
+        )
+        if not len(response.results) % SLICE:
+            yield None
+    return response
 
 
 def _changes(user: str, wanted: list[_Change]) -> dict[str, str | None]:

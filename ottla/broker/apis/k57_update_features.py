@@ -16,6 +16,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.features import FEATURES
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     FeatureUpdateKey,
@@ -29,8 +30,11 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _KINDS_SINCE = 1
 
 
-def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+def handle(
+    broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
+) -> Work[UpdateFeaturesResponse]:
     context.require(ALTER_CLUSTER)
+    response = UpdateFeaturesResponse(error_message=None)
     for update in request.feature_updates:
         kind = update.upgrade_type
         if context.version < _KINDS_SINCE:
@@ -42,13 +46,10 @@ def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestConte
                 error_message="The update failed for all features since the following feature had an error: "
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
             )
-    return UpdateFeaturesResponse(
-        error_message=None,
-        results=[
-            UpdatableFeatureResult(feature=update.feature, error_message="NONE")
-            for update in request.feature_updates
-        ],
-    )
+        response.results.append(UpdatableFeatureResult(feature=update.feature, error_message="NONE"))
+        if not len(response.results) % SLICE:
+            yield None
+    return response
 
 
 def _refusal(node_id: int, update: FeatureUpdateKey, kind: int) -> str | None:

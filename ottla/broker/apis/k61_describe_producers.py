@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
@@ -23,6 +24,8 @@ from ottla.protocol.messages.transactions import (
     TopicResponse,
 )
 from ottla.security.rights import READ_TOPIC
+
+SPLIT = Split("topics.partition_indexes", "topics.partitions")
 
 
 def handle(

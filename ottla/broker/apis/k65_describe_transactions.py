@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
     DescribeTransactionsRequest,
@@ -19,6 +20,8 @@ from ottla.protocol.messages.transactions import (
     TransactionState,
 )
 from ottla.security.rights import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
+
+SPLIT = Split("transactional_ids", "transaction_states")
 
 
 def handle(

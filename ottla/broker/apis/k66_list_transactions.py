@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named
 from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
@@ -27,16 +28,19 @@ from ottla.security.rights import DESCRIBE_TRANSACTIONAL_ID
 
 def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
-) -> ListTransactionsResponse:
-    states, unknown = states_named(request.state_filters)
+) -> Work[ListTransactionsResponse]:
+    named = yield from distinct(request.state_filters)
+    states, unknown = states_named(named)
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     if unknown and not states:
         return response
     text = request.transactional_id_pattern
     pattern = TopicRegex(text) if text else None
-    producers = set(request.producer_id_filters)
+    producers = yield from distinct(request.producer_id_filters)
     now_ms = broker.now_ms()
-    for transaction in broker.transactions.list_transactions():
+    for count, transaction in enumerate(list(broker.transactions.list_transactions()), 1):
+        if not count % SLICE:
+            yield None
         if states and transaction.state not in states:
             continue
         if producers and transaction.producer_id not in producers:

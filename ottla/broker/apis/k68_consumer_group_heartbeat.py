@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -32,13 +33,21 @@ from ottla.protocol.messages.consumer_groups import (
 )
 from ottla.security.rights import DESCRIBE_TOPIC, READ_GROUP
 
+_MOST_TOPICS = 10_000
+
 
 def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+) -> Work[ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]]:
     context.require(READ_GROUP, request.group_id)
-    for name in request.subscribed_topic_names or ():
-        context.require(DESCRIBE_TOPIC, name)
+    yield from check_subscription(context, request.subscribed_topic_names)
+    owned = None
+    if request.topic_partitions is not None:
+        owned = {}
+        for count, part in enumerate(request.topic_partitions, 1):
+            owned[part.topic_id] = frozenset(part.partitions)
+            if not count % SLICE:
+                yield None
     _check(request, context.version, broker.groups.consumer.assignors)
     member_id = request.member_id
     if not member_id:
@@ -54,11 +63,7 @@ def handle(
             None if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names),
             request.subscribed_topic_regex,
             request.server_assignor,
-            (
-                None
-                if request.topic_partitions is None
-                else {part.topic_id: frozenset(part.partitions) for part in request.topic_partitions}
-            ),
+            owned,
             context.client_id,
             context.client_host,
             _sees(context),
@@ -67,6 +72,19 @@ def handle(
     if isinstance(result, HeartbeatResult):
         return _response(result)
     return _when_stored(result)
+
+
+def check_subscription(context: RequestContext, names: Collection[str] | None) -> Work[None]:
+    """KafkaError if the client may not see one of the topics, or names more than any member needs."""
+    if names is not None and len(names) > _MOST_TOPICS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"A member cannot subscribe to more than {_MOST_TOPICS} topics by name.",
+        )
+    for count, name in enumerate(names or (), 1):
+        context.require(DESCRIBE_TOPIC, name)
+        if not count % SLICE:
+            yield None
 
 
 def _sees(context: RequestContext) -> Callable[[str], bool] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
 from ottla.coordinator.groups.topics import NamedPartitions
 from ottla.protocol.messages.consumer_groups import (
@@ -25,6 +26,9 @@ from ottla.protocol.messages.consumer_groups import (
 )
 
 _CLASSIC, _CONSUMER = 0, 1
+
+
+SPLIT = Split("group_ids", "groups", size=16)
 
 
 def handle(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.broker.requests.config_resources import ResourceType
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.configs import (
@@ -27,10 +28,11 @@ _TYPES_SINCE = 1
 
 def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
-) -> ListConfigResourcesResponse:
+) -> Work[ListConfigResourcesResponse]:
     context.require(DESCRIBE_CONFIGS_CLUSTER)
+    asked = yield from distinct(request.resource_types)
     try:
-        wanted = {ResourceType(each) for each in request.resource_types} or set(ResourceType)
+        wanted = {ResourceType(each) for each in asked} or set(ResourceType)
         if context.version < _TYPES_SINCE:
             wanted = {ResourceType.CLIENT_METRICS}
     except ValueError:
@@ -43,10 +45,10 @@ def handle(
         ResourceType.GROUP: list(broker.image.group_configs),
         ResourceType.CLIENT_METRICS: list(broker.image.client_metrics),
     }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in sorted(wanted)
-            for name in names[kind]
-        ]
-    )
+    response = ListConfigResourcesResponse()
+    for kind in sorted(wanted):
+        for name in names[kind]:
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if not len(response.config_resources) % SLICE:
+                yield None
+    return response

@@ -12,8 +12,11 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -31,23 +34,25 @@ from ottla.security.rights import DESCRIBE_TOPIC
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> DescribeTopicPartitionsResponse:
-    names = {topic.name for topic in request.topics}
+) -> Work[DescribeTopicPartitionsResponse]:
+    names = yield from distinct(topic.name for topic in request.topics)
     cursor = request.cursor
     response = DescribeTopicPartitionsResponse()
     if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
-        response.topics = [
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-            for name in sorted(names)
-        ]
+        yield from _refuse(response, names, ErrorCode.INVALID_REQUEST)
         return response
     limit = min(
         max(request.response_partition_limit, 1), broker.config.get_int("max.request.partition.size.limit")
     )
-    may_see = [
-        name for name in names or broker.image.topics if context.allows(DESCRIBE_TOPIC, name, quiet=not names)
-    ]
-    for name in sorted(may_see):
+    may_see = []
+    for count, name in enumerate(list(names or broker.image.topics), 1):
+        if context.allows(DESCRIBE_TOPIC, name, quiet=not names):
+            may_see.append(name)
+        if not count % SLICE:
+            yield None
+    for count, name in enumerate(sorted(may_see), 1):
+        if not count % SLICE:
+            yield None
         if cursor is not None and name < cursor.topic_name:
             continue
         if limit == 0:
@@ -71,11 +76,15 @@ def handle(
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[limit])
             break
         limit -= len(indexes)
-    response.topics += [
-        DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-        for name in sorted(names.difference(may_see))
-    ]
+    yield from _refuse(response, names.difference(may_see), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return response
+
+
+def _refuse(response: DescribeTopicPartitionsResponse, names: Iterable[str], code: ErrorCode) -> Work[None]:
+    for count, name in enumerate(sorted(names), 1):
+        response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+        if not count % SLICE:
+            yield None
 
 
 def _why_unknown(name: str) -> ErrorCode:

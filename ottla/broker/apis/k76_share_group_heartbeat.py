@@ -13,8 +13,12 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
+from ottla.broker.apis.k68_consumer_group_heartbeat import check_subscription
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import Work
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -24,16 +28,21 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.security.rights import DESCRIBE_TOPIC, READ_GROUP
+from ottla.security.rights import READ_GROUP
 
 
-async def handle(
+def handle(
+    broker: Broker, request: ShareGroupHeartbeatRequest, context: RequestContext
+) -> Work[Awaitable[ShareGroupHeartbeatResponse]]:
+    context.require(READ_GROUP, request.group_id)
+    yield from check_subscription(context, request.subscribed_topic_names)
+    _check(request)
+    return _heartbeat(broker, request, context)
+
+
+async def _heartbeat(
     broker: Broker, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupHeartbeatResponse:
-    context.require(READ_GROUP, request.group_id)
-    for name in request.subscribed_topic_names or ():
-        context.require(DESCRIBE_TOPIC, name)
-    _check(request)
     await broker.sharing.ensure_topic()
     result = broker.groups.share.heartbeat(
         request.group_id,

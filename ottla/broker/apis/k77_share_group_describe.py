@@ -12,6 +12,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
 from ottla.protocol.messages.share_groups import (
     DescribedAssignment,
@@ -21,6 +22,8 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+
+SPLIT = Split("group_ids", "groups", size=16)
 
 
 def handle(

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.broker.share.state_handlers import READ, serve
 from ottla.protocol.messages.share_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
 from ottla.security.rights import CLUSTER_ACTION
+
+SPLIT = Split("topics.partitions", "results.partitions")
 
 
 async def handle(

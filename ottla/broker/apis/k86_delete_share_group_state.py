@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.split import Split
 from ottla.broker.share.state_handlers import DELETE, serve
 from ottla.protocol.messages.share_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 from ottla.security.rights import CLUSTER_ACTION
+
+SPLIT = Split("topics.partitions", "results.partitions")
 
 
 async def handle(

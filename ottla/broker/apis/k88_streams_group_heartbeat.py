@@ -17,10 +17,11 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sized
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatRequest, StreamsHeartbeatResult
 from ottla.coordinator.groups.streams.records import read_pairs, read_topology
@@ -38,14 +39,19 @@ from ottla.protocol.messages.streams_groups import (
 )
 from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, READ_GROUP
 
+_MOST_ENTRIES = 5000
+
 
 def handle(
     broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext
-) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+) -> Work[StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]]:
     context.require(READ_GROUP, request.group_id)
+    _check_size(request)
     topology = None if request.topology is None else read_topology(request.topology)
-    for name in sorted(topology.topics() if topology is not None else ()):
+    for count, name in enumerate(sorted(topology.topics() if topology is not None else ()), 1):
         context.require(DESCRIBE_TOPIC, name)
+        if not count % SLICE:
+            yield None
     _check(request)
     endpoint = request.user_endpoint
     result = broker.groups.streams.heartbeat(
@@ -140,6 +146,28 @@ def _read_owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
             for parts in (active, standby, warmup)
         )
     )
+
+
+def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
+    """KafkaError for more than any application has: reading it would keep other clients waiting."""
+    entries: list[Sized | None] = [
+        request.client_tags,
+        request.active_tasks,
+        request.standby_tasks,
+        request.warmup_tasks,
+    ]
+    if request.topology is not None:
+        subtopologies = request.topology.subtopologies
+        entries.append(subtopologies)
+        for sub in subtopologies[:_MOST_ENTRIES]:
+            entries += (
+                getattr(sub, name) for name, field in type(sub).fields.items() if field.kind == "array"
+            )
+    if sum(len(each or ()) for each in entries) > _MOST_ENTRIES:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The topology, the tasks and the tags cannot have more than {_MOST_ENTRIES} entries together.",
+        )
 
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:

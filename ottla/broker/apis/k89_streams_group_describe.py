@@ -15,6 +15,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
+from ottla.broker.requests.split import Split
 from ottla.coordinator.groups.streams.heartbeat import StreamsGroupDescription
 from ottla.coordinator.groups.streams.state import StreamsMember, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
@@ -31,6 +32,8 @@ from ottla.protocol.messages.streams_groups import (
     TopicInfo,
 )
 from ottla.protocol.messages.streams_groups import TaskIds as DescribedTasks
+
+SPLIT = Split("group_ids", "groups", size=16)
 
 
 def handle(

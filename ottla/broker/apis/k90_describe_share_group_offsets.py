@@ -36,7 +36,7 @@ async def handle(
     broker: Broker, request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse:
     return DescribeShareGroupOffsetsResponse(
-        groups=[await _group(broker, context, each) for each in request.groups]
+        groups=[await _group(broker, context, each) async for each in context.paced(request.groups)]
     )
 
 
@@ -55,15 +55,17 @@ async def _group(
             return answer
     if asked.topics is None:
         wanted: dict[str, list[int]] = {}
-        for key in shared:
+        async for key in context.paced(shared):
             known = broker.image.topics_by_id.get(key.topic_id)
             if known is not None and context.allows(DESCRIBE_TOPIC, known.name):
                 wanted.setdefault(known.name, []).append(key.partition)
     else:
-        wanted = {topic.topic_name: list(topic.partitions) for topic in asked.topics}
+        wanted = {}
+        async for topic in context.paced(asked.topics):
+            wanted[topic.topic_name] = list(topic.partitions)
     answer.topics = [
         await _topic(broker, context, asked.group_id, name, indexes, shared)
-        for name, indexes in wanted.items()
+        async for name, indexes in context.paced(wanted.items())
     ]
     return answer
 
@@ -80,27 +82,29 @@ async def _topic(
         topic_name=name,
         partitions=[
             DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED)
-            for index in indexes
+            async for index in context.paced(indexes)
         ],
     )
     denied = context.denial(DESCRIBE_TOPIC, name, len(indexes))
     if denied is not None:
-        for partition in answer.partitions:
+        async for partition in context.paced(answer.partitions):
             partition.error_code, partition.error_message = denied.code, denied.message
         return answer
     topic = broker.image.topics.get(name)
     if topic is None:
-        for partition in answer.partitions:
+        async for partition in context.paced(answer.partitions):
             partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return answer
     answer.topic_id = topic.topic_id
     keys = {
-        index: ShareKey(group_id, topic.topic_id, index) for index in indexes if index in topic.partitions
+        index: ShareKey(group_id, topic.topic_id, index)
+        async for index in context.paced(indexes)
+        if index in topic.partitions
     }
     asked = {key: ReadSummaryPartitionData(leader_epoch=-1) for key in keys.values() if key in shared}
     states = await broker.sharing.persister.ask_all(SUMMARIZE, asked)
     ends = await end_offsets(broker, name, [key.partition for key in asked])
-    for partition in answer.partitions:
+    async for partition in context.paced(answer.partitions):
         key = keys.get(partition.partition_index)
         if key is None:
             partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

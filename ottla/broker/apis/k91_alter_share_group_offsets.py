@@ -32,13 +32,13 @@ async def handle(
     context.require(READ_GROUP, request.group_id)
     denials = {
         asked.topic_name: context.denial(READ_TOPIC, asked.topic_name, len(asked.partitions))
-        for asked in request.topics
+        async for asked in context.paced(request.topics)
     }
     if not request.topics or None in denials.values():
         await broker.sharing.ensure_topic()
         broker.groups.share.check_empty(request.group_id, may_be_missing=True)
     response = AlterShareGroupOffsetsResponse()
-    for asked in request.topics:
+    async for asked in context.paced(request.topics):
         denied = denials[asked.topic_name]
         topic = None if denied is not None else broker.image.topics.get(asked.topic_name)
         answered = AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
@@ -46,7 +46,7 @@ async def handle(
         if topic is not None:
             answered.topic_id = topic.topic_id
         starts: dict[int, int] = {}
-        for partition in asked.partitions:
+        async for partition in context.paced(asked.partitions):
             answer = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
             if denied is not None:

@@ -29,7 +29,7 @@ async def handle(
     context.require(DELETE_GROUP, request.group_id)
     broker.groups.share.check_empty(request.group_id)
     response = DeleteShareGroupOffsetsResponse()
-    for asked in request.topics:
+    async for asked in context.paced(request.topics):
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
         response.responses.append(answer)
         denied = context.denial(READ_TOPIC, asked.topic_name)

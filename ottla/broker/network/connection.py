@@ -26,6 +26,7 @@ from ottla.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.network.slow_lane import SlowLane
     from ottla.broker.security.sasl_login import SaslLogin
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Connection:
         "_ending",
         "_fd",
         "_filled",
+        "_in_use",
         "_loop",
         "_muted",
         "_on_close",
@@ -114,6 +116,7 @@ class Connection:
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
+        self._in_use: memoryview | None = None  # a stash whose frames are being taken
         self._blocked_by: PendingResponse | None = None
         self._muted: asyncio.TimerHandle | None = None
         # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
@@ -156,6 +159,10 @@ class Connection:
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
         return self._muted is not None or bool(self._pending)
+
+    @property
+    def lane(self) -> SlowLane:
+        return self._dispatcher.lane
 
     def facts(self) -> ClientFacts:
         """What subscriptions to metrics choose clients by."""
@@ -210,8 +217,16 @@ class Connection:
         if filled < 4 or filled < 4 + _LENGTH(stash, 0)[0] <= len(stash):
             return
         self._stash, self._filled = _NOTHING, 0
+        self._in_use = stash
         self._take_frames(stash, filled)
-        self._dispatcher.frames.give_back(stash)
+        if self._in_use is not None:
+            self._in_use = None
+            self._dispatcher.frames.give_back(stash)
+
+    def keep_frame(self, frame: memoryview) -> tuple[memoryview, memoryview | None]:
+        """Return the current frame in memory that outlives this turn, and the buffer to give back after its use."""
+        stash, self._in_use = self._in_use, None
+        return (memoryview(bytes(frame)), None) if stash is None else (frame, stash)
 
     def _take_frames(self, view: memoryview, end: int) -> None:
         """Handle the complete frames in `view[:end]` and stash what is left."""
@@ -320,6 +335,19 @@ class Connection:
         if pending.blocks:
             self._blocked_by = pending
             self._busy = True
+
+    def hand_over(self, pending: PendingResponse, to: PendingResponse) -> None:
+        """Await another response in the place of this one."""
+        if not pending.is_complete:
+            self._pending[self._pending.index(pending)] = to
+            if self._blocked_by is pending:
+                self._blocked_by = to if to.blocks else None
+                self.settle_soon()
+        else:
+            to.abandon()
+
+    def encode_slowly(self, pending: PendingResponse) -> None:
+        self._dispatcher.encode_slowly(pending)
 
     def settle_soon(self) -> None:
         """One commit may complete many responses: they are sent together after this turn."""

@@ -1,7 +1,9 @@
 """From a frame to its handler and back: request header, version check, decoding, response header.
 
-Which APIs exist is what is in `ottla.broker.apis`: a module named `kNN_name` serves key NN. A handler returns its
-response, a `PendingResponse` or a coroutine where it has to wait, or None where the client expects no response.
+A module `kNN_name` in `ottla.broker.apis` serves the API with key NN. Its handler returns the response, a
+`PendingResponse` or a coroutine where it has to wait, or None where the client expects no response. A handler that may
+go through many entries is a generator that yields in between, or a coroutine that uses `RequestContext.paced`; or its
+module says with `SPLIT` how to cut a large request.
 """
 
 from __future__ import annotations
@@ -9,25 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from functools import cache, partial
 from importlib import import_module
 from struct import Struct as Packer
 from struct import error as StructError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker import apis
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.large_requests import LARGE_FROM, LargeRequest, encode_in_slices
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.network.send_queue import Part
+from ottla.broker.network.slow_lane import SLICE, SlowLane, Work
 from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
-from ottla.broker.requests.error_responses import error_response
+from ottla.broker.requests.error_responses import error_response, error_response_in_slices
+from ottla.broker.requests.split import Split
 from ottla.broker.security.authorization import DENIED, ConnectionRights
 from ottla.broker.telemetry.telemetry import KEYS as TELEMETRY_KEYS
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
+from ottla.protocol.codegen import MAX_TAGGED_FIELDS, rest_of_varint
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
 from ottla.security.acls import CLUSTER_NAME, ResourceType
@@ -41,9 +47,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Answer = Response | PendingResponse | Awaitable[Response | None] | None
+T = TypeVar("T")
+Answer = Response | PendingResponse | Work[Any] | Awaitable[Response | None] | None
 Handler = Callable[["Broker", Request, "RequestContext"], Answer]
-ErrorResponse = Callable[[Request, KafkaError], Response]
+ErrorResponse = Callable[[Request, KafkaError], Response | Work[Response]]
 
 # Key and version of the API in one number, the correlation id, the length of the client id.
 _HEADER = Packer(">Iih").unpack_from
@@ -61,7 +68,18 @@ _NEVER = 1 << 62
 class RequestContext:
     """One request apart from what it says: its API and version, and the connection it came on."""
 
-    __slots__ = ("api", "connection", "correlation_id", "cost", "served", "timing", "unsupported", "version")
+    __slots__ = (
+        "api",
+        "connection",
+        "correlation_id",
+        "cost",
+        "is_large",
+        "large",
+        "served",
+        "timing",
+        "unsupported",
+        "version",
+    )
 
     def __init__(
         self,
@@ -79,12 +97,35 @@ class RequestContext:
         self.unsupported = unsupported
         self.cost: RequestCost | None = None  # counted only while there are quotas
         self.timing: RequestTiming | None = None  # of some requests, if there are metrics
+        self.is_large = False  # handled or encoded in slices
+        self.large: LargeRequest | None = None  # set if it was decoded in slices too
 
     def pending_response(
         self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
     ) -> PendingResponse:
         """A response to be given later; a handler returns it."""
         return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
+
+    async def paced(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Go through items that may be many, and let others be served in between."""
+        for count, item in enumerate(items, 1):
+            yield item
+            if not count % SLICE:
+                self.is_large = True
+                await self.connection.lane.turn()
+
+    def end_large(self, response: Response | None = None) -> None:
+        """Let go of a request that was handled in slices, and of its response."""
+        graphs = () if response is None else (response,)
+        if self.large is not None:
+            self.large.end(*graphs)
+        else:
+            self.connection.lane.discard(*graphs)
+
+    def spend(self, seconds: float) -> None:
+        """Count time that a large request took in slices."""
+        if self.cost is not None:
+            self.cost.seconds = max(self.cost.seconds, 0.0) + seconds
 
     def allows(self, right: Right, name: str = CLUSTER_NAME, *, quiet: bool = False, count: int = 1) -> bool:
         """Whether the client may do that with the resource of this name, which `count` entries of the request name.
@@ -158,9 +199,16 @@ class Api:
         "name",
         "request",
         "response",
+        "split",
     )
 
-    def __init__(self, key: int, handler: Handler, error_response: ErrorResponse = error_response) -> None:
+    def __init__(
+        self,
+        key: int,
+        handler: Handler,
+        error_response: ErrorResponse = error_response,
+        split: Split | None = None,
+    ) -> None:
         self.key = key
         self.name = API_NAMES[key]
         self.request: type[Request] = request_type(key)
@@ -168,6 +216,7 @@ class Api:
         self.min_version, self.max_version = self.request.versions
         self.handler = handler
         self.error_response = error_response
+        self.split = split
 
 
 class ApiVersion:
@@ -217,6 +266,7 @@ class Dispatcher:
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
         self.turns = Turns()
+        self.lane = SlowLane()
         self._timed: TimedTurns | None = None  # the same, if requests are timed
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
@@ -253,7 +303,7 @@ class Dispatcher:
         if found is None and key in self._modules:
             module = import_module(f"{apis.__name__}.{self._modules[key]}")
             own = getattr(module, "error_response", error_response)
-            found = self._apis[key] = Api(key, module.handle, own)
+            found = self._apis[key] = Api(key, module.handle, own, getattr(module, "SPLIT", None))
         return found
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
@@ -285,7 +335,15 @@ class Dispatcher:
                 connection.client_id = str(raw, "utf-8")
         if served.is_flexible:
             position = _skip_tags(frame, position)
-        request = served.request.decode(frame, served.version, position)
+        request: Request | None
+        if len(frame) > LARGE_FROM:
+            decoding = served.request.decode_in_slices(frame, served.version, position, [])
+            try:
+                request = next(decoding)
+            except StopIteration as decoded:
+                request = decoded.value
+        else:
+            request = served.request.decode(frame, served.version, position)
         context = RequestContext(served, connection, correlation_id)
         if self._quotas.active:
             context.cost = RequestCost(len(frame))
@@ -293,10 +351,39 @@ class Dispatcher:
         served.requests = count
         if count >= served.timed_at and self._timed is not None:
             context.timing = self._timed.begin(served)
+        if request is None:
+            self._receive_large(frame, position, context)
+        else:
+            self._carry_out(request, context)
+
+    def _carry_out(self, request: Request, context: RequestContext) -> None:
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)
         else:
             self.call(request, context)
+
+    def _receive_large(self, frame: memoryview, position: int, context: RequestContext) -> None:
+        """Decode a request from its beginning again, in slices; its connection waits."""
+        kept, buffer = context.connection.keep_frame(frame)
+        context.is_large = True
+        context.large = LargeRequest(self.lane, context, buffer, self.frames.give_back)
+        if context.cost is not None:
+            context.cost.pause()
+        if context.timing is not None:
+            context.timing.waits()
+
+        def carry_out(request: Request | None, error: BaseException | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                assert request is not None
+                self._carry_out(request, context)
+            except CloseConnection as reason:
+                self._hang_up(context.connection, str(reason))
+            except MalformedMessage as reason:
+                self._hang_up(context.connection, f"malformed request: {reason}")
+
+        context.large.decode(kept, position, carry_out)
 
     def _serve(self, frame: memoryview) -> ApiVersion:
         """The version of an API that a request is the first of; a negative one stands for those that we lack."""
@@ -314,63 +401,206 @@ class Dispatcher:
         return served
 
     def call(self, request: Request, context: RequestContext) -> None:
+        answer: Answer
         try:
-            answer = context.api.handler(self._broker, request, context)
+            if context.large is not None and context.api.split is not None:
+                answer = self._answer_parts(request, context, context.api.split)
+            else:
+                answer = context.api.handler(self._broker, request, context)
         except CloseConnection:
             raise
         except Exception as error:
-            answer = self._failure(error, request, context)
+            self.fail(error, request, context)
+            return
+        self._deliver(answer, request, context)
+
+    def _deliver(self, answer: Answer, request: Request, context: RequestContext) -> None:
         if isinstance(answer, Response):
             self.respond(answer, context)
         elif answer is None:
-            if context.cost is not None:
-                self._quotas.settle(None, context)
-            if context.timing is not None:
-                context.timing.sent()
+            self._end_without_response(context)
         elif isinstance(answer, PendingResponse):
+            if context.large is not None:
+                self._hand_over(context.large, answer)
+                return
             if context.cost is not None:
                 context.cost.pause()
             if context.timing is not None:
                 context.timing.waits()
             context.connection.await_response(answer)
+        elif isinstance(answer, Generator):
+            self._run(answer, request, context)
         else:
             self.await_answer(answer, request, context)
+
+    def _end_without_response(self, context: RequestContext) -> None:
+        if context.large is not None:
+            context.large.pending.complete_now(None)
+            return
+        if context.cost is not None:
+            self._quotas.settle(None, context)
+        if context.timing is not None:
+            context.timing.sent()
 
     def await_answer(
         self, answer: Awaitable[Response | None], request: Request, context: RequestContext
     ) -> None:
         """Let the connection wait for a coroutine or a future."""
         task = asyncio.ensure_future(answer)
-        pending = context.pending_response(blocks=True, on_abandon=task.cancel)
+        if context.large is not None:
+            pending = context.large.pending
+        else:
+            pending = self._wait(context, on_abandon=task.cancel)
+        task.add_done_callback(partial(self._on_done, pending, request))
+
+    def _wait(
+        self, context: RequestContext, on_abandon: Callable[[], object] | None = None
+    ) -> PendingResponse:
+        """Let the connection wait for a response."""
+        pending = context.pending_response(blocks=True, on_abandon=on_abandon)
         if context.cost is not None:
             context.cost.pause()
         if context.timing is not None:
             context.timing.waits()
         context.connection.await_response(pending)
-        task.add_done_callback(partial(self._on_done, pending, request))
+        return pending
 
     def _on_done(
         self, pending: PendingResponse, request: Request, task: asyncio.Future[Response | None]
     ) -> None:
-        if pending.is_complete:
-            return  # the client has disconnected
         if task.cancelled():
             pending.context.connection.close()
+            pending.context.end_large()
             return
         error = task.exception()
+        self._complete(pending, request, None if error is not None else task.result(), error)
+
+    def _complete(
+        self,
+        pending: PendingResponse,
+        request: Request,
+        response: Response | PendingResponse | Awaitable[Response | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        """Give a pending response; or an error, which may take slices to be written for all entries."""
+        context = pending.context
+        if error is not None and pending.is_complete:  # the client has disconnected
+            context.end_large()
+            return
         try:
-            response = task.result() if error is None else self._failure(error, request, pending.context)
+            answer = response if error is None else self._failure(error, request, context)
         except CloseConnection as reason:
-            self._hang_up(pending.context.connection, str(reason))
+            self._hang_up(context.connection, str(reason))
+            context.end_large()
+            return
+        if isinstance(answer, Generator):
+            self.lane.run(answer, partial(self._complete, pending, request))
+        elif answer is None or isinstance(answer, Response):
+            pending.complete_now(answer)
+        elif isinstance(answer, PendingResponse):
+            if context.large is not None:
+                self._hand_over(context.large, answer)
+            else:
+                context.connection.hand_over(pending, answer)
         else:
-            pending.complete_now(response)
+            asyncio.ensure_future(answer).add_done_callback(partial(self._on_done, pending, request))
+
+    def _run(self, work: Work[Any], request: Request, context: RequestContext) -> None:
+        """Answer at once if the first slice is all; else let the lane go on, and the connection wait."""
+        if context.large is not None:
+            self.lane.run(work, partial(self._complete, context.large.pending, request))
+            return
+        try:
+            next(work)
+        except StopIteration as answered:
+            self._deliver(answered.value, request, context)
+            return
+        except CloseConnection:
+            raise
+        except Exception as error:
+            self.fail(error, request, context)
+            return
+        context.is_large = True
+        self.lane.run(work, partial(self._complete, self._wait(context), request))
+
+    def _answer_parts(self, request: Request, context: RequestContext, split: Split) -> Work[Response | None]:
+        """Handle a large request part by part. An error of the whole request answers all parts after it, too."""
+        whole: Response | None = None
+        failure: KafkaError | None = None
+        assert context.large is not None
+        for part, depth in split.parts(request):
+            answer: Any = None
+            if failure is None:
+                try:
+                    answer = context.api.handler(self._broker, part, context)
+                    if isinstance(answer, Generator):
+                        answer = yield from answer
+                    elif answer is not None and not isinstance(answer, Response):
+                        answer = yield answer
+                except CloseConnection:
+                    raise
+                except Exception as error:
+                    failure = self._kafka_error(error, part, context)
+            if failure is not None:
+                answer = context.api.error_response(part, failure)
+            if isinstance(answer, Generator):
+                answer = yield from answer
+            if whole is None:
+                whole = answer
+            elif answer is not None:
+                split.merge(whole, answer, depth)
+            yield None
+            if context.large.pending.is_complete:
+                break  # the client has disconnected
+        return whole
+
+    def _hand_over(self, large: LargeRequest, pending: PendingResponse) -> None:
+        """Wait for the response that the handler of a large request promised."""
+        stop_waiting = pending.on_abandon
+
+        def abandon() -> None:
+            if stop_waiting is not None:
+                stop_waiting()
+            large.end()
+
+        pending.on_abandon = abandon
+        pending.context.connection.hand_over(large.pending, pending)
+
+    def encode_slowly(self, pending: PendingResponse) -> None:
+        """Encode the response to a large request in slices, then send it."""
+        context, response = pending.context, pending.response
+        assert response is not None
+        if context.cost is not None:
+            self._quotas.settle(response, context)
+
+        def encoded(result: tuple[list[Part], int] | None, error: BaseException | None) -> None:
+            if error is not None:
+                logger.error("%s v%d cannot be answered", context.api.name, context.version, exc_info=error)
+                context.connection.close()
+            elif result is not None:
+                pending.encoded_as(*result)
+            context.end_large(response)
+
+        def abandon() -> None:
+            job.stop()
+            context.end_large(response)
+
+        pending.on_abandon = abandon
+        job = self.lane.run(
+            encode_in_slices(response, context.version, partial(_header, response, context)), encoded
+        )
 
     def finish(self, pending: PendingResponse) -> None:
         """Send a pending response: it is complete, and so are all before it."""
         context, response = pending.context, pending.response
+        timing = context.timing
+        if pending.encoded is not None:
+            if timing is not None:
+                timing.complete()
+            context.connection.queue(*pending.encoded, timing)
+            return
         if context.cost is not None:
             self._quotas.settle(response, context)
-        timing = context.timing
         if timing is not None:
             timing.complete()
         if response is not None:
@@ -379,6 +609,9 @@ class Dispatcher:
             timing.sent()
 
     def respond(self, response: Response, context: RequestContext) -> None:
+        if context.large is not None:
+            context.large.pending.complete_now(response)
+            return
         if context.cost is not None:
             self._quotas.settle(response, context)
         parts, size = self._encode(response, context)
@@ -391,47 +624,69 @@ class Dispatcher:
         parts: list[Part] = [b""]
         response.encode_parts(context.version, parts.append)
         size = sum(map(len, parts))
-        if response.header_version(context.version):
-            parts[0] = _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
-        else:
-            parts[0] = _RESPONSE_HEADER(size + 4, context.correlation_id)
+        parts[0] = _header(response, context, size)
         return parts, size + len(parts[0])
 
-    def _failure(self, error: BaseException, request: Request, context: RequestContext) -> Response:
+    def fail(self, error: Exception, request: Request, context: RequestContext) -> None:
+        """Answer a request that could not be carried out."""
+        failed = self._failure(error, request, context)
+        if isinstance(failed, Generator):
+            self._run(failed, request, context)
+        else:
+            self.respond(failed, context)
+
+    def _failure(
+        self, error: BaseException, request: Request, context: RequestContext
+    ) -> Response | Work[Response]:
         """The response to a request that could not be carried out; CloseConnection where none is expected."""
-        api = context.api
+        error = self._kafka_error(error, request, context)
+        if context.is_large and context.api.error_response is error_response:
+            return error_response_in_slices(request, error)
+        return context.api.error_response(request, error)
+
+    def _kafka_error(self, error: BaseException, request: Request, context: RequestContext) -> KafkaError:
+        """What the client is told. An operator reads the rest in the log."""
+        if isinstance(error, KafkaError):
+            return error
+        name = context.api.name
         if isinstance(error, CloseConnection):
             raise error
         if isinstance(error, OSError | StoreError):  # the operator's business and no bug
-            logger.error("%s failed: %s", api.name, error)
-            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        elif not isinstance(error, KafkaError):
-            logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return api.error_response(request, error)
+            logger.error("%s failed: %s", name, error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        shown = "a large request" if context.is_large else repr(request)
+        logger.error("%s v%d failed: %s", name, context.version, shown, exc_info=error)
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _hang_up(self, connection: Connection, reason: str) -> None:
         logger.info("Closing the connection from %s: %s", connection.client_host, reason)
         connection.close()
 
 
+def _header(response: Response, context: RequestContext, size: int) -> bytes:
+    if response.header_version(context.version):
+        return _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
+    return _RESPONSE_HEADER(size + 4, context.correlation_id)
+
+
 def _skip_tags(frame: memoryview, position: int) -> int:
     """Step over the tagged fields of a request header; none is defined yet."""
     count = frame[position]
     position += 1
+    if not count:
+        return position
+    if count > 127:
+        count, position = rest_of_varint(frame, position, count)
+    if count > MAX_TAGGED_FIELDS:
+        raise MalformedMessage(f"{count} tagged fields in the header exceed {MAX_TAGGED_FIELDS}")
     for _ in range(count):
-        for _ in range(5):
-            byte = frame[position]
-            position += 1
-            if byte < 128:
-                break
-        size = shift = 0
-        for _ in range(5):
-            byte = frame[position]
-            position += 1
-            size |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
+        tag, size = frame[position], frame[position + 1]
+        position += 1
+        if tag > 127:
+            _, position = rest_of_varint(frame, position, tag)
+            size = frame[position]
+        position += 1
+        if size > 127:
+            size, position = rest_of_varint(frame, position, size)
         position += size
     return position

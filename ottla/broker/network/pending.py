@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
+    from ottla.broker.network.send_queue import Part
     from ottla.protocol.codec import Response
 
 
@@ -15,10 +16,11 @@ class PendingResponse:
 
     While it is pending, a connection that it `blocks` handles no further request; any other goes on, and later
     responses wait for their turn. Invariant: it is completed once, with None where the client expects no response, or
-    abandoned because the client disconnected first; whatever comes after that is ignored. Owner: the event loop.
+    abandoned because the client disconnected first; whatever comes after that is ignored. The response to a large
+    request is complete once it is encoded, in slices. Owner: the event loop.
     """
 
-    __slots__ = ("_on_abandon", "blocks", "context", "is_complete", "response")
+    __slots__ = ("_is_given", "blocks", "context", "encoded", "is_complete", "on_abandon", "response")
 
     def __init__(
         self,
@@ -31,24 +33,45 @@ class PendingResponse:
         self.blocks = blocks
         self.is_complete = False
         self.response: Response | None = None
-        self._on_abandon = on_abandon
+        self.encoded: tuple[list[Part], int] | None = None  # the response to a large request, as it is sent
+        self._is_given = False
+        self.on_abandon = on_abandon
 
     def complete(self, response: Response | None) -> None:
         """Give the response; it is sent together with all that are completed in this turn of the loop."""
-        if not self.is_complete:
-            self.is_complete = True
-            self.response = response
+        if self._give(response):
             self.context.connection.settle_soon()
 
     def complete_now(self, response: Response | None) -> None:
         """Give the response and send it at once, for callers that have a turn of the loop of their own."""
+        if self._give(response):
+            self.context.connection.settle()
+
+    def _give(self, response: Response | None) -> bool:
+        """Take the response, and return whether it can be sent."""
+        if self.is_complete or self._is_given:
+            if self.context.is_large:
+                self.context.end_large(response)
+            return False
+        self._is_given = True
+        self.response = response
+        if self.context.is_large:
+            if response is not None:
+                self.context.connection.encode_slowly(self)
+                return False
+            self.context.end_large()
+        self.is_complete = True
+        return True
+
+    def encoded_as(self, parts: list[Part], size: int) -> None:
+        """A large response is encoded, and can be sent."""
         if not self.is_complete:
+            self.encoded = (parts, size)
             self.is_complete = True
-            self.response = response
             self.context.connection.settle()
 
     def abandon(self) -> None:
         """The client has disconnected."""
         self.is_complete = True
-        if self._on_abandon is not None:
-            self._on_abandon()
+        if self.on_abandon is not None:
+            self.on_abandon()

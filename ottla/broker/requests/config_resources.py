@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ def require_configs(context: RequestContext, kind: int, name: str, *, to_alter: 
 async def alter_each(
     broker: Broker,
     context: RequestContext,
-    wanted: Sequence[tuple[Resource, Alteration]],
+    wanted: Iterable[tuple[Resource, Alteration]],
     *,
     validate_only: bool,
     incremental: bool,
@@ -59,9 +59,13 @@ async def alter_each(
 
     Loggers can only be altered incrementally: replacing all levels would reset the loggers that are not named.
     """
-    times = Counter(resource for resource, _ in wanted)
+    alterations = []
+    times: Counter[Resource] = Counter()
+    async for resource, alteration in context.paced(wanted):
+        alterations.append((resource, alteration))
+        times[resource] += 1
     results = []
-    for resource, alteration in wanted:
+    async for resource, alteration in context.paced(alterations):
         kind, name = resource
         result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
         results.append(result)

@@ -7,6 +7,7 @@ read off the message declarations. An API module whose response is made otherwis
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import cache
 from typing import Any
 
@@ -83,11 +84,52 @@ _TOP_ONLY = frozenset(
 
 Asked = Struct | str | int
 
+# Entries between two yields.
+_SLICE = 64
+
 
 def error_response(request: Request, error: KafkaError) -> Response:
     response = response_type(request.api_key)()
     _fill(response, None if request.api_key in _TOP_ONLY else request, error)
     return response
+
+
+def error_response_in_slices(request: Request, error: KafkaError) -> Generator[None, None, Response]:
+    """The same for a large request: yields in between."""
+    response = response_type(request.api_key)()
+    if request.api_key in _TOP_ONLY:
+        _fill(response, None, error)
+    else:
+        yield from _fill_in_slices(response, request, error)
+    return response
+
+
+def _fill_in_slices(answer: Struct, asked: Struct, error: KafkaError) -> Generator[None, None, None]:
+    _fill(answer, None, error)
+    for name, of in _entries_of(type(answer)):
+        entries: list[Struct] = []
+        setattr(answer, name, entries)
+        for each in _answered(asked, name):
+            if isinstance(each, Struct) and any(
+                len(_answered(each, inner)) > _SLICE for inner, _ in _entries_of(of)
+            ):
+                entry = _identified(of, each)
+                yield from _fill_in_slices(entry, each, error)
+            else:
+                entry = _entry(of, each, error)
+            entries.append(entry)
+            if not len(entries) % _SLICE:
+                yield
+
+
+@cache
+def _entries_of(of: type[Struct]) -> list[tuple[str, type[Struct]]]:
+    """The lists of a response that have a place for errors."""
+    return [
+        (name, field.struct)
+        for name, field in of.fields.items()
+        if field.kind == "array" and field.struct is not None and _has_error_code(field.struct)
+    ]
 
 
 def _fill(answer: Struct, asked: Asked | None, error: KafkaError) -> None:
@@ -118,6 +160,13 @@ def _answered(asked: Asked, name: str) -> list[Asked]:
 
 
 def _entry(of: type[Struct], asked: Asked, error: KafkaError) -> Struct:
+    entry = _identified(of, asked)
+    _fill(entry, asked, error)
+    return entry
+
+
+def _identified(of: type[Struct], asked: Asked) -> Struct:
+    """An entry that is known by the same names as what was asked for."""
     entry = of()
     identities = [name for name in of.fields if name in _IDENTITIES]
     if isinstance(asked, Struct):
@@ -128,7 +177,6 @@ def _entry(of: type[Struct], asked: Asked, error: KafkaError) -> Struct:
                 setattr(entry, name, getattr(asked, source))
     else:
         setattr(entry, identities[0], asked)
-    _fill(entry, asked, error)
     return entry
 
 

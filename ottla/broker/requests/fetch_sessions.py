@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from ottla.broker.requests.split import Split
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     FetchPartition,
     FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
     PartitionData,
 )
 
 _LAST_EPOCH = 2**31 - 1
+_SPLIT = Split("topics.partitions", "responses.partitions")
+_SPLIT_FORGOTTEN = Split("forgotten_topics_data.partitions", "responses.partitions")
 
 Key = tuple[str | bytes, int]
 
@@ -104,24 +110,26 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
+    def plan(
+        self,
+        request: FetchRequest,
+        version: int,
+        now_ms: int,
+        targets: dict[Key, FetchTarget] | None = None,
+    ) -> FetchPlan:
+        """The partitions to read. `targets` stand for those of a request without a session."""
         by_id = version >= 13
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:
                 self._sessions.pop(request.session_id, None)
-            targets = _targets(request, by_id)
+            targets = _targets(request, by_id) if targets is None else targets
             session = None
             if request.session_epoch == INITIAL_EPOCH and targets:
                 session = self._open(by_id, targets, now_ms)
             return FetchPlan(list(targets.values()), session, incremental=False)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != request.session_epoch:
-            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != by_id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, request, by_id)
+        session = self._session(request, by_id)
+        _update(session.targets, request.topics, by_id)
+        _forget(session.targets, request.forgotten_topics_data, by_id)
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         if not session.targets:
@@ -131,24 +139,39 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
+    def plan_in_slices(
+        self, request: FetchRequest, version: int, now_ms: int
+    ) -> Generator[None, None, FetchPlan]:
+        """The same for a request with many partitions: most of them join the session before the plan is made."""
+        by_id = version >= 13
+        is_full = request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH)
+        targets: dict[Key, FetchTarget] = {}
+        if not is_full:
+            targets = self._session(request, by_id).targets
+        for part, _ in _SPLIT.parts(request):
+            assert isinstance(part, FetchRequest)
+            _update(targets, part.topics, by_id)
+            yield
+        for part, _ in _SPLIT_FORGOTTEN.parts(request):
+            assert isinstance(part, FetchRequest)
+            _forget(targets, part.forgotten_topics_data, by_id)
+            yield
+        rest = FetchRequest(session_id=request.session_id, session_epoch=request.session_epoch)
+        return self.plan(rest, version, now_ms, targets if is_full else None)
+
     def close(self, session: FetchSession) -> None:
         """Forget a session whose id the client does not get to know."""
         self._sessions.pop(session.id, None)
 
-    def _update(self, session: FetchSession, request: FetchRequest, by_id: bool) -> None:
-        for topic in request.topics:
-            name: str | bytes = topic.topic_id if by_id else topic.topic
-            for partition in topic.partitions:
-                key = (name, partition.partition)
-                target = session.targets.get(key)
-                if target is None:
-                    session.targets[key] = FetchTarget(topic.topic, topic.topic_id, partition)
-                else:
-                    target.update(partition)
-        for forgotten in request.forgotten_topics_data:
-            name = forgotten.topic_id if by_id else forgotten.topic
-            for index in forgotten.partitions:
-                session.targets.pop((name, index), None)
+    def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        return session
 
     def _open(self, by_id: bool, targets: dict[Key, FetchTarget], now_ms: int) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
@@ -166,6 +189,25 @@ class FetchSessions:
             return False
         del self._sessions[oldest.id]
         return True
+
+
+def _update(targets: dict[Key, FetchTarget], topics: list[FetchTopic], by_id: bool) -> None:
+    for topic in topics:
+        name: str | bytes = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            key = (name, partition.partition)
+            target = targets.get(key)
+            if target is None:
+                targets[key] = FetchTarget(topic.topic, topic.topic_id, partition)
+            else:
+                target.update(partition)
+
+
+def _forget(targets: dict[Key, FetchTarget], forgotten: list[ForgottenTopic], by_id: bool) -> None:
+    for topic in forgotten:
+        name = topic.topic_id if by_id else topic.topic
+        for index in topic.partitions:
+            targets.pop((name, index), None)
 
 
 def _targets(request: FetchRequest, by_id: bool) -> dict[Key, FetchTarget]:

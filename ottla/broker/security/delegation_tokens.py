@@ -5,7 +5,7 @@ store.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
@@ -104,16 +104,15 @@ class DelegationTokens:
     def described(
         self,
         principal: KafkaPrincipal,
-        owners: Iterable[KafkaPrincipal] | None,
+        owners: Collection[str] | None,
         may_see: Callable[[DelegationToken], bool],
     ) -> list[DelegationToken]:
         """The tokens that somebody may see, of all owners or of some. Raises KafkaError."""
         self._require_secret()
-        wanted = None if owners is None else list(map(str, owners))
         return [
             token
             for token in self._image.delegation_tokens.values()
-            if (wanted is None or any(map(token.is_of, wanted)))
+            if (owners is None or not {token.owner, token.requester, *token.renewers}.isdisjoint(owners))
             and (token.is_of(str(principal)) or may_see(token))
         ]
 

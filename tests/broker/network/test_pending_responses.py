@@ -35,7 +35,7 @@ class Frames:
         name = str(frame, "ascii")
         self.handled.append(name)
         if name[0] in "pb":
-            context: Any = SimpleNamespace(connection=connection, name=name)
+            context: Any = SimpleNamespace(connection=connection, name=name, is_large=False)
             pending = PendingResponse(
                 context, blocks=name[0] == "b", on_abandon=lambda: self.abandoned.append(name)
             )
