@@ -35,6 +35,7 @@ from ottla.security.acls import ResourceType
 from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC
 
 _NOT_ASKED = -(2**31)
+_MOST_CREATED = 1000  # topics created for one request; the client asks again for the others
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Work[MetadataResponse]:
@@ -54,11 +55,16 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         charge = broker.quotas.mutations(context, strict=True).charge
         seen: set[tuple[str | None, bytes]] = set()
+        created = 0
         for asked in request.topics:
             if (asked.name, asked.topic_id) not in seen:
                 seen.add((asked.name, asked.topic_id))
-                topics.append(_look_up(broker, context, asked, may_create, with_operations, charge))
-                entries += len(topics[-1].partitions)
+                found = _look_up(broker, context, asked, may_create, with_operations, charge)
+                topics.append(found)
+                entries += len(found.partitions)
+                if found.error_code == ErrorCode.LEADER_NOT_AVAILABLE:
+                    created += 1
+                    may_create = may_create and created < _MOST_CREATED
             entries += 1
             if entries > SLICE:
                 entries = 0

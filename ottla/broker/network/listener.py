@@ -170,7 +170,9 @@ class Listener:
         self, accepted: socket.socket, ip: str, tls: ListenerTls, loop: asyncio.AbstractEventLoop
     ) -> None:
         try:
-            handshake = TlsHandshake(accepted, tls.context, self._room, ip, loop, self._on_handshake)
+            handshake = TlsHandshake(
+                accepted, tls.context, self._room, ip, loop, self._dispatcher.lane, self._on_handshake
+            )
         except (OSError, ValueError) as error:
             logger.debug("A client at %s has gone before its TLS handshake: %s", ip, reason_of(error))
             accepted.close()

@@ -63,8 +63,8 @@ class Job:
             if not self._is_running:
                 self._work.close()
 
-    def run(self, seconds: float) -> bool:
-        """Run for about that long, and return whether the job wants another slice now."""
+    def run(self, until: float) -> bool:
+        """Run until that time or the end, and return whether the job wants another slice now."""
         if self.is_over:
             return False
         waits, self._waits = self._waits, None
@@ -73,7 +73,7 @@ class Job:
         try:
             asked = self._work.send(None) if waits is None else self._resume(waits)
             while asked is None:
-                if self.is_over or perf_counter() - began >= seconds:
+                if self.is_over or perf_counter() >= until:
                     break
                 asked = self._work.send(None)
         except StopIteration as stop:
@@ -109,14 +109,15 @@ class Job:
 
 
 class SlowLane:
-    """Invariant: one slice runs in a turn of the loop, and jobs take turns. Owner: the event loop."""
+    """Invariant: one slice runs in a turn of the loop, and jobs take turns within and across slices.
+
+    Owner: the event loop.
+    """
 
     def __init__(self) -> None:
         self._queue: deque[Job | asyncio.Future[None]] = deque()
         self._is_scheduled = False
         self._slice_ended = 0.0
-        self.longest_slice = 0.0  # seconds, since the broker started
-        self.slices = 0
         self._small = _Admissions(_SMALL_TOGETHER)
         self._large = _Admissions(_LARGE_TOGETHER)
         self._uncollected_since: float | None = None  # the garbage collector is off
@@ -149,17 +150,20 @@ class SlowLane:
 
     def _run_slice(self) -> None:
         began = perf_counter()
-        entry = self._queue.popleft()
-        if isinstance(entry, Job):
-            seconds = min(max(began - self._slice_ended, _SHORTEST_SECONDS), _LONGEST_SECONDS)
-            if entry.run(seconds):
-                self._queue.append(entry)
-        elif not entry.done():
-            entry.set_result(None)
-        self._slice_ended = ended = perf_counter()
-        self.slices += 1
-        self.longest_slice = max(self.longest_slice, ended - began)
-        if self._queue:
+        until = began + min(max(began - self._slice_ended, _SHORTEST_SECONDS), _LONGEST_SECONDS)
+        queue = self._queue
+        while queue:
+            entry = queue.popleft()
+            if isinstance(entry, Job):
+                if entry.run(until):
+                    queue.append(entry)
+            elif not entry.done():
+                entry.set_result(None)
+                break  # the one who waited for it runs next, for a slice of its own
+            if perf_counter() >= until:
+                break
+        self._slice_ended = perf_counter()
+        if queue:
             asyncio.get_running_loop().call_soon(self._run_slice)
         else:
             self._is_scheduled = False

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
+from ottla.broker.network.slow_lane import Job, SlowLane, Work
 from ottla.broker.network.wire import Buffer, peer_port
 
 # The most that is encrypted at a time: four records.
@@ -91,20 +92,27 @@ class TlsHandshake:
         room: memoryview,
         client_host: str,
         loop: asyncio.AbstractEventLoop,
+        lane: SlowLane,
         on_done: Callable[[TlsHandshake, str | None], None],
     ) -> None:
-        """`room` is for what is received: those of one event loop share it, since nothing stays in it."""
+        """`room` is for what is received: those of one event loop share it, since nothing stays in it.
+
+        A step takes a millisecond or two, so each waits for its turn in the lane: a thousand clients that connect at
+        once do not keep the others waiting.
+        """
         self.client_host = client_host
         self._stream = _Stream(accepted, context, room)
         self._fd = accepted.fileno()
         self._loop = loop
+        self._lane = lane
+        self._job: Job | None = None
         self._on_done = on_done
         self._is_reading = self._is_writing = False
         self.timer: asyncio.TimerHandle | None = None  # until it has failed, and then until it is closed
 
     def start(self, seconds: float) -> None:
         self.timer = self._loop.call_later(seconds, self._expire, seconds)
-        self._step()
+        self._queue()
 
     def close(self) -> None:
         self._stop()
@@ -118,6 +126,14 @@ class TlsHandshake:
     def wire(self) -> TlsWire:
         """When it has succeeded."""
         return TlsWire(self._stream)
+
+    def _queue(self) -> None:
+        self._unwatch()
+        self._job = self._lane.run(self._steps(), lambda *_: None)
+
+    def _steps(self) -> Work[None]:
+        yield None
+        self._step()
 
     def _step(self) -> None:
         stream = self._stream
@@ -142,11 +158,11 @@ class TlsHandshake:
 
     def _watch(self, *, reading: bool) -> None:
         if reading and not self._is_reading:
-            self._loop.add_reader(self._fd, self._step)
+            self._loop.add_reader(self._fd, self._queue)
         elif not reading and self._is_reading:
             self._loop.remove_reader(self._fd)
         if not reading and not self._is_writing:
-            self._loop.add_writer(self._fd, self._step)
+            self._loop.add_writer(self._fd, self._queue)
         elif reading and self._is_writing:
             self._loop.remove_writer(self._fd)
         self._is_reading, self._is_writing = reading, not reading
@@ -162,6 +178,11 @@ class TlsHandshake:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        if self._job is not None:
+            self._job.stop()
+        self._unwatch()
+
+    def _unwatch(self) -> None:
         if self._is_reading:
             self._loop.remove_reader(self._fd)
         if self._is_writing:

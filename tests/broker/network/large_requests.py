@@ -31,6 +31,7 @@ SCALARS: dict[str, Any] = {
     "response_partition_limit": 2000,
     "election_type": 0,
     "acks": -1,
+    "allow_auto_topic_creation": False,
     "max_bytes": 1_000_000,
     "isolation_level": 0,
     "key_type": 0,
