@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from functools import wraps
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from ottla.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from tests.broker.network.large_requests import to_the_end
 
 MODULES = {
     8: "k08_offset_commit",
@@ -99,6 +100,8 @@ class Wire:
         context = RequestContext(ApiVersion(Api(key, handler.handle), version), connection, correlation_id=1)
         received = type(request).decode(request.encode(version), version)
         response = handler.handle(self.broker, received, context)
+        if isinstance(response, Generator):
+            response = to_the_end(response)
         if isinstance(response, Awaitable):
             response = await asyncio.wait_for(response, 30)
         return type(response).decode(response.encode(version), version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -16,6 +16,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.testing import Broker
+from tests.broker.network.large_requests import to_the_end
 from tests.wire_client import WireClient
 
 DENIED = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "denied")
@@ -68,8 +69,8 @@ LISTING = {"ListPartitionReassignments", "ConsumerGroupHeartbeat", "DescribeLogD
 
 def refuse(request: Request, error: KafkaError = DENIED) -> Response:
     module = import_module(f"ottla.broker.apis.{served_keys()[request.api_key]}")
-    response: Response = getattr(module, "error_response", error_responses.error_response)(request, error)
-    return response
+    response = getattr(module, "error_response", error_responses.error_response)(request, error)
+    return to_the_end(response) if isinstance(response, Generator) else response
 
 
 def filled(of: type[Any], numbers: Iterator[int]) -> Any:
@@ -185,6 +186,13 @@ def test_a_handler_that_fails_is_answered_and_the_connection_goes_on(
                 (0, code),
                 (1, code),
             ]
+
+
+@pytest.mark.parametrize("key", dict.fromkeys(key for key, _ in VERSIONS), ids=API_NAMES.get)
+def test_a_large_request_is_refused_in_the_same_words(key: int) -> None:
+    request = filled(request_type(key), count(1))
+    whole = error_responses.error_response(request, DENIED)
+    assert to_the_end(error_responses.error_response_in_slices(request, DENIED)) == whole
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=[f"{API_NAMES[k]}-{v}" for k, v in VERSIONS])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
 
 from ottla.protocol.codec import Field, Request, Struct
 from ottla.protocol.messages import request_type
+
+T = TypeVar("T")
 
 # What handlers want to see before they look at the entries.
 SCALARS: dict[str, Any] = {
@@ -105,6 +107,15 @@ def _entry(field: Field, rest: tuple[str, ...] | None, count: int, at: int) -> A
     if kind == "uuid":
         return at.to_bytes(16, "big")
     return at % 100 if kind == "int8" else at
+
+
+def to_the_end(work: Generator[Any, Any, T]) -> T:
+    """The result of a handler that yields between slices."""
+    while True:
+        try:
+            assert next(work) is None
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
 
 
 def frame(request: Request, version: int) -> bytes:

@@ -14,6 +14,7 @@ import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.slow_lane import SlowLane
 from ottla.broker.network.tls_wire import TlsHandshake
 from ottla.broker.network.turns import Turns
 from ottla.broker.network.wire import PlainWire, Wire
@@ -132,7 +133,9 @@ def test_every_byte_arrives_in_order_over_tls_through_small_buffers(tmp_path: Pa
             connection.open(loop)
             connected.set_result(connection)
 
-        TlsHandshake(ours, server, memoryview(bytearray(5000)), "127.0.0.1", loop, on_done).start(30)
+        TlsHandshake(ours, server, memoryview(bytearray(5000)), "127.0.0.1", loop, SlowLane(), on_done).start(
+            30
+        )
         try:
             return await asyncio.to_thread(ask)
         finally:
