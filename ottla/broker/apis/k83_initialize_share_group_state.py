@@ -22,7 +22,7 @@ from ottla.protocol.messages.share_state import (
 )
 from ottla.security.rights import CLUSTER_ACTION
 
-SPLIT = Split("topics.partitions", "results.partitions")
+SPLIT = Split("topics.partitions", "results.partitions", size=8)  # each may write to disk
 
 
 async def handle(

@@ -18,7 +18,7 @@ from ottla.broker.share.state_handlers import WRITE, serve
 from ottla.protocol.messages.share_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 from ottla.security.rights import CLUSTER_ACTION
 
-SPLIT = Split("topics.partitions", "results.partitions")
+SPLIT = Split("topics.partitions", "results.partitions", size=8)  # each may write to disk
 
 
 async def handle(

@@ -1,0 +1,191 @@
+"""How long other clients wait while one client sends the largest request of an API: Ottla beside Apache Kafka.
+
+    python -m bench.fairness [--entries 300000] [--only Metadata,FindCoordinator] [--docs docs/fairness.md]
+
+Each array of each request is filled in turn, as far as the request stays below 16 MB. Meanwhile a second client, a
+process of its own, asks for ApiVersions again and again. The figure is the longest that it waited for an answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.measuring.wire import ask_api_versions, connect
+from bench.peers.apache_kafka import ApacheKafka, Unavailable
+from bench.peers.brokers import OttlaBroker, ottla_command
+from ottla.broker.network.dispatch import served_keys
+from ottla.protocol.messages import API_NAMES
+from tests.broker.network.large_requests import build, frame, large_requests
+
+MOST_BYTES = 16 * 1024 * 1024 - 1024
+GOAL_MS = 100
+#: Requests of one broker to another, which a client of Apache Kafka cannot send.
+PRIVATE = 10_000
+SECONDS = 60.0
+
+
+def watch(port: int, orders: Connection) -> None:
+    """Ask again and again. Whenever told to, report the longest wait since the last report."""
+    with connect("127.0.0.1", port, timeout=120) as client:
+        longest = 0.0
+        while True:
+            began = time.perf_counter()
+            ask_api_versions(client)
+            longest = max(longest, time.perf_counter() - began)
+            if orders.poll():
+                if orders.recv() is None:
+                    return
+                orders.send(longest)
+                longest = 0.0
+            time.sleep(0.001)
+
+
+class Watcher:
+    def __init__(self, port: int) -> None:
+        self._orders, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(target=watch, args=(port, theirs), daemon=True)
+        self._process.start()
+        self.longest_ms()
+
+    def longest_ms(self) -> float:
+        self._orders.send("report")
+        return float(self._orders.recv()) * 1000
+
+    def close(self) -> None:
+        self._orders.send(None)
+        self._process.join()
+
+
+def send(port: int, data: bytes) -> str:
+    """Send a request and read its response; returns what kept the broker from answering, if anything did."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as sock:
+            sock.sendall(data)
+            left = struct.unpack(">i", _receive(sock, 4))[0]
+            while left:
+                left -= len(_receive(sock, min(left, 1 << 20)))
+    except TimeoutError:
+        return "no answer in time"
+    except OSError:
+        return "hung up"
+    return ""
+
+
+def _receive(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("closed")
+        data += piece
+    return data
+
+
+def cases(only: set[str], entries: int) -> Iterator[tuple[str, str, bytes, bytes]]:
+    """The API, the array that is filled, a small request and the large one."""
+    for key in sorted(served_keys()):
+        name = API_NAMES[key]
+        if key >= PRIVATE or (only and name not in only):
+            continue
+        for what, version, cls, path in large_requests(key):
+            if path is None:
+                continue
+            sample = len(frame(build(cls, path, 1000), version))
+            count = min(entries, 1_000_000, MOST_BYTES * 900 // sample)
+            yield name, what, frame(build(cls, path, 1), version), frame(build(cls, path, count), version)
+
+
+@contextmanager
+def brokers() -> Iterator[dict[str, int]]:
+    """The ports of those that could be started, by name."""
+    ours = OttlaBroker(ottla_command())
+    ours.start()
+    ports = {"Ottla": ours.port}
+    kafka: ApacheKafka | None = None
+    try:
+        try:
+            kafka = ApacheKafka()
+            kafka.start()
+            ports["Apache Kafka"] = kafka.port
+        except Unavailable as reason:
+            Console().print(f"Without Apache Kafka: {reason}")
+        yield ports
+    finally:
+        ours.stop()
+        ours.remove()
+        if kafka is not None:
+            kafka.stop()
+            kafka.remove()
+
+
+def measure(only: set[str], entries: int) -> dict[str, dict[str, tuple[float, str]]]:
+    """The longest wait of the other client in milliseconds, and in which case, by API and by broker."""
+    found: dict[str, dict[str, tuple[float, str]]] = {}
+    with brokers() as ports:
+        watchers = {name: Watcher(port) for name, port in ports.items()}
+        for api, what, small, large in cases(only, entries):
+            row = found.setdefault(api, {})
+            for name, port in ports.items():
+                send(port, small)  # classes are loaded, internal topics are created
+                watchers[name].longest_ms()
+                problem = send(port, large)
+                note = f"{what} ({problem})" if problem else what
+                row[name] = max(row.get(name, (0.0, "")), (watchers[name].longest_ms(), note))
+        for watcher in watchers.values():
+            watcher.close()
+    return found
+
+
+def table(found: dict[str, dict[str, tuple[float, str]]], entries: int) -> Table:
+    title = f"Longest wait of another client beside requests of {entries:,} entries, in ms"
+    shown = Table(title=title, title_justify="left")
+    for column in ("API", "Ottla", "Apache Kafka", "filled"):
+        shown.add_column(column, justify="right" if column in ("Ottla", "Apache Kafka") else "left")
+    for api, row in found.items():
+        shown.add_row(api, *cells(row))
+    return shown
+
+
+def cells(row: dict[str, tuple[float, str]]) -> list[str]:
+    times = [f"{row[name][0]:.0f}" if name in row else "—" for name in ("Ottla", "Apache Kafka")]
+    return [*times, row["Ottla"][1]]
+
+
+def write_docs(path: Path, found: dict[str, dict[str, tuple[float, str]]], entries: int) -> None:
+    """Replace the table between the marks of a page."""
+    lines = [f"| API | Ottla | Apache Kafka | array of {entries:,} entries |", "|---|---|---|---|"]
+    lines += [f"| {api} | {' | '.join(cells(row))} |" for api, row in found.items()]
+    begin, end = "<!-- fairness -->", "<!-- /fairness -->"
+    block = "\n".join([begin, *lines, end])
+    path.write_text(re.sub(f"{begin}.*{end}", lambda _: block, path.read_text(), flags=re.DOTALL))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.fairness", description=__doc__)
+    parser.add_argument("--entries", type=int, default=300_000, help="Entries of each array (300000)")
+    parser.add_argument("--only", default="", help="Names of APIs, separated by commas")
+    parser.add_argument("--docs", type=Path, help="Page to write the table to")
+    options = parser.parse_args()
+    found = measure(set(filter(None, options.only.split(","))), options.entries)
+    Console().print(table(found, options.entries))
+    slow = [api for api, row in found.items() if row["Ottla"][0] > GOAL_MS]
+    if slow:
+        Console().print(f"Above the goal of {GOAL_MS} ms: {', '.join(slow)}")
+    if options.docs is not None:
+        write_docs(options.docs, found, options.entries)
+
+
+if __name__ == "__main__":
+    main()
