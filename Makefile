@@ -89,6 +89,10 @@ format: install ## Rewrite the code in the project's style
 bench: install ## Print one table: Ottla beside Apache Kafka and the machine's limit
 	$(BIN)/python -m bench
 
+.PHONY: bench-fairness
+bench-fairness: install ## Print one table: how long others wait beside the largest request of each API, Ottla beside Apache Kafka
+	$(BIN)/python -m bench.fairness --docs docs/fairness.md
+
 .PHONY: bench-cluster
 bench-cluster: spark ## Print one table: three brokers of Ottla beside three of Apache Kafka
 	$(BIN)/python -m bench.cluster

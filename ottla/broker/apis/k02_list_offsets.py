@@ -46,7 +46,9 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
     async for topic in context.paced(request.topics):
         answers = []
         denied = context.denial(DESCRIBE_TOPIC, topic.name, len(topic.partitions))
-        times = Counter(partition.partition_index for partition in topic.partitions)
+        times: Counter[int] = Counter()
+        async for asked in context.paced(topic.partitions):
+            times[asked.partition_index] += 1
         async for asked in context.paced(topic.partitions):
             try:
                 if denied is not None:

@@ -54,11 +54,12 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         charge = broker.quotas.mutations(context, strict=True).charge
-        seen: set[tuple[str | None, bytes]] = set()
+        seen: set[str | bytes | None] = set()  # names, and ids
         created = 0
         for asked in request.topics:
-            if (asked.name, asked.topic_id) not in seen:
-                seen.add((asked.name, asked.topic_id))
+            key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id
+            if key not in seen:
+                seen.add(key)
                 found = _look_up(broker, context, asked, may_create, with_operations, charge)
                 topics.append(found)
                 entries += len(found.partitions)

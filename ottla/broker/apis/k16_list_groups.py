@@ -16,11 +16,13 @@ from ottla.security.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> Work[ListGroupsResponse]:
     sees_all = context.allows(DESCRIBE_CLUSTER, quiet=True)
     response = ListGroupsResponse()
-    states = yield from distinct(request.states_filter)
-    types = yield from distinct(request.types_filter)
-    found = broker.groups.list_groups(states, types)
-    for count, group in enumerate(found, 1):
-        if sees_all or context.allows(DESCRIBE_GROUP, group.group_id, quiet=True):
+    states = yield from distinct(state.lower() for state in request.states_filter)
+    types = yield from distinct(kind.lower() for kind in request.types_filter)
+    for count, group in enumerate(broker.groups.list_groups(), 1):
+        is_wanted = not (states and group.state.lower() not in states)
+        if types and group.group_type not in types:
+            is_wanted = False
+        if is_wanted and (sees_all or context.allows(DESCRIBE_GROUP, group.group_id, quiet=True)):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,

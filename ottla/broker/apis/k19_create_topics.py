@@ -127,7 +127,7 @@ async def _create(
             wanted.num_partitions,
             wanted.replication_factor,
             assignment=[(each.partition_index, each.broker_ids) for each in wanted.assignments],
-            configs={config.name: config.value for config in wanted.configs},
+            configs={config.name: config.value async for config in context.paced(wanted.configs)},
             validate_only=request.validate_only,
             timeout_ms=request.timeout_ms,
             charge=quota.charge,

@@ -1,4 +1,4 @@
-"""Requests with so many entries that they are decoded, handled and encoded in slices."""
+"""Large requests: decoded, handled and encoded in slices."""
 
 from __future__ import annotations
 

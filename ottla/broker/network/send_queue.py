@@ -156,7 +156,10 @@ class SendQueue:
                 budget -= sent
                 self.size -= sent
                 continue
-            batch, more = self._gather() if send_file is not None else self._gather_piece()
+            if send_file is not None and self.size <= ALONE_BYTES:
+                batch, more = self._gather()
+            else:  # to join a large response would hold the loop
+                batch, more = self._gather_piece()
             if not batch:
                 assert isinstance(head, FileRegion)
                 self._warm(head, min(head.size, _PIECE_BYTES))
@@ -197,7 +200,10 @@ class SendQueue:
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _gather_piece(self) -> tuple[Buffer, bool]:
-        """The same for a wire that cannot send files: regions of any size are read, but no more than one piece."""
+        """The same, but no more than one piece: for large responses, and for wires that cannot send files.
+
+        A region of any size is read.
+        """
         parts = self.parts
         pieces: list[Buffer] = []
         room = _PIECE_BYTES

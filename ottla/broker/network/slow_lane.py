@@ -159,7 +159,7 @@ class SlowLane:
                     queue.append(entry)
             elif not entry.done():
                 entry.set_result(None)
-                break  # the one who waited for it runs next, for a slice of its own
+                break  # the task behind it runs next, for a slice of its own
             if perf_counter() >= until:
                 break
         self._slice_ended = perf_counter()

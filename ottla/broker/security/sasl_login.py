@@ -123,6 +123,10 @@ class SaslLogin:
                 "SaslAuthenticate request received after successful authentication",
             )
         try:
+            if len(request.auth_bytes) > self._settings.max_receive_bytes:  # in a login that is repeated
+                raise AuthenticationFailed(
+                    f"The token has {len(request.auth_bytes)} bytes, more than sasl.server.max.receive.size allows."
+                )
             token = self._answer(bytes(request.auth_bytes))
         except AuthenticationFailed as failure:
             await asyncio.sleep(self._settings.failure_delay)

@@ -11,7 +11,7 @@ from ottla.protocol.messages import request_type
 
 T = TypeVar("T")
 
-# What handlers want to see before they look at the entries.
+# Values that lead handlers past their first checks.
 SCALARS: dict[str, Any] = {
     "group_id": "group",
     "member_id": "member",
@@ -61,7 +61,7 @@ def paths(cls: type[Struct], version: int) -> Iterator[tuple[str, ...]]:
 
 
 def large_requests(key: int) -> Iterator[tuple[str, int, type[Request], tuple[str, ...] | None]]:
-    """What is to be filled, and the newest version that has it."""
+    """The arrays to fill, each with the newest version that has it."""
     cls = request_type(key)
     found: dict[tuple[str, ...], int] = {}
     for version in range(cls.versions[0], cls.versions[1] + 1):
@@ -73,7 +73,7 @@ def large_requests(key: int) -> Iterator[tuple[str, int, type[Request], tuple[st
 
 
 def build(cls: type[Struct], path: tuple[str, ...] | None, count: int, number: int = 0) -> Any:
-    """A message with so many entries in the array at the end of the path, and one in each array before it."""
+    """A message with `count` entries in the array at the end of the path, and one in each array before it."""
     values: dict[str, Any] = {}
     for name, field in cls.fields.items():
         if path and name == path[0]:

@@ -1,6 +1,6 @@
 """Promise: no request holds the event loop, however large it is and whoever sends it.
 
-What counts is the processor time of single turns of the loop, not time on the wall: a busy machine does not matter.
+The tests measure the processor time of single turns of the loop, which a busy machine does not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Promise: jobs take turns, others are served in between, and what is left of them is taken apart."""
+"""Promise: jobs take turns, others are served in between, and large messages are freed in slices."""
 
 from __future__ import annotations
 
