@@ -33,7 +33,7 @@ MOST_BYTES = 16 * 1024 * 1024 - 1024
 GOAL_MS = 100
 #: Requests of one broker to another, which a client of Apache Kafka cannot send.
 PRIVATE = 10_000
-SECONDS = 60.0
+SECONDS = 20.0
 
 
 def watch(port: int, orders: Connection) -> None:

@@ -56,7 +56,7 @@ async def handle(
         if count == 1 and not may_create_all and not context.allows(CREATE_TOPIC, name)
     }
     response = await _create_all(broker, request, context, times, denied)
-    async for name in context.paced(sorted(denied)):
+    async for name in context.ordered(denied):
         response.topics.append(
             CreatableTopicResult(
                 name=name,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.config_resources import alter_each
+from ottla.broker.requests.config_resources import MOST_CONFIGS, alter_each, refuse_configs
 from ottla.cluster.topics.config_changes import replaced
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.messages.configs import (
@@ -33,5 +33,7 @@ async def handle(
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
+    if len(resource.configs) > MOST_CONFIGS:
+        return refuse_configs
     configs = [(config.name, config.value) for config in resource.configs]
     return lambda before: replaced(configs)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.loggers import changed_levels
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.config_resources import ResourceType, alter_each
+from ottla.broker.requests.config_resources import MOST_CONFIGS, ResourceType, alter_each, refuse_configs
 from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.metadata.configs.broker_config_table import broker_config_def
@@ -38,6 +38,8 @@ async def handle(
 
 
 def _alteration(resource: IncrementalConfigsResource) -> Alteration:
+    if len(resource.configs) > MOST_CONFIGS:
+        return refuse_configs
     changes = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         return lambda before: changed_levels(before, changes)

@@ -13,6 +13,7 @@ Version notes
 from __future__ import annotations
 
 import logging
+from itertools import islice
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
@@ -27,6 +28,9 @@ from ottla.protocol.messages.replicas import (
 from ottla.security.rights import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
+
+
+_AT_A_TIME = 500  # partitions changed together
 
 
 async def handle(
@@ -46,9 +50,12 @@ async def handle(
             refused = dict.fromkeys(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         else:
             controller = broker.member.controller
-            refused = await controller.reassigner.alter(
-                wanted, controller.live, may_change_factor=request.allow_replication_factor_change
-            )
+            refused = {}
+            rest = iter(wanted.items())
+            while some := dict(islice(rest, _AT_A_TIME)):
+                refused |= await controller.reassigner.alter(
+                    some, controller.live, may_change_factor=request.allow_replication_factor_change
+                )
     except StoreError as failure:
         logger.error("The metadata store failed: %s", failure)
         response.error_code, response.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(failure)

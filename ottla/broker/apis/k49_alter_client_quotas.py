@@ -31,6 +31,9 @@ from ottla.security.rights import ALTER_CONFIGS_CLUSTER
 logger = logging.getLogger(__name__)
 
 
+_MOST_PARTS = 1000  # of an entry: more than there are
+
+
 async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
@@ -60,6 +63,8 @@ async def handle(
 
 
 def _check(entry: AlterEntryData) -> tuple[Entity | KafkaError, list[QuotaChange]]:
+    if len(entry.entity) + len(entry.ops) > _MOST_PARTS:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "The entry names too many entities or quotas."), []
     changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
     try:
         entity = check_entity((part.entity_type, part.entity_name) for part in entry.entity)

@@ -17,7 +17,7 @@ from itertools import chain
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.network.slow_lane import SLICE, Work, distinct
+from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.broker.security.scram_users import alter_credentials, mechanism_name, upsertion
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.scram import (
@@ -40,7 +40,7 @@ async def handle(
     async for change in context.paced(chain[_Change](request.deletions, request.upsertions)):
         wanted.setdefault(change.name, []).append(change)
     results = []
-    async for user in context.paced(sorted(wanted)):
+    async for user in context.ordered(wanted):
         result = AlterUserScramCredentialsResult(user=user)
         try:
             await alter_credentials(broker.store, user, _changes(user, wanted[user]))
@@ -56,7 +56,7 @@ def error_response(
     changes = chain[_Change](request.deletions, request.upsertions)
     users = yield from distinct(change.name for change in changes)
     response = AlterUserScramCredentialsResponse()
-    for user in sorted(users):
+    for user in (yield from ordered(users)):
         response.results.append(
             AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
         )

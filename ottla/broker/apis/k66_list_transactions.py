@@ -29,8 +29,14 @@ from ottla.security.rights import DESCRIBE_TRANSACTIONAL_ID
 def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
 ) -> Work[ListTransactionsResponse]:
-    named = yield from distinct(request.state_filters)
-    states, unknown = states_named(named)
+    names = yield from distinct(request.state_filters)
+    states: set[TransactionState] = set()
+    unknown: list[str] = []
+    while some := [names.pop() for _ in range(min(len(names), SLICE))]:
+        known, others = states_named(some)
+        states |= known
+        unknown += others
+        yield None
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     if unknown and not states:
         return response

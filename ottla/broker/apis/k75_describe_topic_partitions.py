@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.network.slow_lane import SLICE, Work, distinct
+from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -50,7 +50,7 @@ def handle(
             may_see.append(name)
         if not count % SLICE:
             yield None
-    for count, name in enumerate(sorted(may_see), 1):
+    for count, name in enumerate((yield from ordered(may_see)), 1):
         if not count % SLICE:
             yield None
         if cursor is not None and name < cursor.topic_name:
@@ -81,7 +81,7 @@ def handle(
 
 
 def _refuse(response: DescribeTopicPartitionsResponse, names: Iterable[str], code: ErrorCode) -> Work[None]:
-    for count, name in enumerate(sorted(names), 1):
+    for count, name in enumerate((yield from ordered(names)), 1):
         response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
         if not count % SLICE:
             yield None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from functools import cache
@@ -35,7 +36,8 @@ _SMALL_TOGETHER = 8 * 1024 * 1024
 _LARGE_TOGETHER = 16 * 1024 * 1024
 
 # After this time without a pause no new request is admitted, until the garbage collector had its turn.
-_UNCOLLECTED_SECONDS = 10.0
+_UNCOLLECTED_SECONDS = 30.0
+_NEVER = 1 << 30
 
 
 class Job:
@@ -120,7 +122,8 @@ class SlowLane:
         self._slice_ended = 0.0
         self._small = _Admissions(_SMALL_TOGETHER)
         self._large = _Admissions(_LARGE_TOGETHER)
-        self._uncollected_since: float | None = None  # the garbage collector is off
+        self._uncollected_since: float | None = None  # when the garbage collector began to spare old objects
+        self._thresholds = gc.get_threshold()
 
     def run(self, work: Work[T], done: Callable[[T | None, BaseException | None], None]) -> Job:
         """Run a generator in slices, then call `done` with its result or its error."""
@@ -142,9 +145,10 @@ class SlowLane:
         self._queue.append(entry)
         if not self._is_scheduled:
             self._is_scheduled = True
-            if self._uncollected_since is None and gc.isenabled():
-                # A full collection would visit every object of a large request, and none of them is garbage.
-                gc.disable()
+            if self._uncollected_since is None:
+                # A collection of old objects would visit all those of a large request, and none of them is garbage.
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(self._thresholds[0], _NEVER, _NEVER)
                 self._uncollected_since = perf_counter()
             asyncio.get_running_loop().call_soon(self._run_slice)
 
@@ -198,10 +202,10 @@ class SlowLane:
         return bool(self._small.admitted or self._large.admitted)
 
     def _collect_garbage(self) -> None:
-        """Let the garbage collector work again while no large request is around."""
+        """Let the garbage collector look at old objects again while no large request is around."""
         if self._uncollected_since is not None and not (self._is_scheduled or self._is_occupied):
             self._uncollected_since = None
-            gc.enable()
+            gc.set_threshold(*self._thresholds)
 
     def close(self) -> None:
         for entry in self._queue:
@@ -209,7 +213,7 @@ class SlowLane:
         self._queue.clear()
         if self._uncollected_since is not None:
             self._uncollected_since = None
-            gc.enable()
+            gc.set_threshold(*self._thresholds)
 
 
 class _Admissions:
@@ -233,6 +237,21 @@ def distinct(items: Iterable[T]) -> Work[set[T]]:
     rest = iter(items)
     while some := list(islice(rest, 16 * SLICE)):
         found.update(some)
+        yield None
+    return found
+
+
+def ordered(items: Iterable[str]) -> Work[list[str]]:
+    """Sort many strings."""
+    rest = iter(items)
+    runs: list[list[str]] = []
+    while some := list(islice(rest, SLICE)):
+        runs.append(sorted(some))
+        yield None
+    found: list[str] = []
+    merged = heapq.merge(*runs)
+    while some := list(islice(merged, 4 * SLICE)):
+        found += some
         yield None
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,14 @@ class ResourceType(IntEnum):
 
 
 Resource = tuple[int, str]  # type and name
+
+# Of one resource in one request: more than there are.
+MOST_CONFIGS = 10_000
+
+
+def refuse_configs(before: Mapping[str, str]) -> dict[str, str]:
+    """The alteration of a resource by too many configs."""
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"A resource has no more than {MOST_CONFIGS} configs.")
 
 
 def require_configs(context: RequestContext, kind: int, name: str, *, to_alter: bool) -> None:

@@ -106,15 +106,17 @@ def test_requests_wait_for_memory_and_small_ones_pass_large_ones() -> None:
     run(scenario())
 
 
-def test_the_garbage_collector_rests_while_there_is_work_and_no_longer() -> None:
+def test_the_garbage_collector_spares_old_objects_while_there_is_work_and_no_longer() -> None:
     async def scenario() -> None:
         lane = SlowLane()
         last = asyncio.get_running_loop().create_future()
-        assert gc.isenabled()
-        lane.run(spin("a", 2, []), lambda result, error: last.set_result(gc.isenabled()))
-        assert not await last
+        before = gc.get_threshold()
+        lane.run(spin("a", 2, []), lambda result, error: last.set_result(gc.get_threshold()))
+        young, *older = await last
+        assert young == before[0]
+        assert min(older) > 1_000_000
         await asyncio.sleep(0)
-        assert gc.isenabled()
+        assert gc.get_threshold() == before
 
     run(scenario())
 
