@@ -26,6 +26,18 @@ class CorruptSegmentError(KafkaError):
         self.position = position
 
 
+class DamagedLogError(KafkaError):
+    """A file of a log is missing, shorter than it was, or another one. All files are left as they are."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{file} {reason}. Nothing was changed: restore the file from a copy and restart the broker, "
+            "or see 'Damage on disk' in docs/durability.md",
+        )
+        self.file = file
+
+
 class StorageError(KafkaError):
     """A file could not be read or written; `cause` is what the system said."""
 

@@ -54,6 +54,8 @@ class LogFlushing:
         try:
             log.epochs.write(sync=True)
         except OSError as error:
+            if log.is_closed:
+                return  # deleted, or taken offline, while this thread worked
             if not is_passing(error):
                 log.go_offline("flushed", error)
             # No data is lost by it: a full disk may have room again with the next flush.
@@ -66,6 +68,8 @@ class LogFlushing:
                 sync_path(os.path.dirname(log.path))  # a new log has to be found, too
                 self._entry_synced = True
         except OSError as error:
+            if log.is_closed:
+                return
             log.go_offline("flushed", error)
         with self._lock:
             if truncations == self.truncations:

@@ -6,7 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from threading import Lock
 
-from ottla.log.files.checkpoint import CheckpointError, read_lines, sync_path, write_lines
+from ottla.log.files.checkpoint import CheckpointError, partition_of, read_lines, sync_path, write_lines
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -23,25 +23,47 @@ class LeaderEpochCache:
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self._owner = partition_of(directory)
+        self.is_sealed = False
         self.latest = UNDEFINED_EPOCH  # that of the last entry; every append compares it
         self._entries: list[tuple[int, int]] = []
         self._written: list[tuple[int, int]] = []
         self._lock = Lock()  # a flush in a thread and a roll on the loop may both write
 
     def load(self) -> None:
-        for line in read_lines(self._path):
+        """Read the file. CheckpointError if it is damaged; `is_sealed` says whether its checksum was checked."""
+        entries: list[tuple[int, int]] = []
+        lines, self.is_sealed = read_lines(self._path, owner=self._owner)
+        for line in lines:
             try:
                 epoch, start = map(int, line.split(" "))
             except ValueError:
                 raise CheckpointError(
                     f"{self._path} has a line that is not 'epoch offset': {line!r}"
                 ) from None
-            self.assign(epoch, start)
-        self._written = self._entries.copy()
+            if (
+                epoch < 0
+                or start < 0
+                or (entries and not (entries[-1] < (epoch, start) and start > entries[-1][1]))
+            ):
+                raise CheckpointError(f"{self._path} is damaged: its epochs do not rise")
+            entries.append((epoch, start))
+        self._entries = entries
+        self.latest = entries[-1][0] if entries else UNDEFINED_EPOCH
+        self._written = entries.copy()
 
     def moved_to(self, directory: str) -> None:
         with self._lock:
             self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def forget_all(self) -> None:
+        """Start again, to be filled from the batches; the file is left as it is until `write`."""
+        self._entries.clear()
+        self.latest = UNDEFINED_EPOCH
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -97,7 +119,8 @@ class LeaderEpochCache:
         with self._lock:
             entries = self._entries.copy()
             if entries != self._written:
-                write_lines(self._path, (f"{epoch} {start}" for epoch, start in entries), sync=False)
+                lines = (f"{epoch} {start}" for epoch, start in entries)
+                write_lines(self._path, lines, owner=self._owner, sync=False)
                 self._written = entries
         if sync and entries:
             sync_path(self._path)

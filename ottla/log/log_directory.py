@@ -15,25 +15,36 @@ from pathlib import Path
 from threading import Lock
 
 from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
+from ottla.log.errors import (
+    CorruptSegmentError,
+    DamagedLogError,
+    LogDirectoryError,
+    StorageError,
+    UnusableDirectoryError,
+    storage_error,
+)
 from ottla.log.files.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     CheckpointError,
+    Offsets,
     TopicPartition,
     read_offsets,
     replace_file,
     sync_path,
     write_offsets,
 )
+from ottla.log.files.damage_mark import KnownLog, mark_damaged, read_damage_mark, remove_damage_mark
 from ottla.log.files.directory_lock import DirectoryLock
+from ottla.log.files.live_ends import LiveEnds, read_live_ends
 from ottla.log.files.mark_file import mark, read_mark, write_mark
 from ottla.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.files.partition_metadata import ZERO_UUID, read_partition_metadata
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
 from ottla.log.partition_log import PartitionLog
+from ottla.log.recovery import FoundLog
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -74,10 +85,15 @@ class LogDirectory:
         self.clean_shutdown = False
         self.siblings: frozenset[str] = frozenset()  # log.dirs of its broker, when it used this one last
         self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as the files show
-        self._recovery_points: dict[TopicPartition, int] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}  # as they are on disk
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self._first_dirty: dict[TopicPartition, int] = {}
+        self._are_starts_certain = True
+        self._ends: LiveEnds | None = None
+        self._stale: set[TopicPartition] = (
+            set()
+        )  # names of deleted logs that checkpoints on disk may still have
         if lock is not None:
             self._read_all()
 
@@ -89,10 +105,15 @@ class LogDirectory:
         self.siblings = noted or frozenset()
         is_new_here = self.meta is not None and noted is None
         self.left_by_kafka = is_new_here or (broker_epoch is not None and broker_epoch >= 0)
-        self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
-        self._log_starts = self._read(LOG_START_CHECKPOINT)
-        self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
-        self._first_dirty = self._read(CLEANER_CHECKPOINT)
+        points, marks = self._read(RECOVERY_POINT_CHECKPOINT), self._read(HIGH_WATERMARK_CHECKPOINT)
+        starts = self._read(LOG_START_CHECKPOINT)
+        self._recovery_points, self._log_starts = points.by_partition, starts.by_partition
+        self.high_watermarks = marks.by_partition
+        self._first_dirty = self._read(CLEANER_CHECKPOINT).by_partition
+        self._are_starts_certain = starts.is_sealed or self._says_nothing(LOG_START_CHECKPOINT)
+        # Kafka writes both of these again soon after it starts, and without a checksum.
+        for offsets, is_sealed in (points, marks):
+            self.left_by_kafka = self.left_by_kafka or (bool(offsets) and not is_sealed)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
@@ -123,14 +144,21 @@ class LogDirectory:
     def _file(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
-    def _read(self, checkpoint: str) -> dict[TopicPartition, int]:
+    def _read(self, checkpoint: str) -> Offsets:
         try:
             return read_offsets(self._file(checkpoint))
         except CheckpointError as error:
             # Every checkpoint can be done without; without the recovery points all is scanned.
             logger.warning("%s; the file is ignored and written again", error)
-            self.clean_shutdown = False
-            return {}
+            return Offsets({}, False)
+
+    def _says_nothing(self, checkpoint: str) -> bool:
+        """Whether a checkpoint is there and has no entries: nothing to check, and nothing to be wrong."""
+        try:
+            with open(self._file(checkpoint), "rb") as file:
+                return file.read(16) == b"0\n0\n"
+        except OSError:
+            return False
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Make sure that the directory is this broker's; a new one becomes so."""
@@ -170,6 +198,12 @@ class LogDirectory:
         with os.scandir(self._directory) as entries:
             for entry in entries:
                 if not entry.is_dir():
+                    name = parse_directory_name(entry.name)
+                    if name is not None:
+                        kind = "a link to nowhere" if entry.is_symlink() else "not a directory"
+                        self._set_offline(
+                            name, f"{entry.path} is {kind}: remove it, or restore the directory"
+                        )
                     continue
                 if entry.name.endswith(DELETE_SUFFIX):
                     self._to_delete.append(entry.path)
@@ -180,6 +214,7 @@ class LogDirectory:
                 else:
                     found.append((name, entry.path))
         configs = {topic: config_for(topic) for topic in {topic for (topic, _), _ in found}}
+        self._start_live_ends([name for name, path in found if not path.endswith(FUTURE_SUFFIX)])
 
         def load(item: tuple[TopicPartition, str]) -> None:
             self._load(*item, configs[item[0][0]], clean)
@@ -196,17 +231,36 @@ class LogDirectory:
             "Loaded %d logs from %s in %.1f s", len(self.logs), self._directory, time.monotonic() - began
         )
 
+    def _start_live_ends(self, names: list[TopicPartition]) -> None:
+        known = {} if self.left_by_kafka else read_live_ends(self._directory, names)
+        try:
+            self._ends = LiveEnds(self._directory, known)
+        except OSError as error:  # a full disk, for one: the log is served all the same
+            logger.warning(
+                "%s cannot keep the ends of its logs: %s", self._directory, error.strerror or error
+            )
+
     def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
         is_future = path.endswith(FUTURE_SUFFIX)
+        marked = read_damage_mark(path)
+        known = KnownLog() if is_future or self._ends is None else self._ends.known(name)
+        if marked is not None:
+            known = KnownLog(max(known.end_offset, marked.end_offset), *marked[1:])
         try:
             log = PartitionLog.open(
                 path,
                 *name,
                 config,
                 topic_id=read_partition_metadata(path) or ZERO_UUID,
-                log_start_offset=self._log_starts.get(name, 0),
-                recovery_point=self._recovery_points.get(name, 0),
-                clean_shutdown=clean,
+                found=FoundLog(
+                    log_start_offset=self._log_starts.get(name, 0),
+                    is_start_certain=self._are_starts_certain,
+                    recovery_point=self._recovery_points.get(name, 0),
+                    clean_shutdown=clean,
+                    known=known,
+                    read_all=marked is not None,
+                    use_manifest=not self.left_by_kafka,
+                ),
             )
         except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
@@ -216,14 +270,34 @@ class LogDirectory:
                 )
                 self._rename_deleted(path, *name)
                 return
-            logger.error("%s-%d is offline: %s", *name, reason)
-            self.offline_logs[name] = reason
+            self._set_offline(name, reason)
+            if isinstance(error, DamagedLogError | CorruptSegmentError):
+                mark_damaged(path, known, reason)
             return
+        if marked is not None:
+            remove_damage_mark(path)
         if is_future:
             self.future_logs[name] = log
         else:
             log.first_dirty_offset = self._first_dirty.get(name, 0)
-            self.logs[name] = log
+            self._adopt(name, log)
+
+    def _set_offline(self, name: TopicPartition, reason: str) -> None:
+        logger.error("%s-%d is offline: %s", *name, reason)
+        self.offline_logs[name] = reason
+
+    def _adopt(self, name: TopicPartition, log: PartitionLog) -> None:
+        self.logs[name] = log
+        log.before_shrink = self._before_shrink
+        if self._ends is not None:
+            log.note_live_end(self._ends.slot(name))
+
+    def _before_shrink(self, log: PartitionLog, offset: int) -> None:
+        """Lower the recovery point on disk first: a log that ends below it counts as damaged."""
+        name = (log.topic, log.partition)
+        if self._recovery_points.get(name, 0) > offset:
+            log.recovery_point = min(log.recovery_point, offset)
+            self.checkpoint()
 
     # Logs that come and go
 
@@ -236,13 +310,25 @@ class LogDirectory:
         path = self._file(f"{topic}-{partition}")
         existed = os.path.exists(path)
         try:
-            log = PartitionLog.open(path, topic, partition, config, topic_id=topic_id, clean_shutdown=False)
+            log = PartitionLog.open(path, topic, partition, config, topic_id=topic_id)
         except KafkaError:
             if not existed:
                 shutil.rmtree(path, ignore_errors=True)  # so that the next attempt finds nothing half made
             raise
-        self.logs[name] = log
+        self._adopt(name, log)
+        if name in self._stale:
+            self._write_without_deleted()
         return log
+
+    def _write_without_deleted(self) -> None:
+        """Let no checkpoint speak of a deleted log while there is a new one of its name."""
+        try:
+            self.checkpoint()
+            self.checkpoint_high_watermarks(self.high_watermarks)
+            self.checkpoint_cleaner()
+        except OSError as error:
+            raise storage_error(f"cannot write the checkpoints of {self._directory}", error) from error
+        self._stale.clear()
 
     def delete_log(self, topic: str, partition: int) -> None:
         """Remove a log at once; its files go with the next `remove_deleted`."""
@@ -264,8 +350,11 @@ class LogDirectory:
         return path
 
     def _forget_offsets(self, name: TopicPartition) -> None:
+        self._stale.add(name)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self._first_dirty):
             offsets.pop(name, None)
+        if self._ends is not None:
+            self._ends.forget(name)
 
     def _renamed_path(self, topic: str, partition: int, ending: str) -> str:
         suffix = f"-{partition}.{uuid.uuid4().hex}{ending}"
@@ -301,8 +390,7 @@ class LogDirectory:
                 partition,
                 config,
                 topic_id=topic_id,
-                log_start_offset=start_offset,
-                clean_shutdown=False,
+                found=FoundLog(log_start_offset=start_offset),
             )
         except KafkaError:
             shutil.rmtree(path, ignore_errors=True)
@@ -326,7 +414,7 @@ class LogDirectory:
             sync_path(self._directory)  # a power failure must not bring back the copy and take away the log
         except OSError as error:
             raise storage_error(f"cannot write {self._directory}", error) from error
-        self.logs[name] = self.future_logs.pop(name)
+        self._adopt(name, self.future_logs.pop(name))
         del source.logs[name]
         source._forget_offsets(name)
         deleted = source._renamed_path(topic, partition, DELETE_SUFFIX)
@@ -362,6 +450,8 @@ class LogDirectory:
         log = self.logs.pop((topic, partition), None)
         if log is not None:
             log.abandon()
+            known = KnownLog(log.log_end_offset)
+            mark_damaged(self._file(f"{topic}-{partition}"), known, reason)
         self.offline_logs[topic, partition] = reason
 
     # Checkpoints and the end
@@ -374,8 +464,12 @@ class LogDirectory:
     def _checkpoint(self) -> None:
         logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
-        recovery_points |= dict.fromkeys(self.offline_logs, 0)  # whatever is wrong, look at all of it again
+        # Those of logs that are offline stay: they show that something is missing.
+        recovery_points |= {
+            name: self._recovery_points[name] for name in self.offline_logs if name in self._recovery_points
+        }
         write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
+        self._recovery_points = recovery_points
         starts = {
             name: log.log_start_offset
             for name, log in logs.items()
@@ -389,6 +483,7 @@ class LogDirectory:
     def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         with self._checkpointing:
             write_offsets(self._file(HIGH_WATERMARK_CHECKPOINT), offsets)
+            self.high_watermarks = dict(offsets)
 
     def checkpoint_cleaner(self) -> None:
         """Write down up to where the logs have been compacted."""
@@ -409,6 +504,8 @@ class LogDirectory:
             self.checkpoint_cleaner()
             if closed:
                 replace_file(self._file(CLEAN_SHUTDOWN_FILE), b'{"version":0,"brokerEpoch":-1}')
+                if self._ends is not None:
+                    self._ends.remove()
         except OSError as error:
             logger.error("%s could not be closed cleanly: %s", self._directory, error.strerror or error)
         finally:
@@ -429,6 +526,8 @@ class LogDirectory:
         """Let go of everything as a crash would: no checkpoint, no mark."""
         for log in (*self.logs.values(), *self.future_logs.values()):
             log.abandon()
+        if self._ends is not None:
+            self._ends.close()
         if self._lock is not None:
             self._lock.release()
         self.online = False

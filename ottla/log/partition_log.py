@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,10 +37,11 @@ from ottla.log.batch import (
 from ottla.log.config import LOG_APPEND_TIME, LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, storage_error
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
+from ottla.log.files.live_ends import ACTIVE_BASE, END, END_COPY, FIRST_CRC, mirrored
 from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
 from ottla.log.flushing import LogFlushing
 from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
-from ottla.log.recovery import LoadedLog, load_log
+from ottla.log.recovery import NEW_LOG, FoundLog, LoadedLog, load_log
 from ottla.log.replicated_appends import ReplicatedAppends
 from ottla.log.segments.partition_segments import LogSegments
 from ottla.log.segments.segment import LogSegment
@@ -91,6 +93,7 @@ class PartitionLog:
         self.active = loaded.segments[-1]
         self.producers = loaded.producers
         self.epochs = loaded.epochs
+        self.manifest = loaded.manifest
         self.log_start_offset = loaded.log_start_offset
         self.checkpointed_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -98,6 +101,9 @@ class PartitionLog:
         self.first_dirty_offset = 0  # what lies below it has been compacted
         self.offline_reason: str | None = None
         self._closed = False
+        self._live: memoryview | None = None  # this log's slot in the live ends of its directory
+        # Called before the end of the log moves back, with the new end: checkpoints must not promise more.
+        self.before_shrink: Callable[[PartitionLog, int], None] | None = None
         # Base offset -> position of the last batches of the active segment: what tail reads ask for.
         self._recent: dict[int, int] = {}
         # Why the last append failed, until one succeeds. The producer's next batch gets the same error. "Out of order"
@@ -117,24 +123,19 @@ class PartitionLog:
         config: LogConfig,
         *,
         topic_id: bytes = ZERO_UUID,
-        log_start_offset: int = 0,
-        recovery_point: int = 0,
-        clean_shutdown: bool,
+        found: FoundLog = NEW_LOG,
     ) -> PartitionLog:
-        """Open a directory, or make it. CorruptSegmentError if it has damage that recovery must not touch."""
+        """Open a directory, or make it.
+
+        CorruptSegmentError or DamagedLogError if it has damage that recovery must not touch.
+        """
         directory = os.fspath(path)
         try:
             if not os.path.isdir(directory):
                 os.makedirs(directory)
                 if topic_id != ZERO_UUID:
                     write_partition_metadata(directory, topic_id)
-            loaded = load_log(
-                directory,
-                config,
-                log_start_offset=log_start_offset,
-                recovery_point=recovery_point,
-                clean_shutdown=clean_shutdown,
-            )
+            loaded = load_log(directory, config, found)
             if not loaded.segments[-1].takes_appends:
                 loaded.segments[-1].activate()
         except OSError as error:
@@ -175,6 +176,10 @@ class PartitionLog:
     @property
     def size(self) -> int:
         return self.segments.size
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     # Appending
 
@@ -283,6 +288,11 @@ class PartitionLog:
             self.write_failed(error)
             raise
         self.log_end_offset = last_offset + 1
+        live = self._live
+        if live is not None:
+            live[END] = live[END_COPY] = last_offset + 1
+            if not position:
+                self._note_first_batch()
         self.refusal = None
         recent = self._recent
         recent[first_offset] = position
@@ -334,6 +344,45 @@ class PartitionLog:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
 
+    # The end of the log, for a start that finds less
+
+    def note_live_end(self, slot: memoryview | None) -> None:
+        """Keep the end of this log in a slot that survives the process."""
+        self._live = slot
+        self.appended(is_first=True)
+
+    def appended(self, *, is_first: bool = False) -> None:
+        """The log ends at `log_end_offset` now, and its files have all of it, also the first batch of the segment."""
+        if self._live is not None:
+            self._live[END] = self._live[END_COPY] = self.log_end_offset
+            if is_first:
+                self._note_first_batch()
+
+    def _note_first_batch(self) -> None:
+        live = self._live
+        if live is not None:
+            crc = self.active.first_crc_of_file()
+            live[FIRST_CRC] = 0
+            live[ACTIVE_BASE] = self.active.base_offset
+            live[FIRST_CRC] = 0 if crc is None else mirrored(crc)
+
+    def shrinks_to(self, offset: int) -> None:
+        """Whoever remembers how long the log is must forget it before its end is cut off."""
+        if self._live is not None:
+            self._live[FIRST_CRC] = 0
+            self._live[END] = self._live[END_COPY] = min(offset, self.log_end_offset)
+        self.manifest.forget(self.segments.base_at(offset), LONG_MAX)
+        if self.before_shrink is not None:
+            self.before_shrink(self, offset)
+
+    def write_manifest(self) -> None:
+        """Note how the files of finished segments are. A manifest that is older than the files says less, not more."""
+        self.manifest.snapshots = dict(self.producers.checksums)
+        try:
+            self.manifest.write()
+        except OSError as error:
+            logger.debug("cannot write the manifest of %s: %s", self.path, error)
+
     def roll(self, base_offset: int | None = None) -> LogSegment:
         """Seal the active segment and start a new one at the log end offset."""
         old = self.active
@@ -346,6 +395,8 @@ class PartitionLog:
         segment = LogSegment(old.directory, base, self._config, jitter_ms=self.jitter_ms)
         segment.create_files()
         old.seal()
+        self.manifest.note(old.note_for_manifest(self.log_end_offset, is_sealed=True))
+        self.write_manifest()
         self.segments.append(segment)
         self.make_active(segment)
         return segment
@@ -365,6 +416,7 @@ class PartitionLog:
         """Go on at a later offset: compaction has left nothing of what lies between."""
         self.roll_for_append(offset)
         self.log_end_offset = offset
+        self.appended()
 
     # Reading
 
@@ -500,6 +552,8 @@ class PartitionLog:
                 self.flush()
                 if self.log_end_offset > self.segments.base_offset or self.producers.producers:
                     self.producers.take_snapshot(self.log_end_offset)
+                self.manifest.note(self.active.note_for_manifest(self.log_end_offset, is_sealed=False))
+                self.write_manifest()
         except OSError as error:
             raise storage_error(f"cannot close {self.path}", error) from error
         finally:
@@ -509,6 +563,7 @@ class PartitionLog:
         """Let go of the files as they are, as a crash would."""
         self.segments.close()
         self._recent.clear()
+        self._live = None
         self._closed = True  # another log may get the same path: nothing may be opened by name any more
         self.offline_reason = self.offline_reason or f"{self.path} is closed"
 
@@ -522,6 +577,7 @@ class PartitionLog:
         self.segments.moved_to(path)
         self.epochs.moved_to(path)
         self.producers.moved_to(path)
+        self.manifest.moved_to(path)
         self.flushing.moved()
 
     def retire(self, reason: str) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from struct import Struct
 from struct import error as StructError
@@ -86,9 +86,13 @@ class ProducerStates:
     offset X reflects exactly those below X. Owner: the log's owner.
     """
 
-    def __init__(self, directory: str, snapshots: Iterable[int] = ()) -> None:
+    def __init__(
+        self, directory: str, snapshots: Iterable[int] = (), checksums: Mapping[int, int] | None = None
+    ) -> None:
         self._directory = directory
         self.snapshots = sorted(snapshots)
+        # Of the snapshots' files, as far as they are known: one of another partition is as valid as ours.
+        self.checksums = dict(checksums or {})
         self.producers: dict[int, ProducerEntry] = {}
         # First offsets of the transactions that have not ended, by producer, in the order of the log.
         self.open_transactions: dict[int, int] = {}
@@ -313,7 +317,9 @@ class ProducerStates:
     def take_snapshot(self, offset: int) -> None:
         if self.snapshots and self.snapshots[-1] == offset:
             return
-        replace_file(self._path(offset), encode_snapshot(self.producers), sync=False)
+        data = encode_snapshot(self.producers)
+        replace_file(self._path(offset), data, sync=False)
+        self.checksums[offset] = crc32c(data)
         insort(self.snapshots, offset)
 
     def load_latest(self, offset: int, start: int) -> int:
@@ -324,7 +330,10 @@ class ProducerStates:
             path = self._path(snapshot)
             try:
                 with open(path, "rb") as file:
-                    self.producers = decode_snapshot(file.read())
+                    data = file.read()
+                if self.checksums.get(snapshot, crc := crc32c(data)) != crc:
+                    raise CorruptSnapshotError("it is not the file that was written")
+                self.producers = decode_snapshot(data)
                 self._find_open_transactions()
                 return snapshot
             except (OSError, CorruptSnapshotError) as error:
@@ -334,6 +343,7 @@ class ProducerStates:
 
     def _remove(self, offset: int) -> None:
         self.snapshots.remove(offset)
+        self.checksums.pop(offset, None)
         with suppress(FileNotFoundError):
             os.unlink(self._path(offset))
 

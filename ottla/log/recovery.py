@@ -13,9 +13,11 @@ from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, BatchScan, Invalid, header_at, order_fault, read_batch_bytes
 from ottla.log.config import LONG_MAX, LogConfig
-from ottla.log.errors import CorruptSegmentError
-from ottla.log.files.checkpoint import CheckpointError
-from ottla.log.leader_epoch import LeaderEpochCache
+from ottla.log.errors import CorruptSegmentError, DamagedLogError
+from ottla.log.files.checkpoint import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, CheckpointError
+from ottla.log.files.damage_mark import NOTHING_KNOWN, KnownLog
+from ottla.log.files.segment_manifest import NO_FILE, SegmentManifest, SegmentNote
+from ottla.log.leader_epoch import UNDEFINED_EPOCH, LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
 from ottla.log.segments.segment import (
     DELETED_SUFFIX,
@@ -46,11 +48,34 @@ _SEARCH_BYTES = 1 << 20
 _OLD_MESSAGE_MAX = 1 << 24
 
 
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """What checkpoints and other files say of a log before it is opened."""
+
+    log_start_offset: int = 0
+    # False if the file that says so was damaged, missing, or written by Kafka: other files are asked as well.
+    is_start_certain: bool = True
+    recovery_point: int = 0
+    clean_shutdown: bool = False
+    known: KnownLog = NOTHING_KNOWN
+    read_all: bool = False  # something was wrong with this log: look at every batch
+    use_manifest: bool = True  # False if Apache Kafka has written here meanwhile
+
+    @property
+    def least_end(self) -> int:
+        """The log reached at least this offset: below the recovery point everything was on the disk."""
+        return max(self.recovery_point, self.known.end_offset)
+
+
+NEW_LOG = FoundLog()
+
+
 @dataclass(slots=True)
 class LoadedLog:
     segments: list[LogSegment]
     producers: ProducerStates
     epochs: LeaderEpochCache
+    manifest: SegmentManifest
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
@@ -60,8 +85,9 @@ class LoadedLog:
 class _Files:
     logs: list[int] = field(default_factory=list)
     indexed: dict[int, int] = field(default_factory=dict)
-    transactions: list[int] = field(default_factory=list)
+    transactions: set[int] = field(default_factory=set)
     snapshots: list[int] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
 
 
 def _list_files(directory: str) -> _Files:
@@ -72,7 +98,7 @@ def _list_files(directory: str) -> _Files:
     for name in names:
         stem, suffix = os.path.splitext(name)
         if suffix in _LEFTOVERS:
-            os.unlink(f"{directory}/{name}")
+            files.leftovers.append(name)
         elif not stem.isdecimal():
             continue
         elif suffix == LOG_SUFFIX:
@@ -82,74 +108,235 @@ def _list_files(directory: str) -> _Files:
         elif suffix == SNAPSHOT_SUFFIX:
             files.snapshots.append(int(stem))
         elif suffix == TRANSACTION_INDEX_SUFFIX:
-            files.transactions.append(int(stem))
+            files.transactions.add(int(stem))
     files.logs.sort()
-    for base in (files.indexed.keys() | set(files.transactions)) - set(files.logs):
-        # Their segment was being deleted.
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
-            with suppress(FileNotFoundError):
-                os.unlink(segment_path(directory, base, suffix))
     return files
 
 
-def load_log(
-    directory: str, config: LogConfig, *, log_start_offset: int, recovery_point: int, clean_shutdown: bool
-) -> LoadedLog:
-    """Open what is there. After an unclean stop everything from the recovery point on is read and checked."""
+def _require_logs(directory: str, files: _Files, manifest: SegmentManifest) -> None:
+    """No .log file may be missing whose segment is in the manifest, or whose indexes stand among those of others."""
+    missing = set(manifest.segments) - set(files.logs)
+    if not manifest.segments and files.logs:
+        orphans = (files.indexed.keys() | files.transactions) - set(files.logs)
+        deleted = {name.split(".", 1)[0] for name in files.leftovers}
+        missing = {base for base in orphans if base < files.logs[-1] and f"{base:020d}" not in deleted}
+    if missing:
+        path = segment_path(directory, min(missing), LOG_SUFFIX)
+        raise DamagedLogError(path, "is missing, although the segment was not deleted")
+
+
+def _remove_leftovers(directory: str, files: _Files) -> None:
+    """Remove the files of segments whose deletion was begun: indexes first, while the .log shows that it was."""
+    orphans = (files.indexed.keys() | files.transactions) - set(files.logs)
+    for base in orphans:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+            with suppress(FileNotFoundError):
+                os.unlink(segment_path(directory, base, suffix))
+    for name in files.leftovers:
+        with suppress(FileNotFoundError):
+            os.unlink(f"{directory}/{name}")
+
+
+def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
+    """Open a log. After an unclean stop, read and check everything from the recovery point on.
+
+    Files that contradict each other are built again if nothing can be lost by that. Otherwise an error names the file.
+    """
     files = _list_files(directory)
-    producers = ProducerStates(directory, files.snapshots)
+    manifest = _load_manifest(directory, found)
+    _require_logs(directory, files, manifest)
+    producers = ProducerStates(directory, files.snapshots, manifest.snapshots)
     epochs = LeaderEpochCache(directory)
+    read_all = found.read_all
     try:
         epochs.load()
     except CheckpointError as error:
-        logger.warning("%s; the epochs are read from the batches instead", error)
-        clean_shutdown, recovery_point = False, 0
+        logger.warning("%s. The epochs are read from the batches instead.", error)
+        read_all = True
     if not files.logs:
-        segment = LogSegment(directory, log_start_offset, config)
-        segment.create_files()
-        producers.remove_snapshots_after(-1)
-        epochs.truncate_from_end(log_start_offset)
-        return LoadedLog([segment], producers, epochs, log_start_offset, log_start_offset, log_start_offset)
+        return _start_empty(directory, config, found, files, producers, epochs, manifest)
 
     segments = [_open_segment(directory, base, config) for base in files.logs]
-    # A log that went offline before a clean shutdown was not closed: its recovery point shows it.
-    clean_shutdown = clean_shutdown and recovery_point >= _end_offset(segments[-1])
+    for segment in segments:
+        _require_noted_file(segment, manifest.segments.get(segment.base_offset), found.known)
+    active = segments[-1]
+    clean_shutdown = found.clean_shutdown and not read_all
+    if clean_shutdown:
+        # A log that went offline before a clean shutdown was not closed: its recovery point shows it.
+        note = manifest.segments.get(active.base_offset)
+        clean_shutdown = found.recovery_point >= _end_offset(active, note)
+        if clean_shutdown and not _epochs_match(epochs, active):
+            logger.warning("%s does not match the batches; the epochs are read from them", epochs.path)
+            clean_shutdown, read_all = False, True
     recover_from = len(segments)
-    if not clean_shutdown:
-        recover_from = max(0, bisect_right(files.logs, recovery_point) - 1)
-    recover_from = min(recover_from, _first_bad_transaction_index(segments, files.transactions))
+    if read_all:
+        recover_from = 0
+        if not epochs.is_sealed:
+            epochs.forget_all()
+    elif not clean_shutdown:
+        recover_from = max(0, bisect_right(files.logs, found.recovery_point) - 1)
+    recover_from = min(recover_from, _first_bad_transaction_index(segments, files.transactions, manifest))
     for at, segment in enumerate(segments[:recover_from]):
+        note = manifest.segments.get(segment.base_offset)
         if segment.size and files.indexed.get(segment.base_offset) != 2:
             logger.warning("an index of %s is missing and is built again", segment.path)
             _rebuild_indexes(segment, segments[at + 1] if at + 1 < len(segments) else None)
+        elif note is not None and (note.is_sealed or note.size == segment.size):
+            segment.believe(note)
 
     if recover_from < len(segments):
-        log_end_offset = _recover(segments, recover_from, producers, epochs)
+        log_end_offset = _recover(segments, recover_from, producers, epochs, found, manifest)
     else:
-        log_end_offset = segments[-1].refresh_tail()
+        log_end_offset = active.refresh_tail()
         _replay(producers, segments, log_end_offset)
+    _require_end(directory, segments[-1], log_end_offset, found)
+    log_start_offset = _log_start(directory, segments, epochs, found, log_end_offset)
     _restore_recent_batches(producers, segments)
     producers.remove_snapshots_after(log_end_offset)
     epochs.truncate_from_end(log_end_offset + 1)
+    _remove_leftovers(directory, files)
     return LoadedLog(
         segments,
         producers,
         epochs,
-        max(log_start_offset, segments[0].base_offset),
+        manifest,
+        log_start_offset,
         log_end_offset,
-        log_end_offset if clean_shutdown else min(recovery_point, log_end_offset),
+        log_end_offset if clean_shutdown else min(found.recovery_point, log_end_offset),
     )
 
 
-def _first_bad_transaction_index(segments: list[LogSegment], present: list[int]) -> int:
+def _start_empty(
+    directory: str,
+    config: LogConfig,
+    found: FoundLog,
+    files: _Files,
+    producers: ProducerStates,
+    epochs: LeaderEpochCache,
+    manifest: SegmentManifest,
+) -> LoadedLog:
+    """A directory without segments is a new log, unless something says that it was longer."""
+    start = found.log_start_offset
+    if start < found.least_end:
+        path = segment_path(directory, found.known.active_base, LOG_SUFFIX)
+        raise DamagedLogError(
+            path, f"is missing, and no other segment is left. The log reached offset {found.least_end}"
+        )
+    _remove_leftovers(directory, files)
+    segment = LogSegment(directory, start, config)
+    segment.create_files()
+    producers.remove_snapshots_after(-1)
+    epochs.truncate_from_end(start)
+    return LoadedLog([segment], producers, epochs, manifest, start, start, start)
+
+
+def _load_manifest(directory: str, found: FoundLog) -> SegmentManifest:
+    manifest = SegmentManifest(directory)
+    if not found.use_manifest:
+        manifest.discard()
+        return manifest
+    try:
+        manifest.load()
+    except CheckpointError as error:
+        logger.warning("%s. It is written again.", error)
+        manifest.discard()
+    return manifest
+
+
+def _require_noted_file(segment: LogSegment, note: SegmentNote | None, known: KnownLog) -> None:
+    """The .log file must be the one that was written: not shorter, and not that of another partition."""
+    expected = note.first_crc if note is not None else None
+    if note is not None and (segment.size < note.size or (note.is_sealed and segment.size > note.size)):
+        when = "sealed" if note.is_sealed else "last closed"
+        raise DamagedLogError(
+            segment.path, f"has {segment.size} bytes. It had {note.size} bytes when it was {when}"
+        )
+    if expected is None and known.active_base == segment.base_offset:
+        expected = known.active_first_crc
+    if expected is not None and segment.size and segment.first_crc_of_file() != expected:
+        raise DamagedLogError(segment.path, "does not begin with the batch that was written to it")
+
+
+def _require_end(directory: str, last: LogSegment, end_offset: int, found: FoundLog) -> None:
+    if end_offset < found.least_end:
+        source = RECOVERY_POINT_CHECKPOINT if found.recovery_point > end_offset else "the last run"
+        raise DamagedLogError(
+            last.path, f"ends at offset {end_offset}. According to {source} it reached {found.least_end}"
+        )
+    known_end = found.known.end_offset
+    if last.base_offset < known_end < end_offset:
+        at = last.locate(known_end - 1)
+        if at is None or at.header.last_offset != known_end - 1:
+            raise DamagedLogError(
+                last.path, f"has no batch that ends at offset {known_end - 1}, and a batch behind it"
+            )
+
+
+def _log_start(
+    directory: str, segments: list[LogSegment], epochs: LeaderEpochCache, found: FoundLog, end_offset: int
+) -> int:
+    """Where the log starts. The leader epochs begin at the log start offset too, so one file can check the other."""
+    base, start = segments[0].base_offset, max(found.log_start_offset, segments[0].base_offset)
+    if found.is_start_certain:
+        if start <= end_offset or not found.clean_shutdown:
+            return start
+    elif epochs.entries and _first_epoch(segments[0]) >= 0:
+        by_epochs = max(base, epochs.entries[0][1])
+        if start != by_epochs and (start > by_epochs or epochs.is_sealed):
+            logger.warning("%s starts at %d by its leader epochs, not at %d", directory, by_epochs, start)
+            start = by_epochs
+    if start <= end_offset:
+        return start
+    raise DamagedLogError(
+        os.path.join(os.path.dirname(directory), LOG_START_CHECKPOINT),
+        f"says that {os.path.basename(directory)} starts at offset {start}, behind its end at {end_offset}. "
+        f"Remove the line to serve all of the log; the number behind the version line counts the lines",
+    )
+
+
+def _first_epoch(segment: LogSegment) -> int:
+    for _, header in segment.batches():
+        return header.partition_leader_epoch
+    return UNDEFINED_EPOCH
+
+
+def _epochs_match(epochs: LeaderEpochCache, active: LogSegment) -> bool:
+    """Whether the file knows the epoch of the last batch; it may have been removed, or be that of another log."""
+    last = active.last_header
+    if last is None or last.partition_leader_epoch < 0:
+        return True
+    entries = epochs.entries
+    if entries and entries[0][1] > last.last_offset:
+        return True  # all records were deleted
+    if epochs.epoch_of(last.last_offset) == last.partition_leader_epoch:
+        return True
+    if epochs.is_sealed:
+        raise DamagedLogError(
+            active.path,
+            f"has leader epoch {last.partition_leader_epoch} in its last batch, against {epochs.path}",
+        )
+    return False
+
+
+def _first_bad_transaction_index(
+    segments: list[LogSegment], present: set[int], manifest: SegmentManifest
+) -> int:
     """From which segment on the log must be read again to know which transactions were aborted."""
     for at, segment in enumerate(segments):
-        if segment.base_offset in present:
+        index, base = segment.transaction_index, segment.base_offset
+        note = manifest.segments.get(base)
+        fault = None
+        if note is not None and note.transaction_index_crc is not None:
+            expected = note.transaction_index_crc
+            is_final = note.is_sealed or note.size == segment.size
+            if is_final and expected != (index.crc if base in present else NO_FILE):
+                fault = "it is not the file that was written"
+        if fault is None and base in present:
             end = segments[at + 1].base_offset if at + 1 < len(segments) else LONG_MAX
-            fault = segment.transaction_index.fault(segment.base_offset, end)
-            if fault is not None:
-                logger.warning("%s is built again: %s", segment.transaction_index.path, fault)
-                return at
+            fault = index.fault(base, end)
+        if fault is not None:
+            logger.warning("%s is built again: %s", index.path, fault)
+            return at
     return len(segments)
 
 
@@ -161,9 +348,14 @@ def _open_segment(directory: str, base_offset: int, config: LogConfig) -> LogSeg
     return segment
 
 
-def _end_offset(segment: LogSegment) -> int:
+def _end_offset(segment: LogSegment, note: SegmentNote | None) -> int:
     try:
-        return segment.refresh_tail()
+        end_offset = segment.refresh_tail()
+        if note is None or note.size != segment.size:
+            return end_offset
+        if segment.time_index.last() == (note.max_timestamp, note.offset_of_max_timestamp):
+            return end_offset
+        logger.warning("%s does not end as it was written; it is built again", segment.time_index.path)
     except CorruptSegmentError as error:
         logger.warning("%s; its indexes are built again to see whether they are to blame", error)
     _rebuild_indexes(segment, None)
@@ -218,7 +410,12 @@ def _scan(
 
 
 def _recover(
-    segments: list[LogSegment], first: int, producers: ProducerStates, epochs: LeaderEpochCache
+    segments: list[LogSegment],
+    first: int,
+    producers: ProducerStates,
+    epochs: LeaderEpochCache,
+    found: FoundLog,
+    manifest: SegmentManifest,
 ) -> int:
     """Scan from segment `first` to the end; cut a torn tail, refuse anything worse. The log end offset."""
     start_offset = segments[first].base_offset
@@ -228,8 +425,14 @@ def _recover(
         segment = segments[at]
         next_offset = max(next_offset, segment.base_offset)
         invalid, next_offset = _scan(segment, next_offset, producers, epochs)
+        note = manifest.segments.get(segment.base_offset)
+        if invalid is None and note is not None and note.is_sealed and next_offset != note.end_offset:
+            raise DamagedLogError(
+                segment.path,
+                f"ends at offset {next_offset}. It ended at {note.end_offset} when it was sealed",
+            )
         if invalid is not None:
-            _require_torn_tail(segment, invalid, next_offset, segments[at + 1 :])
+            _require_torn_tail(segment, invalid, next_offset, segments[at + 1 :], found.least_end)
             _cut_tail(segment, invalid)
             for empty in segments[at + 1 :]:
                 empty.rename_deleted()
@@ -240,9 +443,9 @@ def _recover(
 
 
 def _require_torn_tail(
-    segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment]
+    segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment], least_end: int
 ) -> None:
-    """What was being written when the process died may be cut off. What lies before valid data may not."""
+    """A batch may be cut off that was being written when the process died. One that was finished may not."""
     fd = segment.open_file().fd
     if _is_old_message(os.pread(fd, _OLD_MESSAGE_MAX, invalid.position)):
         raise CorruptSegmentError(
@@ -255,6 +458,12 @@ def _require_torn_tail(
             raise CorruptSegmentError(
                 segment.path, invalid.position, f"{invalid.reason}, and {other.path} follows"
             )
+    if next_offset < least_end:
+        raise CorruptSegmentError(
+            segment.path,
+            invalid.position,
+            f"{invalid.reason}. The log goes on from offset {next_offset} to {least_end}",
+        )
     valid = find_batch(fd, invalid.position + 1, segment.size, next_offset)
     if valid is not None:
         raise CorruptSegmentError(
@@ -351,7 +560,11 @@ def _restore_recent_batches(producers: ProducerStates, segments: list[LogSegment
     for segment in segments[-2:]:
         if segment.size:
             entries = segment.offset_index.positions_from_end(4 * REMEMBERED_BATCHES)
-            headers += [header for _, header in segment.batches(entries[0] if entries else 0)]
+            scan = segment.batches(entries[0] if entries else 0)
+            found = [header for _, header in scan]
+            if scan.invalid is not None and entries:  # the index points to a wrong place
+                found = [header for _, header in segment.batches()]
+            headers += found
             if segment is not segments[-1]:
                 segment.release()
     for header in reversed(headers):

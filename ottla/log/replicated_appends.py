@@ -102,6 +102,7 @@ class ReplicatedAppends:
             if completed is not None and completed.aborted:
                 log.index_aborted(segment, completed)
         log.log_end_offset = last[1].last_offset + 1
+        log.appended(is_first=not base_position)
         log.refusal = None
 
 

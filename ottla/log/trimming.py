@@ -42,6 +42,7 @@ class LogTrimming:
             return
         log.flushing.void()
         try:
+            log.shrinks_to(offset)
             # Snapshots go first: one above the end of the log would be believed after a crash.
             log.producers.remove_snapshots_after(offset)
             log.segments.discard_above(offset)
@@ -54,6 +55,7 @@ class LogTrimming:
             log.log_start_offset = min(log.log_start_offset, end)
             log.recovery_point = min(log.recovery_point, end)
             log.first_dirty_offset = min(log.first_dirty_offset, end)
+            log.appended(is_first=True)
             log.epochs.truncate_from_end(end)
             log.producers.remove_snapshots_after(end)
             rebuild_producers(log.producers, list(log.segments), end)
@@ -64,6 +66,7 @@ class LogTrimming:
         log = self._log
         log.flushing.void()
         try:
+            log.shrinks_to(0)
             log.producers.clear()
             active = LogSegment(os.fspath(log.path), offset, log.config, jitter_ms=log.jitter_ms)
             log.segments.replace_all([active])
@@ -74,6 +77,7 @@ class LogTrimming:
             log.go_offline("truncated", error)
         log.log_start_offset = log.log_end_offset = log.recovery_point = offset
         log.first_dirty_offset = min(log.first_dirty_offset, offset)
+        log.appended(is_first=True)
 
     def advance_log_start_offset(self, offset: int) -> None:
         log = self._log
@@ -110,6 +114,8 @@ class LogTrimming:
         if not count:
             return
         log = self._log
+        if count < len(log.segments):
+            log.manifest.forget(0, log.segments[count].base_offset)
         log.segments.delete_first(count, now_ms + log.config.file_delete_delay_ms)
         logger.info(
             "[UnifiedLog partition=%s-%d] Deleted %d segments: the oldest one begins at offset %d",
@@ -125,6 +131,7 @@ class LogTrimming:
         log = self._log
         directory = os.fspath(log.path)
         try:
+            log.manifest.forget(old[0].base_offset, old[-1].base_offset + 1)
             decide_swap(directory, new.base_offset)
         except OSError as error:
             raise storage_error(f"cannot swap a compacted segment into {directory}", error) from error
@@ -133,5 +140,7 @@ class LogTrimming:
             finish_swap(directory, new.base_offset)
             for segment in old[1:]:
                 log.producers.remove_snapshot(segment.base_offset)
+            log.manifest.note(new.note_for_manifest(new.refresh_tail(), is_sealed=True))
+            log.write_manifest()
         except OSError as error:
             log.go_offline("compacted", error)

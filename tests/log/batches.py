@@ -9,6 +9,7 @@ from typing import Any
 from ottla.log.batch import header_at
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendInfo, PartitionLog
+from ottla.log.recovery import FoundLog
 from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -33,9 +34,7 @@ def open_log(path: Path, *, clean: bool = False, **config: Any) -> PartitionLog:
         "t",
         0,
         LogConfig(**config),
-        log_start_offset=start,
-        recovery_point=recovery,
-        clean_shutdown=clean,
+        found=FoundLog(log_start_offset=start, recovery_point=recovery, clean_shutdown=clean),
     )
 
 

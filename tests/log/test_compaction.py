@@ -304,6 +304,7 @@ def test_what_kafka_left_unfinished_is_finished(tmp_path):
     directory = str(log.path)
     data = (log.path / "00000000000000000002.log").read_bytes()
     (log.path / "00000000000000000000.log.swap").write_bytes(data)
+    (log.path / "ottla-segments").unlink()
     assert complete_swaps(directory, os.listdir(directory))
     log = open_log(tmp_path, **COMPACT)
     assert records_of(log) == [(2, b"2")]

@@ -33,6 +33,7 @@ def test_a_partition_has_kafkas_files(tmp_path):
         "00000000000000000002.timeindex",
         "00000000000000000003.snapshot",
         "leader-epoch-checkpoint",
+        "ottla-segments",
     ]
     assert (log.path / "00000000000000000001.timeindex").read_bytes() == struct.pack(">qi", NOW + 1, 0)
 
@@ -69,7 +70,7 @@ def test_the_time_index_takes_only_rising_timestamps(tmp_path):
 def test_preallocated_zeros_behind_the_entries_are_ignored(tmp_path):
     (tmp_path / "i").write_bytes(struct.pack(">iiii", 3, 100, 8, 300) + bytes(80))
     index = OffsetIndex(str(tmp_path / "i"), 50)
-    assert index.last_position() == 300
+    assert index.last() == (58, 300)
     assert index.entries == [(53, 100), (58, 300)]
     assert [index.lookup(offset) for offset in (50, 53, 57, 58, 99)] == [
         (50, 0), (53, 100), (53, 100), (58, 300), (58, 300),
@@ -96,11 +97,18 @@ def test_many_index_entries_are_written_in_groups(tmp_path):
 def test_a_checkpoint_is_version_count_and_lines(tmp_path):
     path = str(tmp_path / "recovery-point-offset-checkpoint")
     write_offsets(path, {("t-a.b", 1): 17, ("u", 0): 2**40})
-    assert (
-        tmp_path / "recovery-point-offset-checkpoint"
-    ).read_text() == "0\n2\nt-a.b 1 17\nu 0 1099511627776\n"
-    assert read_offsets(path) == {("t-a.b", 1): 17, ("u", 0): 2**40}
-    assert read_offsets(str(tmp_path / "missing")) == {}
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text().split() == [
+        "0",
+        "2",
+        "t-a.b",
+        "1",
+        "17",
+        "u",
+        "0",
+        "1099511627776",
+    ]
+    assert read_offsets(path) == ({("t-a.b", 1): 17, ("u", 0): 2**40}, True)
+    assert read_offsets(str(tmp_path / "missing")) == ({}, False)
 
 
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\n", "0\nx\n", "0\n1\nt 0 x\n"])
@@ -122,7 +130,16 @@ def test_leader_epochs_are_kept_in_their_checkpoint(tmp_path):
     for epoch, start in ((0, 0), (2, 10), (5, 20)):
         epochs.assign(epoch, start)
     epochs.write()
-    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n2 10\n5 20\n"
+    assert (tmp_path / "leader-epoch-checkpoint").read_text().split() == [
+        "0",
+        "3",
+        "0",
+        "0",
+        "2",
+        "10",
+        "5",
+        "20",
+    ]
     again = LeaderEpochCache(str(tmp_path))
     again.load()
     assert again.entries == [(0, 0), (2, 10), (5, 20)]
@@ -169,7 +186,7 @@ def test_epochs_are_cut_at_both_ends(tmp_path):
     epochs.truncate_from_start(15)
     assert epochs.entries == [(2, 15)]
     epochs.truncate_from_start(15)
-    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n2 15\n"
+    assert (tmp_path / "leader-epoch-checkpoint").read_text().split() == ["0", "1", "2", "15"]
 
 
 def test_an_epoch_overrules_what_contradicts_it():

@@ -18,7 +18,7 @@ from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.records import Record, build_batch
 
-log = PartitionLog.open(sys.argv[1], "t", 0, LogConfig(segment_bytes=200_000), clean_shutdown=False)
+log = PartitionLog.open(sys.argv[1], "t", 0, LogConfig(segment_bytes=200_000))
 number = log.log_end_offset
 while True:
     value = b"%d:" % number + b"x" * (number * 7919 % 3000)

@@ -251,7 +251,8 @@ def test_snapshots_behind_the_end_of_the_log_are_removed(tmp_path):
     put(log, producer_id=1, producer_epoch=0, base_sequence=0)
     end = log.size
     put(log, producer_id=1, producer_epoch=0, base_sequence=1)
-    log.close()
+    log.producers.take_snapshot(2)
+    log.abandon()
     os.truncate(log.path / SEGMENT, end + 30)
     log = open_log(tmp_path)
     assert log.describe_producers()[0].last_sequence == 0

@@ -338,10 +338,11 @@ def test_readers_see_the_committed_records_whatever_happens(tmp_path_factory, ac
             recovery_point = log.recovery_point
             active = log.active.path
             size = log.active.size
+            closed = log.manifest.segments.get(log.active.base_offset)
             log.abandon()
             if size:
                 with open(active, "r+b") as file:
-                    file.truncate(max(0, size - argument))
+                    file.truncate(max(0 if closed is None else closed.size, size - argument))
             log = open_log(
                 path, index_interval_bytes=100, recovery_point=min(recovery_point, log.active.base_offset)
             )

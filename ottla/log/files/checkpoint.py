@@ -1,10 +1,18 @@
-"""Small text files that are replaced as a whole: either the old content survives a crash or the new one."""
+"""Small text files that are replaced as a whole: either the old content survives a crash or the new one.
+
+Kafka's format has no checksum: a flipped bit makes another valid offset. So Ottla writes a CRC32C as 32 spaces and
+tabs behind the first entry, where Kafka's readers (and people) skip white space. Kafka rewrites its files without it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
+
+from crc32c import crc32c
 
 TopicPartition = tuple[str, int]
 
@@ -14,10 +22,19 @@ LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
+_SUFFIXED = re.compile(r"\.[0-9a-f]{32}-(future|delete|stray)$")
+_SEAL = re.compile(r"[ \t]+$")
+_SEAL_BITS = 32
 
 
 class CheckpointError(ValueError):
     """A checkpoint file that does not follow the format; the text names the file."""
+
+
+def partition_of(directory: str) -> str:
+    """The name `topic-partition` that a directory was made for, also while it is a `-future` one."""
+    name = os.path.basename(directory)
+    return _SUFFIXED.sub("", name)
 
 
 def replace_file(path: str, data: bytes, *, sync: bool = True) -> None:
@@ -50,37 +67,61 @@ def sync_path(path: str) -> None:
         os.close(fd)
 
 
-def write_lines(path: str, lines: Iterable[str], *, sync: bool = True) -> None:
+class Checkpoint(NamedTuple):
+    entries: list[str]
+    is_sealed: bool  # Ottla wrote it, and its checksum matches
+
+
+def write_lines(path: str, lines: Iterable[str], *, owner: str = "", sync: bool = True) -> None:
+    """Write a checkpoint. Its checksum covers the file's name and its `owner`: a file in another's place is noticed."""
     body = list(lines)
+    if body:
+        body[0] += _seal(path, owner, body)
     replace_file(path, "\n".join([_VERSION, str(len(body)), *body, ""]).encode(), sync=sync)
 
 
-def read_lines(path: str) -> list[str]:
-    """The entries of a checkpoint; a missing or empty file has none."""
+def _seal(path: str, owner: str, body: list[str]) -> str:
+    crc = crc32c("\n".join([os.path.basename(path), owner, *body]).encode())
+    return "".join("\t" if crc >> bit & 1 else " " for bit in range(_SEAL_BITS))
+
+
+def read_lines(path: str, *, owner: str = "") -> Checkpoint:
+    """Read a checkpoint; a missing or empty file has no entries. CheckpointError names the file that is damaged."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             lines = file.read().split("\n")
     except FileNotFoundError:
-        return []
+        return Checkpoint([], False)
     except UnicodeDecodeError:
-        raise CheckpointError(f"{path} is not a text file") from None
+        raise CheckpointError(f"{path} is damaged: it is not a text file") from None
     if lines == [""]:
-        return []
+        return Checkpoint([], False)
     entries = lines[2:-1] if lines[-1] == "" else lines[2:]
     if lines[0] != _VERSION:
         raise CheckpointError(f"{path} has checkpoint version {lines[0]!r}, only {_VERSION} is known")
     if len(lines) < 2 or lines[1] != str(len(entries)):
-        raise CheckpointError(f"{path} does not hold the number of entries it announces")
-    return entries
+        raise CheckpointError(f"{path} is damaged: it does not hold the number of entries it announces")
+    if not entries or (found := _SEAL.search(entries[0])) is None:
+        return Checkpoint(entries, False)
+    entries[0] = entries[0][: found.start()]
+    if found[0] != _seal(path, owner, entries):
+        raise CheckpointError(f"{path} is damaged: its checksum does not match")
+    return Checkpoint(entries, True)
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
     write_lines(path, (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()))
 
 
-def read_offsets(path: str) -> dict[TopicPartition, int]:
+class Offsets(NamedTuple):
+    by_partition: dict[TopicPartition, int]
+    is_sealed: bool
+
+
+def read_offsets(path: str) -> Offsets:
     offsets: dict[TopicPartition, int] = {}
-    for line in read_lines(path):
+    entries, is_sealed = read_lines(path)
+    for line in entries:
         try:
             topic, partition, offset = line.split(" ")
             offsets[topic, int(partition)] = int(offset)
@@ -88,4 +129,4 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
             raise CheckpointError(
                 f"{path} has a line that is not 'topic partition offset': {line!r}"
             ) from None
-    return offsets
+    return Offsets(offsets, is_sealed)

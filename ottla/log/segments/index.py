@@ -5,15 +5,23 @@
 
 Both load on first use. New entries gather in memory and are written in groups: only the segment that is being
 appended to can have unwritten ones, and that one is always scanned again after an unclean stop.
+
+A sealed segment's index has a checksum in the partition's manifest. A file that does not match it counts as empty, and
+`is_damaged` tells the segment to build it again: without entries a lookup only takes longer.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
+
+from crc32c import crc32c
+
+logger = logging.getLogger(__name__)
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
@@ -23,12 +31,17 @@ _LITTLE = sys.byteorder == "little"
 
 
 def read_entries(path: str, entry_size: int) -> bytes:
+    data = read_file(path)
+    return data[: len(data) - len(data) % entry_size]
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file, or nothing if there is none."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            return file.read()
     except FileNotFoundError:
         return b""
-    return data[: len(data) - len(data) % entry_size]
 
 
 def _read_last(path: str, entry_size: int) -> bytes:
@@ -62,20 +75,57 @@ def _cut(path: str, size: int) -> None:
         os.close(fd)
 
 
-class OffsetIndex:
-    """Invariant: offsets and positions rise strictly. Owner: the segment."""
+class _CheckedFile:
+    """The checksum of an index file: kept up to date as entries are written, and compared when they are read."""
 
-    __slots__ = ("_offsets", "_positions", "_written", "base_offset", "path")
+    __slots__ = ("_crc", "base_offset", "expected_crc", "is_damaged", "path")
 
     def __init__(self, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
+        self.expected_crc: int | None = None  # from the manifest, if it knows
+        self.is_damaged = False
+        self._crc: int | None = None
+
+    @property
+    def crc(self) -> int:
+        if self._crc is None:
+            self._crc = self.expected_crc if self.expected_crc is not None else crc32c(read_file(self.path))
+        return self._crc
+
+    def _start_checked(self) -> None:
+        """The file is new, or about to be written again."""
+        self.expected_crc, self.is_damaged, self._crc = None, False, 0
+
+    def _read_checked(self, entry_size: int) -> bytes:
+        data = read_file(self.path)
+        if self.expected_crc is not None and crc32c(data) != self.expected_crc:
+            logger.warning("%s is damaged: its checksum does not match. It is built again.", self.path)
+            self.is_damaged = True
+            return b""
+        self._crc = crc32c(data)
+        return data[: len(data) - len(data) % entry_size]
+
+    def _wrote(self, data: bytes) -> None:
+        if self._crc is None:
+            self.expected_crc = None  # the next one who asks reads the file
+        else:
+            self._crc = crc32c(data, self._crc)
+
+
+class OffsetIndex(_CheckedFile):
+    """Invariant: offsets and positions rise strictly. Owner: the segment."""
+
+    __slots__ = ("_offsets", "_positions", "_written")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        super().__init__(path, base_offset)
         self._offsets: array[int] | None = None
         self._positions: array[int] = array("I")
         self._written = 0
 
     def _load(self) -> array[int]:
-        entries = array("I", read_entries(self.path, OFFSET_ENTRY_SIZE))
+        entries = array("I", self._read_checked(OFFSET_ENTRY_SIZE))
         if _LITTLE:
             entries.byteswap()
         offsets, positions = entries[0::2], entries[1::2]
@@ -85,6 +135,8 @@ class OffsetIndex:
             rising -= 1
         if rising == 1 and offsets[0] == positions[0] == 0:
             rising = 0
+        if rising < len(offsets):
+            self._crc = None  # the file is longer than what is written next to it
         del offsets[rising:], positions[rising:]
         self._written = rising
         self._positions = positions
@@ -105,12 +157,15 @@ class OffsetIndex:
 
     def start_empty(self) -> None:
         """For a file that is known to be new or about to be rebuilt."""
+        self._start_checked()
         self._offsets = array("I")
         self._positions = array("I")
         self._written = 0
 
     def append(self, offset: int, position: int) -> None:
         offsets = self._load() if self._offsets is None else self._offsets
+        if self.is_damaged:
+            return  # the segment builds it again
         offsets.append(offset - self.base_offset)
         self._positions.append(position)
         if len(offsets) - self._written >= GROUP:
@@ -124,20 +179,23 @@ class OffsetIndex:
             return self.base_offset, 0
         return self.base_offset + offsets[at], self._positions[at]
 
-    def last_position(self) -> int:
-        """Where the last entry points; opening a log asks for this and must not load all the rest."""
+    def last(self) -> tuple[int, int]:
+        """The last entry, (base offset, 0) without one. Opening a log asks for this and must not load all the rest."""
         if self._offsets is None:
-            position = int.from_bytes(_read_last(self.path, OFFSET_ENTRY_SIZE)[4:], "big")
+            entry = _read_last(self.path, OFFSET_ENTRY_SIZE)
+            position = int.from_bytes(entry[4:], "big")
             if position:
-                return position
+                return self.base_offset + int.from_bytes(entry[:4], "big"), position
             self._load()
-        return self._positions[-1] if self._positions else 0
+        if not self._offsets:
+            return self.base_offset, 0
+        return self.base_offset + self._offsets[-1], self._positions[-1]
 
-    def offset_behind(self, position: int) -> int | None:
-        """The offset of the first entry at or behind a position; None if there is no such entry."""
+    def first_behind(self, position: int) -> tuple[int, int] | None:
+        """The first entry that points to a position or behind it; None if there is no such entry."""
         offsets = self._load() if self._offsets is None else self._offsets
         at = bisect_left(self._positions, position)
-        return self.base_offset + offsets[at] + 1 if at < len(offsets) else None
+        return (self.base_offset + offsets[at], self._positions[at]) if at < len(offsets) else None
 
     def positions_from_end(self, count: int) -> list[int]:
         if self._offsets is None:
@@ -159,7 +217,9 @@ class OffsetIndex:
         out[1::2] = self._positions[self._written :]
         if _LITTLE:
             out.byteswap()
-        _write_at(self.path, out.tobytes(), OFFSET_ENTRY_SIZE * self._written)
+        data = out.tobytes()
+        _write_at(self.path, data, OFFSET_ENTRY_SIZE * self._written)
+        self._wrote(data)
         self._written = len(offsets)
 
     def truncate_to(self, offset: int) -> None:
@@ -169,10 +229,11 @@ class OffsetIndex:
         del offsets[keep:], self._positions[keep:]
         self._written = min(self._written, keep)
         _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
+        self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
         """Make the file hold exactly the entries of memory."""
-        self._written = 0
+        self._written, self._crc = 0, 0
         self.write()
         _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
 
@@ -182,16 +243,15 @@ class OffsetIndex:
             self._positions = array("I")
 
 
-class TimeIndex:
+class TimeIndex(_CheckedFile):
     """Invariant: timestamps rise strictly, offsets never fall. An entry (t, o) says: every record of the
     segment with a timestamp above t comes after offset o. Owner: the segment.
     """
 
-    __slots__ = ("_offsets", "_timestamps", "_written", "base_offset", "path")
+    __slots__ = ("_offsets", "_timestamps", "_written")
 
     def __init__(self, path: str, base_offset: int) -> None:
-        self.path = path
-        self.base_offset = base_offset
+        super().__init__(path, base_offset)
         self._timestamps: array[int] | None = None
         self._offsets: array[int] = array("I")
         self._written = 0
@@ -199,7 +259,8 @@ class TimeIndex:
     def _load(self) -> array[int]:
         timestamps, offsets = array("q"), array("I")
         last = -1
-        for timestamp, offset in _TIME_ENTRY.iter_unpack(read_entries(self.path, TIME_ENTRY_SIZE)):
+        data = self._read_checked(TIME_ENTRY_SIZE)
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
             if timestamp <= last or offset < 0 or (offsets and offset < offsets[-1]):
                 break  # zeros that Kafka preallocated
             if timestamp == offset == 0 and not offsets:
@@ -207,6 +268,8 @@ class TimeIndex:
             timestamps.append(timestamp)
             offsets.append(offset)
             last = timestamp
+        if len(offsets) * TIME_ENTRY_SIZE < len(data):
+            self._crc = None
         self._written = len(offsets)
         self._offsets = offsets
         self._timestamps = timestamps
@@ -221,6 +284,7 @@ class TimeIndex:
         return len(self._load() if self._timestamps is None else self._timestamps)
 
     def start_empty(self) -> None:
+        self._start_checked()
         self._timestamps = array("q")
         self._offsets = array("I")
         self._written = 0
@@ -237,9 +301,14 @@ class TimeIndex:
             return -1, self.base_offset
         return self._timestamps[-1], self.base_offset + self._offsets[-1]
 
+    def distrust(self) -> None:
+        """Go without the entries, which were found to be wrong, until the segment builds them again."""
+        self.is_damaged = True
+        self._timestamps, self._offsets, self._written = array("q"), array("I"), 0
+
     def maybe_append(self, timestamp: int, offset: int) -> None:
         timestamps = self._load() if self._timestamps is None else self._timestamps
-        if timestamp < 0 or (timestamps and timestamp <= timestamps[-1]):
+        if timestamp < 0 or self.is_damaged or (timestamps and timestamp <= timestamps[-1]):
             return
         timestamps.append(timestamp)
         self._offsets.append(offset - self.base_offset)
@@ -264,6 +333,7 @@ class TimeIndex:
         new = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)
         data = b"".join([pack(timestamp, offset) for timestamp, offset in new])
         _write_at(self.path, data, TIME_ENTRY_SIZE * self._written)
+        self._wrote(data)
         self._written = len(timestamps)
 
     def truncate_to(self, offset: int) -> None:
@@ -272,9 +342,10 @@ class TimeIndex:
         del timestamps[keep:], self._offsets[keep:]
         self._written = min(self._written, keep)
         _cut(self.path, TIME_ENTRY_SIZE * self._written)
+        self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
-        self._written = 0
+        self._written, self._crc = 0, 0
         self.write()
         _cut(self.path, TIME_ENTRY_SIZE * self._written)
 

@@ -54,6 +54,10 @@ class LogSegments:
         """How many segments lie wholly below `offset`."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
+    def base_at(self, offset: int) -> int:
+        """The base offset of the segment that `offset` falls into; of the first one for anything before it."""
+        return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
+
     def end_of(self, segment: LogSegment) -> int:
         """The offset from which on a sealed segment has nothing."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]

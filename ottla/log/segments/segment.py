@@ -12,6 +12,7 @@ from ottla.log.batch import BatchScan, fault_of, header_at, order_fault
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.files.file_region import SegmentFile
+from ottla.log.files.segment_manifest import NO_FILE, SegmentNote
 from ottla.log.segments.active_files import active_files
 from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from ottla.log.segments.sealed_files import sealed_files
@@ -51,11 +52,32 @@ class LogSegment:
 
     # fmt: off
     __slots__ = (
-        "__weakref__", "_roll_ms", "_verified", "base_offset", "bytes_since_index", "created_ms",
-        "directory", "file", "index_full", "index_interval", "max_index_entries", "max_offset", "max_size",
-        "max_time_index_entries", "max_timestamp", "offset_index", "offset_of_max_timestamp",
-        "roll_after_time", "roll_after_timestamp", "size", "suffix", "takes_appends", "time_index",
-        "transaction_index", "unverified_end",
+        "__weakref__",
+        "_roll_ms",
+        "_verified",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "file",
+        "index_full",
+        "index_interval",
+        "last_header",
+        "max_index_entries",
+        "max_offset",
+        "max_size",
+        "max_time_index_entries",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "roll_after_time",
+        "roll_after_timestamp",
+        "size",
+        "suffix",
+        "takes_appends",
+        "time_index",
+        "transaction_index",
+        "unverified_end",
     )
     # fmt: on
 
@@ -74,6 +96,7 @@ class LogSegment:
         )
         self.max_timestamp = -1
         self.offset_of_max_timestamp = base_offset
+        self.last_header: BatchHeader | None = None  # as `refresh_tail` found it
         self.bytes_since_index = 0
         self.index_full = False
         self.unverified_end = 0
@@ -208,6 +231,7 @@ class LogSegment:
         with suppress(OSError):
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.bytes_since_index = 0
+        self._repair_indexes()
         self.index_full = (
             len(self.offset_index) >= self.max_index_entries
             or len(self.time_index) >= self.max_time_index_entries
@@ -216,8 +240,13 @@ class LogSegment:
     def write_indexes(self) -> None:
         """Complete the index files, as sealing or closing needs it. Kafka misses them even where nothing is written."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self._repair_indexes()
         self.offset_index.write(create=True)
         self.time_index.write(create=True)
+
+    def _repair_indexes(self) -> None:
+        if self.offset_index.is_damaged or self.time_index.is_damaged:
+            self.rebuild_indexes()
 
     def seal(self) -> None:
         self.write_indexes()
@@ -243,14 +272,17 @@ class LogSegment:
         if not self.size:
             return None
         entry_offset, position = self.offset_index.lookup(offset)
+        if self.offset_index.is_damaged and repair:
+            self.rebuild_indexes()
+            entry_offset, position = self.offset_index.lookup(offset)
         if position:
             try:
                 return self._walk(offset, position, entry_offset)
             except CorruptSegmentError as error:
                 found = self._walk(offset, 0, LONG_MAX)  # raises again if the data and not the index is bad
                 if repair:
-                    logger.warning("the index of %s is wrong and is built again (%s)", self.path, error)
-                    self.rebuild_offset_index()
+                    logger.warning("%s is wrong and is built again: %s", self.offset_index.path, error)
+                    self.rebuild_indexes()
                 return found
         return self._walk(offset, 0, LONG_MAX)
 
@@ -271,7 +303,7 @@ class LogSegment:
             fault = fault_of(header)
             if fault is None and position + header.size > size:
                 fault = "the batch is cut short"
-            if fault is None and header.base_offset > entry_offset:
+            if fault is None and entry_offset < LONG_MAX and header.base_offset > min(entry_offset, offset):
                 fault = f"the index names offset {entry_offset} where {header.base_offset} is"
             if fault is None and header.base_offset < least:
                 fault = f"offset {header.base_offset} where {least} or more is expected"
@@ -285,19 +317,38 @@ class LogSegment:
             position += header.size
         return None
 
-    def rebuild_offset_index(self) -> None:
+    def rebuild_indexes(self) -> None:
+        """Build both indexes again from the batch headers. The batches themselves are checked when they are read."""
         self.offset_index.start_empty()
-        since = 0
-        for position, header in self.batches():
+        self.time_index.start_empty()
+        since, largest, offset_of_largest = 0, -1, self.base_offset
+        scan = self.batches()
+        for position, header in scan:
+            if header.max_timestamp > largest:
+                largest, offset_of_largest = header.max_timestamp, header.last_offset
             if since > self.index_interval:
                 self.offset_index.append(header.last_offset, position)
+                self.time_index.maybe_append(largest, offset_of_largest)
                 since = 0
             since += header.size
+        self.time_index.maybe_append(largest, offset_of_largest)
         self.offset_index.rewrite()
+        self.time_index.rewrite()
+        if scan.invalid is not None:
+            raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
 
     def offset_after(self, position: int, end_offset: int) -> int:
-        """An offset that no batch before `position` reaches; `end_offset` is that of the segment."""
-        return self.offset_index.offset_behind(position) or end_offset
+        """An offset that no batch before `position` reaches; `end_offset` is that of the segment.
+
+        Aborted transactions are looked for below it, so an index that is wrong must not make it smaller.
+        """
+        found = self.offset_index.first_behind(position)
+        if found is None or found[1] + BATCH_OVERHEAD > self.size:
+            return end_offset
+        header = header_at(os.pread(self.open_file().fd, BATCH_OVERHEAD, found[1]))
+        if fault_of(header) is not None or not header.base_offset <= found[0] < end_offset:
+            return end_offset
+        return found[0] + 1
 
     def batches(self, position: int = 0) -> BatchScan:
         return BatchScan(self.open_file().fd, position, self.size, check_crc=False)
@@ -314,8 +365,22 @@ class LogSegment:
 
     def max_timestamp_and_offset(self) -> tuple[int, int]:
         if self.max_timestamp < 0 and not self.takes_appends:
-            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
+            self.max_timestamp, self.offset_of_max_timestamp = self._largest_in_time_index()
         return self.max_timestamp, self.offset_of_max_timestamp
+
+    def _largest_in_time_index(self) -> tuple[int, int]:
+        """The last entry, if there is such a batch: retention would delete the segment because of a wrong one."""
+        timestamp, offset = self.time_index.last()
+        if timestamp < 0:
+            return timestamp, offset
+        found = self.locate(offset, repair=False)
+        if found is not None and found.header.max_timestamp == timestamp:
+            return timestamp, offset
+        logger.warning("%s does not end with a timestamp of %s", self.time_index.path, self.path)
+        self.time_index.distrust()
+        headers = [(header.max_timestamp, -header.last_offset) for _, header in self.batches()]
+        timestamp, offset = max(headers, default=(-1, -self.base_offset))
+        return timestamp, -offset
 
     def verify(self, position: int, end: int) -> int:
         """Check the checksums and the order of the batches in [position, end) that nobody has checked yet.
@@ -376,22 +441,69 @@ class LogSegment:
         return min(offset, found.header.base_offset)
 
     def refresh_tail(self) -> int:
-        """Read what lies behind the last index entry into memory; the end offset of the segment."""
+        """Read the part behind the last index entry into memory; the end offset of the segment.
+
+        CorruptSegmentError if the index and the file contradict each other.
+        """
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
         self.bytes_since_index = 0
-        end_offset = self.base_offset
         if not self.size:
             self.roll_after_timestamp = self.roll_after_time = LONG_MAX
-            return end_offset
-        scan = self.batches(self.offset_index.last_position())
-        for _, header in scan:
+            return self.base_offset
+        entry_offset, position = self.offset_index.last()
+        if position >= self.size:
+            raise CorruptSegmentError(
+                self.path, self.size, f"it ends there, and {self.offset_index.path} points to byte {position}"
+            )
+        end_offset = self.base_offset
+        scan = self.batches(position)
+        for at, header in scan:
+            if at == position and position and header.base_offset > entry_offset:
+                raise CorruptSegmentError(
+                    self.path, at, f"{self.offset_index.path} says that offset {entry_offset} is there"
+                )
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
             end_offset = header.last_offset + 1
+            self.last_header = header
         if scan.invalid is not None:
             raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
         return end_offset
+
+    # The manifest
+
+    def first_crc_of_file(self) -> int | None:
+        """The checksum in the header of the first batch: it tells whether the file is the one that was written."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            header = os.pread(fd, BATCH_OVERHEAD, 0)
+        finally:
+            os.close(fd)
+        return header_at(header).crc if len(header) == BATCH_OVERHEAD else None
+
+    def note_for_manifest(self, end_offset: int, *, is_sealed: bool) -> SegmentNote:
+        """Describe the segment, whose index files are complete."""
+        max_timestamp, offset = self.max_timestamp_and_offset()
+        return SegmentNote(
+            self.base_offset,
+            is_sealed,
+            self.size,
+            end_offset,
+            max_timestamp,
+            offset,
+            self.first_crc_of_file(),
+            self.offset_index.crc,
+            self.time_index.crc,
+            self.transaction_index.crc,
+        )
+
+    def believe(self, note: SegmentNote) -> None:
+        """Take over what the manifest says of a sealed segment, or of one that a clean shutdown closed."""
+        self.offset_index.expected_crc = _of_file(note.index_crc)
+        self.time_index.expected_crc = _of_file(note.time_index_crc)
+        self.max_timestamp = note.max_timestamp
+        self.offset_of_max_timestamp = note.offset_of_max_timestamp
 
     def moved_to(self, directory: str) -> None:
         """The directory has another name; the files in it are the same."""
@@ -415,6 +527,10 @@ class LogSegment:
         for index in (self.offset_index, self.time_index, self.transaction_index):
             index.path += DELETED_SUFFIX
         return renamed
+
+
+def _of_file(crc: int | None) -> int | None:
+    return None if crc == NO_FILE else crc
 
 
 def _with_range(ranges: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:

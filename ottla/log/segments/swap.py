@@ -15,6 +15,7 @@ import os
 from contextlib import suppress
 
 from ottla.log.batch import BatchScan
+from ottla.log.errors import DamagedLogError
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +67,20 @@ def complete_swaps(directory: str, names: list[str]) -> bool:
             swaps.remove(name)
     for name in cleaned:
         os.unlink(f"{directory}/{name}")
-    for name in swaps:
-        if name.endswith(_LOG_SUFFIX + SWAP_SUFFIX):
-            _remove_replaced(directory, names, _offset(name))
+    for name in [name for name in swaps if name.endswith(_LOG_SUFFIX + SWAP_SUFFIX)]:
+        base_offset = _offset(name)
+        end_offset, fault = _read_swap(f"{directory}/{name}", base_offset)
+        if fault is None:
+            _remove_replaced(directory, names, base_offset, end_offset)
+        elif f"{base_offset:020d}{_LOG_SUFFIX}" in names:
+            # The first of the old files is still there, so all of them are, and they have everything.
+            logger.warning(
+                "%s/%s is damaged (%s): the segments that it replaces stay", directory, name, fault
+            )
+            discard_cleaned(directory, base_offset)
+            swaps = [each for each in swaps if _offset(each) != base_offset]
+        elif os.path.getsize(f"{directory}/{name}") or _holds_deleted(directory, names):
+            raise DamagedLogError(f"{directory}/{name}", f"is damaged: {fault}")
     # Logs first: as long as one is a .swap, files without a suffix are taken for old ones.
     for name in sorted(swaps, key=lambda name: not name.endswith(_LOG_SUFFIX + SWAP_SUFFIX)):
         logger.info("finishing the compaction of %s/%s", directory, name)
@@ -76,28 +88,39 @@ def complete_swaps(directory: str, names: list[str]) -> bool:
     return bool(cleaned or swaps)
 
 
-def _remove_replaced(directory: str, names: list[str], base_offset: int) -> None:
-    end = _end_offset(f"{directory}/{base_offset:020d}{_LOG_SUFFIX}{SWAP_SUFFIX}", base_offset)
+def _holds_deleted(directory: str, names: list[str]) -> bool:
+    """Whether the files that were replaced had any records: then the new one has some too."""
+    deleted = (name for name in names if name.endswith(_LOG_SUFFIX + ".deleted"))
+    return any(os.path.getsize(f"{directory}/{name}") for name in deleted)
+
+
+def _remove_replaced(directory: str, names: list[str], base_offset: int, end_offset: int) -> None:
     for name in names:
         stem, suffix = os.path.splitext(name)
         if (
             suffix in _SEGMENT_SUFFIXES
             and stem.isdecimal()
-            and (int(stem) == base_offset or base_offset <= int(stem) < end)
+            and (int(stem) == base_offset or base_offset <= int(stem) < end_offset)
         ):
             with suppress(FileNotFoundError):
                 os.unlink(f"{directory}/{name}")
 
 
-def _end_offset(path: str, base_offset: int) -> int:
+def _read_swap(path: str, base_offset: int) -> tuple[int, str | None]:
+    """The end offset of a new segment, and why it cannot replace others."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         end = base_offset
-        for _, header in BatchScan(fd, 0, os.fstat(fd).st_size, check_crc=False):
+        scan = BatchScan(fd, 0, os.fstat(fd).st_size, check_crc=True)
+        for _, header in scan:
+            if header.base_offset < end:
+                return end, f"offset {header.base_offset} follows {end - 1}"
             end = header.last_offset + 1
-        return end
     finally:
         os.close(fd)
+    if scan.invalid is not None:
+        return end, scan.invalid.reason
+    return end, "it is empty" if end == base_offset else None
 
 
 def _offset(name: str) -> int:

@@ -11,7 +11,10 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from ottla.log.files.checkpoint import sync_path
+from ottla.log.files.segment_manifest import NO_FILE
 from ottla.log.segments.index import read_entries
 
 TRANSACTION_ENTRY_SIZE = 34
@@ -71,6 +74,14 @@ class TransactionIndex:
                 return f"offset {last_offset} does not belong there"
             last = last_offset
         return None
+
+    @property
+    def crc(self) -> int:
+        try:
+            with open(self.path, "rb") as file:
+                return int(crc32c(file.read()))
+        except FileNotFoundError:
+            return NO_FILE
 
     def start_empty(self) -> None:
         """Forget the entries and the file, which is new or about to be rebuilt."""

@@ -156,7 +156,7 @@ def test_idle_logs_are_closed_first_and_opened_again_when_they_are_used(
     files = ActiveFiles(3)
     monkeypatch.setattr(segments, "active_files", files)
     logs = [
-        PartitionLog.open(tmp_path / f"t-{index}", "t", index, LogConfig(), clean_shutdown=False)
+        PartitionLog.open(tmp_path / f"t-{index}", "t", index, LogConfig())
         for index in range(3)
     ]
 
@@ -165,7 +165,7 @@ def test_idle_logs_are_closed_first_and_opened_again_when_they_are_used(
         log.append(batch, leader_epoch=0, now_ms=0)
 
     append(logs[0], b"busy")
-    logs.append(PartitionLog.open(tmp_path / "t-3", "t", 3, LogConfig(), clean_shutdown=False))
+    logs.append(PartitionLog.open(tmp_path / "t-3", "t", 3, LogConfig()))
     assert [log.active.file is None for log in logs] == [False, True, False, False]
     append(logs[1], b"back")
     assert len(files) == 3

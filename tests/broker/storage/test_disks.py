@@ -387,7 +387,7 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write_offsets(path, {("t", 0): 2})
     monkeypatch.undo()
-    assert checkpoint.read_offsets(path) == {("t", 0): 1}
+    assert checkpoint.read_offsets(path).by_partition == {("t", 0): 1}
     assert os.listdir(tmp_path) == ["checkpoint"]
 
 

@@ -82,7 +82,7 @@ class MigratingCluster:
     def cleaned(self, topic: str, partition: int) -> int:
         """Up to where the first broker to say so has compacted a partition."""
         for disk in self.log_dirs(0):
-            for line in read_lines(str(disk / CLEANER_CHECKPOINT)):
+            for line in read_lines(str(disk / CLEANER_CHECKPOINT)).entries:
                 if line.startswith(f"{topic} {partition} "):
                     return int(line.split()[2])
         return 0

@@ -50,7 +50,7 @@ class Model:
             self.deliver(broker_id)
 
     def open(self, broker_id: int, high_watermark: int) -> Partition:
-        log = PartitionLog.open(self.path / str(broker_id), "t", 0, CONFIG, clean_shutdown=False)
+        log = PartitionLog.open(self.path / str(broker_id), "t", 0, CONFIG)
         context = LeaderContext(0.0, lambda *_: True)
         context.isr_store = self
         return Partition("t", bytes(16), 0, broker_id, log, context, high_watermark)
