@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -158,7 +159,7 @@ async def test_a_file_that_is_in_use_is_refused(file: Path) -> None:
 
 def test_a_file_that_is_something_else_is_refused(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
-    with pytest.raises(StoreError, match="is damaged or no metadata store"):
+    with pytest.raises(StoreError, match="is damaged: SQLite cannot read it"):
         asyncio.run(EmbeddedStore(file).open())
 
 
@@ -194,7 +195,9 @@ def test_a_flipped_bit_in_a_node_is_found_and_named(file: Path) -> None:
     content = file.read_bytes()
     at = content.index(b"the data of the node")
     file.write_bytes(content[:at] + b"T" + content[at + 1 :])
-    with pytest.raises(StoreError, match="is damaged at the node /precious: restore it from a backup"):
+    with pytest.raises(
+        StoreError, match="is damaged: the checksum of the node /precious does not match"
+    ):
         asyncio.run(EmbeddedStore(file).open())
 
 
@@ -368,6 +371,7 @@ async def test_only_its_owner_may_read_the_file_and_those_beside_it(file: Path) 
         assert {path.name: rights(path) for path in file.parent.iterdir()} == {
             file.name: 0o600,
             wal.name: 0o600,
+            f"{file.name}-commits": 0o600,
         }
         await store.close()
     finally:
@@ -388,3 +392,108 @@ async def test_a_file_that_others_could_read_is_closed_to_them(file: Path) -> No
     assert (await store.get("/a")).data == b"secret"
     assert {rights(path) for path in file.parent.iterdir()} == {0o600}
     await store.close()
+
+
+def filled(file: Path, count: int = 40) -> None:
+    async def write() -> None:
+        store = EmbeddedStore(file)
+        for number in range(count):
+            await store.create(f"/node-{number:03d}", b"the data of node %d" % number)
+        await store.close()
+
+    asyncio.run(write())
+
+
+def paths_in(file: Path) -> list[str]:
+    async def read() -> list[str]:
+        store = EmbeddedStore(file)
+        try:
+            return await store.children("/")
+        finally:
+            await store.close()
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whichever_bits_flip_everything_is_read_or_the_store_is_refused_in_one_sentence(
+    file: Path, seed: int
+) -> None:
+    filled(file)
+    beside = file.with_name(f"{file.name}-commits")
+    whole, commits = file.read_bytes(), beside.read_bytes()
+    expected = paths_in(file)
+    rng = random.Random(seed)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        file.write_bytes(damaged)
+        beside.write_bytes(commits)
+        refusal = None
+        try:
+            assert paths_in(file) == expected
+        except StoreError as error:
+            refusal = str(error)
+        assert refusal is None or str(file) in refusal
+
+
+@pytest.mark.parametrize("change", ["remove", "empty", "cut", "flip"])
+def test_commits_that_are_missing_from_the_write_ahead_log_are_noticed(file: Path, change: str) -> None:
+    """As after kill -9: the last commits are only there, and SQLite leaves out those behind a damaged one."""
+
+    async def write() -> None:
+        store = EmbeddedStore(file)
+        for number in range(10):
+            await store.create(f"/node-{number}", b"data")
+        for path in file.parent.iterdir():
+            shutil.copy(path, killed / path.name)
+        await store.close()
+
+    killed = file.parent / "killed"
+    killed.mkdir()
+    file = file.parent / "store" / file.name
+    file.parent.mkdir()
+    asyncio.run(write())
+    wal = killed / f"{file.name}-wal"
+    assert len(paths_in_copy(killed, file.name)) == 10
+    data = wal.read_bytes()
+    if change == "remove":
+        wal.unlink()
+    else:
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        wal.write_bytes({"empty": b"", "cut": data[:middle], "flip": flipped}[change])
+    with pytest.raises(StoreError, match=r"last changes are missing|is empty or missing"):
+        paths_in(killed / file.name)
+
+
+def paths_in_copy(directory: Path, name: str) -> list[str]:
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(directory, copy, dirs_exist_ok=True)
+        return paths_in(Path(copy) / name)
+
+
+def test_a_store_that_was_there_is_not_replaced_by_an_empty_one(file: Path) -> None:
+    filled(file)
+    file.unlink()
+    with pytest.raises(StoreError, match="is empty or missing"):
+        paths_in(file)
+
+
+async def test_a_store_of_the_first_version_is_taken_over(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"PRAGMA application_id = {0x4F54_4C41}")
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(
+            "CREATE TABLE node (path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL,"
+            " czxid INTEGER NOT NULL, next_sequence INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        connection.execute("CREATE TABLE store (epoch INTEGER NOT NULL)")
+        connection.execute("INSERT INTO store VALUES (3)")
+        row = Row("/old", b"data", 1, 2, 0)
+        connection.execute("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)", (*row, row.checksum()))
+    connection.close()
+    for _ in range(2):
+        store = EmbeddedStore(file)
+        assert (await store.get("/old")).data == b"data"
+        await store.close()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
 from ottla.log.errors import LogDirectoryError
 from ottla.log.files.checkpoint import replace_file
 
 META_PROPERTIES = "meta.properties"
+_CHECKSUM = "#crc32c "  # of the lines behind it; for Kafka it is a comment
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,20 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
     path = os.path.join(directory, META_PROPERTIES)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            text = file.read()
     except FileNotFoundError:
+        if os.path.lexists(path):
+            raise LogDirectoryError(
+                f"{path} is a link to nowhere: restore the file, or remove the link"
+            ) from None
         return None
+    first, _, body = text.partition("\n")
+    if first.startswith("#crc") and first != f"{_CHECKSUM}{crc32c(body.encode()):08x}":
+        raise LogDirectoryError(
+            f"{path} is damaged: its checksum does not match. Restore it, or write broker.id, version=0 and cluster.id "
+            "into it again, without the line of the checksum"
+        )
+    lines = text.splitlines()
     fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     if fields.get("version") not in ("0", "1"):
         raise LogDirectoryError(f"{path} has an unknown version: is {directory} a log directory?")
@@ -36,5 +50,6 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def write_meta_properties(directory: str, broker_id: int, cluster_id: str) -> None:
-    text = f"#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n"
+    body = f"broker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n"
+    text = f"{_CHECKSUM}{crc32c(body.encode()):08x}\n{body}"
     replace_file(os.path.join(directory, META_PROPERTIES), text.encode())

@@ -1,4 +1,8 @@
-"""`partition.metadata`: the topic id a directory belongs to, in the notation of Kafka's Uuid."""
+"""`partition.metadata`: the topic id a directory belongs to, in the notation of Kafka's Uuid.
+
+A third line has a checksum, because a wrong id would make the log that of another topic, which is deleted. Kafka reads
+two lines.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import base64
 import binascii
 import os
 
+from crc32c import crc32c
+
 from ottla.log.errors import LogDirectoryError
-from ottla.log.files.checkpoint import replace_file
+from ottla.log.files.checkpoint import partition_of, replace_file
 
 PARTITION_METADATA = "partition.metadata"
 ZERO_UUID = bytes(16)
@@ -26,7 +32,7 @@ def parse_uuid(text: str) -> bytes:
 
 def write_partition_metadata(directory: str, topic_id: bytes) -> None:
     """Not synced: the cluster's metadata has the id too."""
-    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
+    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\ncrc: {_checksum(directory, uuid_text(topic_id))}"
     replace_file(os.path.join(directory, PARTITION_METADATA), text.encode(), sync=False)
 
 
@@ -39,11 +45,22 @@ def read_partition_metadata(directory: str) -> bytes | None:
     except FileNotFoundError:
         return None
     fields = dict(line.split(": ", 1) for line in lines if ": " in line)
-    if not fields:
+    if lines == [""]:
         return None
     try:
+        # Without the checksum it is Kafka's file, which has two lines.
+        if fields.get("crc", "" if len(lines) > 2 else None) not in (
+            None,
+            _checksum(directory, fields["topic_id"]),
+        ):
+            raise ValueError(path)
         return parse_uuid(fields["topic_id"])
     except (KeyError, ValueError, binascii.Error):
         raise LogDirectoryError(
-            f"{path} does not name a topic id; restore it or remove the file and it is written again"
+            f"{path} is damaged and does not name the topic id. Restore it, or remove the file if the log is that of "
+            "the topic: the id is written again"
         ) from None
+
+
+def _checksum(directory: str, topic_id: str) -> str:
+    return f"{crc32c(f'{partition_of(directory)} {topic_id}'.encode()):08x}"
