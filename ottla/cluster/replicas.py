@@ -364,6 +364,7 @@ class Replicas:
             for topic, index in list(directory.future_logs):
                 if topic == name:
                     directory.delete_future(topic, index)
+            directory.write_without_deleted()
         # In a cluster that is all: a log without a topic is deleted when its directory is back. A broker on its own
         # would take the topic over.
         if away and not self._config.zookeeper_connect:
@@ -468,6 +469,14 @@ class Replicas:
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
         """The same at the start, when the broker sees to it itself that others lead."""
         self._offline.update(names)
+
+    def set_aside(self, topic: str, index: int) -> str:
+        """Rename a damaged log, so that a new one can take its place; its files stay. The path that it has now."""
+        name = (topic, index)
+        directory = next(each for each in self.log_directories if name in each.damaged_logs)
+        path = directory.mark_stray(topic, index)
+        self._offline.discard(name)
+        return path
 
     def forget_offline(self, topic: str) -> None:
         """The topic was deleted: a new one of the same name starts with new logs."""

@@ -75,6 +75,10 @@ class LogDirectory:
         self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
+        self.damaged_logs: set[TopicPartition] = (
+            set()
+        )  # of those, the ones whose files are wrong, and not the disk
+        self.vanished_logs: set[TopicPartition] = set()  # they had records, and have no directory any more
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self._retired: list[PartitionLog] = []  # moved to another directory; they may still be read
         self._directory = path
@@ -160,6 +164,11 @@ class LogDirectory:
         except OSError:
             return False
 
+    @property
+    def lacks_identity(self) -> bool:
+        """Whether a broker has used the directory, and the file is gone that says which."""
+        return self.online and self.meta is None and read_mark(self._directory) is not None
+
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Make sure that the directory is this broker's; a new one becomes so."""
         if not self.online:
@@ -227,6 +236,8 @@ class LogDirectory:
             for _ in pool.map(load, found, chunksize=16):
                 pass
         self._loaded = True
+        known = {name for name, point in self._recovery_points.items() if point > 0}
+        self.vanished_logs = known - {*self.logs, *self.offline_logs, *self.future_logs}
         logger.info(
             "Loaded %d logs from %s in %.1f s", len(self.logs), self._directory, time.monotonic() - began
         )
@@ -273,6 +284,8 @@ class LogDirectory:
             self._set_offline(name, reason)
             if isinstance(error, DamagedLogError | CorruptSegmentError):
                 mark_damaged(path, known, reason)
+            if isinstance(error, DamagedLogError | CorruptSegmentError | LogDirectoryError):
+                self.damaged_logs.add(name)
             return
         if marked is not None:
             remove_damage_mark(path)
@@ -316,19 +329,23 @@ class LogDirectory:
                 shutil.rmtree(path, ignore_errors=True)  # so that the next attempt finds nothing half made
             raise
         self._adopt(name, log)
+        if name in self.vanished_logs:
+            self.vanished_logs.discard(name)
+            self._stale.add(name)
         if name in self._stale:
-            self._write_without_deleted()
+            self.write_without_deleted()
         return log
 
-    def _write_without_deleted(self) -> None:
-        """Let no checkpoint speak of a deleted log while there is a new one of its name."""
+    def write_without_deleted(self) -> None:
+        """Let no checkpoint speak of a deleted log: there may soon be a new one of its name."""
+        if not self._stale or not self._loaded:
+            return
+        self._stale.clear()
         try:
             self.checkpoint()
             self.checkpoint_high_watermarks(self.high_watermarks)
-            self.checkpoint_cleaner()
         except OSError as error:
             raise storage_error(f"cannot write the checkpoints of {self._directory}", error) from error
-        self._stale.clear()
 
     def delete_log(self, topic: str, partition: int) -> None:
         """Remove a log at once; its files go with the next `remove_deleted`."""
@@ -344,6 +361,7 @@ class LogDirectory:
         if log is not None:
             log.abandon()
         self.offline_logs.pop(name, None)
+        self.damaged_logs.discard(name)
         self._forget_offsets(name)
         path = self._renamed_path(topic, partition, ending)
         os.rename(self._file(f"{topic}-{partition}"), path)
@@ -465,9 +483,8 @@ class LogDirectory:
         logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
         # Those of logs that are offline stay: they show that something is missing.
-        recovery_points |= {
-            name: self._recovery_points[name] for name in self.offline_logs if name in self._recovery_points
-        }
+        kept = {*self.offline_logs, *self.vanished_logs} & self._recovery_points.keys()
+        recovery_points |= {name: self._recovery_points[name] for name in kept}
         write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
         self._recovery_points = recovery_points
         starts = {

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -361,10 +362,11 @@ class PartitionLog:
     def _note_first_batch(self) -> None:
         live = self._live
         if live is not None:
-            crc = self.active.first_crc_of_file()
             live[FIRST_CRC] = 0
             live[ACTIVE_BASE] = self.active.base_offset
-            live[FIRST_CRC] = 0 if crc is None else mirrored(crc)
+            with suppress(OSError):
+                crc = self.active.first_crc_of_file()
+                live[FIRST_CRC] = 0 if crc is None else mirrored(crc)
 
     def shrinks_to(self, offset: int) -> None:
         """Whoever remembers how long the log is must forget it before its end is cut off."""
@@ -375,10 +377,11 @@ class PartitionLog:
         if self.before_shrink is not None:
             self.before_shrink(self, offset)
 
-    def write_manifest(self) -> None:
-        """Note how the files of finished segments are. A manifest that is older than the files says less, not more."""
-        self.manifest.snapshots = dict(self.producers.checksums)
+    def note_finished(self, segment: LogSegment, end_offset: int, *, is_sealed: bool) -> None:
+        """Describe the files of a segment in the manifest. One that is older than the files says less, not more."""
         try:
+            self.manifest.note(segment.note_for_manifest(end_offset, is_sealed=is_sealed))
+            self.manifest.snapshots = dict(self.producers.checksums)
             self.manifest.write()
         except OSError as error:
             logger.debug("cannot write the manifest of %s: %s", self.path, error)
@@ -395,8 +398,7 @@ class PartitionLog:
         segment = LogSegment(old.directory, base, self._config, jitter_ms=self.jitter_ms)
         segment.create_files()
         old.seal()
-        self.manifest.note(old.note_for_manifest(self.log_end_offset, is_sealed=True))
-        self.write_manifest()
+        self.note_finished(old, self.log_end_offset, is_sealed=True)
         self.segments.append(segment)
         self.make_active(segment)
         return segment
@@ -552,8 +554,7 @@ class PartitionLog:
                 self.flush()
                 if self.log_end_offset > self.segments.base_offset or self.producers.producers:
                     self.producers.take_snapshot(self.log_end_offset)
-                self.manifest.note(self.active.note_for_manifest(self.log_end_offset, is_sealed=False))
-                self.write_manifest()
+                self.note_finished(self.active, self.log_end_offset, is_sealed=False)
         except OSError as error:
             raise storage_error(f"cannot close {self.path}", error) from error
         finally:

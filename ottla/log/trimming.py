@@ -140,7 +140,6 @@ class LogTrimming:
             finish_swap(directory, new.base_offset)
             for segment in old[1:]:
                 log.producers.remove_snapshot(segment.base_offset)
-            log.manifest.note(new.note_for_manifest(new.refresh_tail(), is_sealed=True))
-            log.write_manifest()
+            log.note_finished(new, new.refresh_tail(), is_sealed=True)
         except OSError as error:
             log.go_offline("compacted", error)

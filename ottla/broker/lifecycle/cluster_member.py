@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.broker.lifecycle.damaged_replicas import DamagedReplicas
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
 from ottla.cluster.background_tasks import end_tasks, start_task
@@ -131,6 +132,7 @@ class ClusterMember:
             start_task(self._tasks, self._find_out(target))
         if self._broker.replicas.lease is not None:
             start_task(self._tasks, self._watch_lease())
+            start_task(self._tasks, DamagedReplicas(self._broker, self._disks).rebuild())
         else:
             # On its own: clients find a controller from the beginning, and deletions that a crash cut off are finished.
             await self.feed.until(self._is_governed, _SETTLE_SECONDS)

@@ -30,15 +30,21 @@ def lost_logs(
     """Partitions of this broker that had a log once and have none now: they start empty, and leave the ISR.
 
     A partition without a log may also be one that was created just before a crash: then nothing is lost. That cannot be
-    assumed where a directory is new or was removed, since the log may have been there, or where the log was offline.
+    assumed where a directory is new or was removed, since the log may have been there, where the log was offline, or
+    where a recovery point says that it had records.
     """
     unreachable = set(out_of_reach(directories, image, broker_id))
+    vanished = {name for directory in directories for name in directory.vanished_logs}
     were_offline = image.offline_replicas.get(broker_id, frozenset())
     return [
         key
         for key, partition in _without_log(directories, image, broker_id)
         if key not in unreachable
-        and (disks_changed or (image.topics[partition.topic].topic_id, partition.partition) in were_offline)
+        and (
+            disks_changed
+            or key in vanished
+            or (image.topics[partition.topic].topic_id, partition.partition) in were_offline
+        )
     ]
 
 

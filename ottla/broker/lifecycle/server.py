@@ -225,6 +225,17 @@ class Server:
         """Without a broker.id the broker has the one that its directories were written with, as in Kafka."""
         known = [each.meta.broker_id for each in self._directories if each.meta is not None]
         broker_id = next((each for each in known if each is not None), None)
+        for directory in self._directories:
+            if (
+                directory.lacks_identity
+                and self.config.zookeeper_connect
+                and not self.config.is_given("broker.id")
+            ):
+                # With another id, none of the logs would be this broker's, and all of them would be deleted.
+                raise StartupError(
+                    f"{directory.path} was used by a broker, and its meta.properties is missing: restore it, or set "
+                    "broker.id to the id that the broker had"
+                )
         if broker_id is not None and not self.config.is_given("broker.id"):
             self.config.set_broker_id(broker_id)
             self._introduce()

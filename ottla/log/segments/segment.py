@@ -475,11 +475,8 @@ class LogSegment:
 
     def first_crc_of_file(self) -> int | None:
         """The checksum in the header of the first batch: it tells whether the file is the one that was written."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            header = os.pread(fd, BATCH_OVERHEAD, 0)
-        finally:
-            os.close(fd)
+        file = self.file or SegmentFile(self.path, writable=False)
+        header = os.pread(file.fd, BATCH_OVERHEAD, 0)
         return header_at(header).crc if len(header) == BATCH_OVERHEAD else None
 
     def note_for_manifest(self, end_offset: int, *, is_sealed: bool) -> SegmentNote:
