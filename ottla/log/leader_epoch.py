@@ -60,10 +60,13 @@ class LeaderEpochCache:
     def path(self) -> str:
         return self._path
 
-    def forget_all(self) -> None:
-        """Start again, to be filled from the batches; the file is left as it is until `write`."""
-        self._entries.clear()
-        self.latest = UNDEFINED_EPOCH
+    def forget_from(self, offset: int) -> list[tuple[int, int]]:
+        """Drop the epochs that began at or behind `offset`: they are read from the batches. The file stays as it is."""
+        keep = bisect_left(self._entries, offset, key=_start)
+        gone = self._entries[keep:]
+        del self._entries[keep:]
+        self.latest = self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
+        return gone
 
     @property
     def entries(self) -> list[tuple[int, int]]:

@@ -38,7 +38,7 @@ from ottla.log.files.checkpoint import (
 )
 from ottla.log.files.damage_mark import KnownLog, mark_damaged, read_damage_mark, remove_damage_mark
 from ottla.log.files.directory_lock import DirectoryLock
-from ottla.log.files.live_ends import LiveEnds, read_live_ends
+from ottla.log.files.live_ends import LIVE_ENDS_FILE, LiveEnds, read_live_ends
 from ottla.log.files.mark_file import mark, read_mark, write_mark
 from ottla.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.files.partition_metadata import ZERO_UUID, read_partition_metadata
@@ -95,6 +95,7 @@ class LogDirectory:
         self._first_dirty: dict[TopicPartition, int] = {}
         self._are_starts_certain = True
         self._ends: LiveEnds | None = None
+        self._may_be_torn = True
         self._stale: set[TopicPartition] = (
             set()
         )  # names of deleted logs that checkpoints on disk may still have
@@ -244,8 +245,11 @@ class LogDirectory:
 
     def _start_live_ends(self, names: list[TopicPartition]) -> None:
         known = {} if self.left_by_kafka else read_live_ends(self._directory, names)
+        if known is None:
+            logger.warning("%s is damaged and is written again", self._file(LIVE_ENDS_FILE))
+            self._may_be_torn = False
         try:
-            self._ends = LiveEnds(self._directory, known)
+            self._ends = LiveEnds(self._directory, known or {})
         except OSError as error:  # a full disk, for one: the log is served all the same
             logger.warning(
                 "%s cannot keep the ends of its logs: %s", self._directory, error.strerror or error
@@ -271,6 +275,7 @@ class LogDirectory:
                     known=known,
                     read_all=marked is not None,
                     use_manifest=not self.left_by_kafka,
+                    may_be_torn=self._may_be_torn,
                 ),
             )
         except (KafkaError, LogDirectoryError, OSError) as error:

@@ -16,6 +16,7 @@ from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, DamagedLogError
 from ottla.log.files.checkpoint import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, CheckpointError
 from ottla.log.files.damage_mark import NOTHING_KNOWN, KnownLog
+from ottla.log.files.live_ends import LIVE_ENDS_FILE
 from ottla.log.files.segment_manifest import NO_FILE, SegmentManifest, SegmentNote
 from ottla.log.leader_epoch import UNDEFINED_EPOCH, LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
@@ -60,6 +61,7 @@ class FoundLog:
     known: KnownLog = NOTHING_KNOWN
     read_all: bool = False  # something was wrong with this log: look at every batch
     use_manifest: bool = True  # False if Apache Kafka has written here meanwhile
+    may_be_torn: bool = True  # False if other damage makes it unlikely that the end was cut by a crash
 
     @property
     def least_end(self) -> int:
@@ -172,7 +174,7 @@ def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
     if read_all:
         recover_from = 0
         if not epochs.is_sealed:
-            epochs.forget_all()
+            epochs.forget_from(0)
     elif not clean_shutdown:
         recover_from = max(0, bisect_right(files.logs, found.recovery_point) - 1)
     recover_from = min(recover_from, _first_bad_transaction_index(segments, files.transactions, manifest))
@@ -259,6 +261,10 @@ def _require_noted_file(segment: LogSegment, note: SegmentNote | None, known: Kn
 
 def _require_end(directory: str, last: LogSegment, end_offset: int, found: FoundLog) -> None:
     if end_offset < found.least_end:
+        known = found.known
+        if known.active_base > last.base_offset:
+            missing = segment_path(directory, known.active_base, LOG_SUFFIX)
+            raise DamagedLogError(missing, f"is missing: the log reached offset {known.end_offset}")
         source = RECOVERY_POINT_CHECKPOINT if found.recovery_point > end_offset else "the last run"
         raise DamagedLogError(
             last.path, f"ends at offset {end_offset}. According to {source} it reached {found.least_end}"
@@ -420,6 +426,7 @@ def _recover(
     """Scan from segment `first` to the end; cut a torn tail, refuse anything worse. The log end offset."""
     start_offset = segments[first].base_offset
     _replay(producers, segments, start_offset)
+    later_epochs = epochs.forget_from(start_offset)
     next_offset = start_offset
     for at in range(first, len(segments)):
         segment = segments[at]
@@ -432,18 +439,21 @@ def _recover(
                 f"ends at offset {next_offset}. It ended at {note.end_offset} when it was sealed",
             )
         if invalid is not None:
-            _require_torn_tail(segment, invalid, next_offset, segments[at + 1 :], found.least_end)
+            _require_torn_tail(segment, invalid, next_offset, segments[at + 1 :], found)
             _cut_tail(segment, invalid)
             for empty in segments[at + 1 :]:
                 empty.rename_deleted()
             del segments[at + 1 :]
             break
+    for epoch, start in later_epochs:
+        if epoch > epochs.latest and start >= next_offset:
+            epochs.assign(epoch, start)  # it began where the log ends, so no batch has it
     epochs.write()
     return next_offset
 
 
 def _require_torn_tail(
-    segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment], least_end: int
+    segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment], found: FoundLog
 ) -> None:
     """A batch may be cut off that was being written when the process died. One that was finished may not."""
     fd = segment.open_file().fd
@@ -458,11 +468,15 @@ def _require_torn_tail(
             raise CorruptSegmentError(
                 segment.path, invalid.position, f"{invalid.reason}, and {other.path} follows"
             )
-    if next_offset < least_end:
+    if next_offset < found.least_end:
         raise CorruptSegmentError(
             segment.path,
             invalid.position,
-            f"{invalid.reason}. The log goes on from offset {next_offset} to {least_end}",
+            f"{invalid.reason}. The log goes on from offset {next_offset} to {found.least_end}",
+        )
+    if not found.may_be_torn:
+        raise CorruptSegmentError(
+            segment.path, invalid.position, f"{invalid.reason}, and {LIVE_ENDS_FILE} is damaged too"
         )
     valid = find_batch(fd, invalid.position + 1, segment.size, next_offset)
     if valid is not None:

@@ -121,8 +121,10 @@ def test_a_damaged_checkpoint_is_named(tmp_path, text):
 def test_partition_metadata_has_the_topic_id(tmp_path):
     topic_id = bytes.fromhex("1579c60f194d4da3ace0b51cf4236618")
     write_partition_metadata(str(tmp_path), topic_id)
-    assert (tmp_path / "partition.metadata").read_text().startswith(
-        "version: 0\ntopic_id: FXnGDxlNTaOs4LUc9CNmGA\n"
+    assert (
+        (tmp_path / "partition.metadata")
+        .read_text()
+        .startswith("version: 0\ntopic_id: FXnGDxlNTaOs4LUc9CNmGA\n")
     )
     assert read_partition_metadata(str(tmp_path)) == topic_id
 

@@ -313,3 +313,13 @@ def test_indexes_whose_segment_is_gone_are_removed(tmp_path):
     (log.path / "00000000000000000777.index").write_bytes(bytes(8))
     open_log(tmp_path)
     assert not (log.path / "00000000000000000777.index").exists()
+
+
+def test_epochs_from_before_the_recovery_point_keep_their_beginning(tmp_path):
+    log = open_log(tmp_path, segment_bytes=300)
+    for number in range(20):
+        put(log, b"x" * 50, epoch=number // 12)
+    base = log.segments[2].base_offset
+    log.epochs.write()
+    log.abandon()
+    assert open_log(tmp_path, segment_bytes=300, recovery_point=base).epochs.entries == [(0, 0), (1, 12)]

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from struct import Struct
+from threading import Lock
 
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.files.damage_mark import KnownLog
@@ -55,18 +56,18 @@ def _key(name: TopicPartition) -> bytes:
     return blake2b(f"{name[0]}-{name[1]}".encode(), digest_size=16).digest()
 
 
-def read_live_ends(directory: str, names: Iterable[TopicPartition]) -> dict[TopicPartition, KnownLog]:
-    """What is known of these logs; nothing if the system was started since, or the file is damaged."""
+def read_live_ends(directory: str, names: Iterable[TopicPartition]) -> dict[TopicPartition, KnownLog] | None:
+    """What is known of these logs: nothing if the system was started since. None if the file is damaged."""
     try:
         with open(os.path.join(directory, LIVE_ENDS_FILE), "rb") as file:
             data = file.read()
     except OSError:
         return {}
     boot_id = _boot_id()
-    if len(data) < mmap.ALLOCATIONGRANULARITY or boot_id is None:
-        return {}
-    magic, version, booted = _HEAD.unpack_from(data)
-    if (magic, version, booted.rstrip(b"\0")) != (_MAGIC, _VERSION, boot_id):
+    if len(data) < _HEAD.size or data[: len(_MAGIC)] != _MAGIC:
+        return None
+    _, version, booted = _HEAD.unpack_from(data)
+    if boot_id is None or (version, booted.rstrip(b"\0")) != (_VERSION, boot_id):
         return {}
     body = memoryview(data)[mmap.ALLOCATIONGRANULARITY :]
     slots = {slot[0]: slot for slot in _SLOT.iter_unpack(body[: len(body) - len(body) % _SLOT.size])}
@@ -85,6 +86,7 @@ class LiveEnds:
     def __init__(self, directory: str, known: dict[TopicPartition, KnownLog]) -> None:
         """Start a new file, which takes over what is known already. Raises OSError, as on a full disk."""
         self._path = os.path.join(directory, LIVE_ENDS_FILE)
+        self._lock = Lock()  # logs are opened by several threads
         self._slots: dict[TopicPartition, memoryview] = {}
         self._free: list[memoryview] = []
         self._fd = -1
@@ -112,17 +114,18 @@ class LiveEnds:
 
     def slot(self, name: TopicPartition) -> memoryview | None:
         """Six words for this log; None where there is no room for them."""
-        found = self._slots.get(name)
-        if found is None and self._fd >= 0:
-            if not self._free:
-                try:
-                    self._add_chunk()
-                except OSError:
-                    return None
-            found = self._slots[name] = self._free.pop()
-            key = memoryview(_key(name)).cast("Q")
-            found[0], found[1] = key[0], key[1]
-        return found
+        with self._lock:
+            found = self._slots.get(name)
+            if found is None and self._fd >= 0:
+                if not self._free:
+                    try:
+                        self._add_chunk()
+                    except OSError:
+                        return None
+                found = self._slots[name] = self._free.pop()
+                key = memoryview(_key(name)).cast("Q")
+                found[0], found[1] = key[0], key[1]
+            return found
 
     def _add_chunk(self) -> None:
         start = os.fstat(self._fd).st_size

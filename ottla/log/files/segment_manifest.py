@@ -93,7 +93,11 @@ class SegmentManifest:
         if gone:
             for base in gone:
                 del self.segments[base]
-            self.write()
+            try:
+                self.write()
+            except OSError:  # on a full disk, too, old segments have to go: without the file nothing is wrong
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)
 
 
 def _line(note: SegmentNote) -> str:
