@@ -30,6 +30,11 @@ test: spark ## Run the tests
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
 	$(BIN)/python -m pytest -m "slow and not peers and not spark"
 
+# OTTLA_DAMAGE_CASES is the number of cases without a broker; there are fewer with one, and fewer with three.
+.PHONY: test-damage
+test-damage: spark ## Damage one file at a time in thousands of data directories, and look whether records are lost silently
+	$(BIN)/python -m pytest tests/faults tests/cluster/faults/test_damaged_replicas.py -n 2
+
 .PHONY: test-peers
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
 	$(BIN)/python -m pytest -m "peers and not spark"

@@ -195,9 +195,7 @@ def test_a_flipped_bit_in_a_node_is_found_and_named(file: Path) -> None:
     content = file.read_bytes()
     at = content.index(b"the data of the node")
     file.write_bytes(content[:at] + b"T" + content[at + 1 :])
-    with pytest.raises(
-        StoreError, match="is damaged: the checksum of the node /precious does not match"
-    ):
+    with pytest.raises(StoreError, match="is damaged: the checksum of the node /precious does not match"):
         asyncio.run(EmbeddedStore(file).open())
 
 

@@ -322,8 +322,14 @@ class LogSegment:
         self.offset_index.start_empty()
         self.time_index.start_empty()
         since, largest, offset_of_largest = 0, -1, self.base_offset
+        least = self.base_offset
         scan = self.batches()
         for position, header in scan:
+            if not least <= header.base_offset <= self.max_offset - header.last_offset_delta:
+                raise CorruptSegmentError(
+                    self.path, position, f"offset {header.base_offset} where {least} or more is expected"
+                )
+            least = header.last_offset + 1
             if header.max_timestamp > largest:
                 largest, offset_of_largest = header.max_timestamp, header.last_offset
             if since > self.index_interval:

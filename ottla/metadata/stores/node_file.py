@@ -98,7 +98,9 @@ class NodeFile:
         committed = self._read_commits()
         if empty and (application_id == _APPLICATION_ID or committed):
             raise StoreError(
-                self._damaged("it is empty or missing, and had topics, users and settings in it")
+                self._damaged(
+                    f"it or {self.path.name}-wal is empty or missing, and had topics, users and settings in it"
+                )
             )
         if empty:
             run(f"PRAGMA application_id = {_APPLICATION_ID}")

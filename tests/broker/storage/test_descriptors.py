@@ -155,10 +155,7 @@ def test_idle_logs_are_closed_first_and_opened_again_when_they_are_used(
 ) -> None:
     files = ActiveFiles(3)
     monkeypatch.setattr(segments, "active_files", files)
-    logs = [
-        PartitionLog.open(tmp_path / f"t-{index}", "t", index, LogConfig())
-        for index in range(3)
-    ]
+    logs = [PartitionLog.open(tmp_path / f"t-{index}", "t", index, LogConfig()) for index in range(3)]
 
     def append(log: PartitionLog, value: bytes) -> None:
         batch = build_batch([Record(0, 0, None, value, ())])
