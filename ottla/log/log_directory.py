@@ -180,13 +180,13 @@ class LogDirectory:
             return
         if self.meta.broker_id not in (None, broker_id):
             raise LogDirectoryError(
-                f"{self._directory} belongs to broker {self.meta.broker_id}, this is broker {broker_id}: "
-                "correct broker.id or log.dirs"
+                f"{self._directory} belongs to broker {self.meta.broker_id} by its meta.properties, this is broker "
+                f"{broker_id}: correct broker.id or log.dirs"
             )
         if self.meta.cluster_id not in (None, cluster_id):
             raise LogDirectoryError(
-                f"{self._directory} belongs to the cluster {self.meta.cluster_id}, this is {cluster_id}: "
-                "correct log.dirs or the cluster's address"
+                f"{self._directory} belongs to the cluster {self.meta.cluster_id} by its meta.properties, this is "
+                f"{cluster_id}: correct log.dirs or the cluster's address"
             )
 
     def note_siblings(self, log_dirs: Collection[str]) -> None:
