@@ -51,7 +51,7 @@ _OLD_MESSAGE_MAX = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """What checkpoints and other files say of a log before it is opened."""
+    """Facts from checkpoints and other files about a log that is to be opened."""
 
     log_start_offset: int = 0
     # False if the file that says so was damaged, missing, or written by Kafka: other files are asked as well.
@@ -246,7 +246,7 @@ def _load_manifest(directory: str, found: FoundLog) -> SegmentManifest:
 
 
 def _require_noted_file(segment: LogSegment, note: SegmentNote | None, known: KnownLog) -> None:
-    """The .log file must be the one that was written: not shorter, and not that of another partition."""
+    """Refuse a .log file that became shorter, or belongs to another partition."""
     expected = note.first_crc if note is not None else None
     if note is not None and (segment.size < note.size or (note.is_sealed and segment.size > note.size)):
         when = "sealed" if note.is_sealed else "last closed"

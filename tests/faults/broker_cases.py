@@ -31,7 +31,7 @@ STOPS = ("clean stop", "kill")
 
 
 class BrokerData:
-    """The data of a broker after a clean stop and as a kill leaves it, and what was acknowledged."""
+    """A broker's data after a clean stop and after a kill, and the acknowledged records."""
 
     def __init__(self, scratch: Path) -> None:
         self.expected = {topic: Expected() for topic in TOPICS}
@@ -79,7 +79,7 @@ def produce(client: WireClient, topic: str, value: bytes, timestamp: int = NOW) 
 
 
 def consume(client: WireClient, topic: str, offsets: list[int]) -> tuple[dict[int, bytes], bool]:
-    """What a read_committed consumer gets, and whether a part of it was refused."""
+    """Read as a read_committed consumer; the records, and whether the broker refused a part."""
     found: dict[int, bytes] = {}
     refused, offset = False, 0
     end = end_offset(client, topic, committed=True)

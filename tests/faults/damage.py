@@ -1,4 +1,4 @@
-"""What can happen to a file on a disk, decided by a seeded random generator.
+"""Accidents of a file on a disk, chosen by a seeded random generator.
 
 To damage another kind of file, add a row to `KINDS`; whoever checks what became of it brings the data directory.
 """
@@ -38,7 +38,7 @@ TEXT = ("checkpoint", "meta.properties", "partition.metadata", "cleanshutdown", 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What was done to which files."""
+    """One accident, and the files that it hit."""
 
     kind: str
     files: tuple[Path, ...]

@@ -39,7 +39,7 @@ class DamageNotNoticed(AssertionError):
 
 @dataclass
 class Expected:
-    """What was acknowledged in one partition."""
+    """The acknowledged records of one partition."""
 
     records: dict[int, bytes] = field(default_factory=dict)  # committed, by offset
     hidden: set[int] = field(default_factory=set)  # aborted, or in a transaction that is open
@@ -48,7 +48,7 @@ class Expected:
 
 @dataclass
 class Data:
-    """A data directory as a stop left it, and what it has to serve."""
+    """A data directory after a stop, and the records that it has to serve."""
 
     directory: Path
     expected: dict[TopicPartition, Expected]
@@ -59,7 +59,7 @@ def config_of(topic: str) -> LogConfig:
 
 
 class Writer:
-    """Fills a log directory, and keeps account of what was acknowledged."""
+    """Fills a log directory, and keeps account of the acknowledged records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -189,7 +189,7 @@ def build(path: Path, stop: str) -> Data:
 
 
 def read(log: PartitionLog, expected: Expected) -> tuple[dict[int, bytes], bool]:
-    """What a read_committed consumer gets, and whether it was told that a part cannot be read."""
+    """Read as a read_committed consumer; the records, and whether the log refused a part."""
     offset, refused = log.log_start_offset, False
     found: dict[int, bytes] = {}
     unstable = log.producers.first_unstable_offset(log.log_end_offset)
@@ -205,7 +205,7 @@ def read(log: PartitionLog, expected: Expected) -> tuple[dict[int, bytes], bool]
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise DamageNotNoticed(f"{log.path.name} answers {error} at offset {offset}") from error
             refused = True
-            offset = next((each for each in ends if each > offset), end)  # go on with what can be read
+            offset = next((each for each in ends if each > offset), end)  # go on behind the damage
             continue
         data = region.read()
         if not data:

@@ -196,7 +196,7 @@ def test_a_compacted_segment_that_was_damaged_replaces_nothing(tmp_path):
     assert (directory / f"{SEGMENT}.log.deleted").read_bytes() == whole
 
 
-# Of a whole log directory
+# Whole log directories
 
 
 def opened(path: Path) -> LogDirectory:

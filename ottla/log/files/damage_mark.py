@@ -1,7 +1,7 @@
-"""`ottla-damaged`: a partition went offline because of damage, and what is known of the log that was lost with it.
+"""`ottla-damaged`: a partition went offline because of damage. The file keeps the evidence.
 
-The next start reads the whole log again, and goes on without the file if it finds nothing wrong. Until then the file
-keeps the evidence: checkpoints and live ends are written anew by every stop.
+The next start reads the whole log again, and removes the file if it finds nothing wrong. The evidence is the length of
+the log and its first batch, because every stop writes checkpoints and live ends anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DAMAGE_MARK = "ottla-damaged"
 
 
 class KnownLog(NamedTuple):
-    """What is certain of a log without reading it; zeros where nothing is."""
+    """Facts about a log that are certain before it is read; zeros where nothing is known."""
 
     end_offset: int = 0  # it reached at least this offset
     active_base: int = 0

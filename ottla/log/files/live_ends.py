@@ -57,7 +57,7 @@ def _key(name: TopicPartition) -> bytes:
 
 
 def read_live_ends(directory: str, names: Iterable[TopicPartition]) -> dict[TopicPartition, KnownLog] | None:
-    """What is known of these logs: nothing if the system was started since. None if the file is damaged."""
+    """Return the noted ends of these logs: none if the system was started since. None if the file is damaged."""
     try:
         with open(os.path.join(directory, LIVE_ENDS_FILE), "rb") as file:
             data = file.read()
@@ -84,7 +84,7 @@ class LiveEnds:
     """Invariant: a slot never says more than the log has. Owner: the log directory; each log writes to its own slot."""
 
     def __init__(self, directory: str, known: dict[TopicPartition, KnownLog]) -> None:
-        """Start a new file, which takes over what is known already. Raises OSError, as on a full disk."""
+        """Start a new file with the ends already known. Raises OSError, as on a full disk."""
         self._path = os.path.join(directory, LIVE_ENDS_FILE)
         self._lock = Lock()  # logs are opened by several threads
         self._slots: dict[TopicPartition, memoryview] = {}

@@ -8,7 +8,7 @@ producers:
             <CRC of .index> <CRC of .timeindex> <CRC of .txnindex>
     snapshot <offset> <CRC of its content>
 
-`-` stands for a checksum that is not known, `none` for a file that does not exist. An open segment was the active one:
+`-` stands for an unknown checksum, `none` for a file that does not exist. An open segment was the active one:
 it may have grown since, and its indexes may have changed. The file has the format and the checksum of a checkpoint.
 Apache Kafka ignores it; a directory that Kafka has used meanwhile is read without it.
 """

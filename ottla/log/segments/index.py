@@ -108,7 +108,7 @@ class _CheckedFile:
 
     def _wrote(self, data: bytes) -> None:
         if self._crc is None:
-            self.expected_crc = None  # the next one who asks reads the file
+            self.expected_crc = None  # so that `crc` reads the file
         else:
             self._crc = crc32c(data, self._crc)
 
@@ -136,7 +136,7 @@ class OffsetIndex(_CheckedFile):
         if rising == 1 and offsets[0] == positions[0] == 0:
             rising = 0
         if rising < len(offsets):
-            self._crc = None  # the file is longer than what is written next to it
+            self._crc = None  # the file has more bytes than entries
         del offsets[rising:], positions[rising:]
         self._written = rising
         self._positions = positions

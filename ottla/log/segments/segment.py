@@ -480,7 +480,7 @@ class LogSegment:
     # The manifest
 
     def first_crc_of_file(self) -> int | None:
-        """The checksum in the header of the first batch: it tells whether the file is the one that was written."""
+        """Return the checksum in the header of the first batch, which identifies the file; None without a batch."""
         file = self.file or SegmentFile(self.path, writable=False)
         header = os.pread(file.fd, BATCH_OVERHEAD, 0)
         return header_at(header).crc if len(header) == BATCH_OVERHEAD else None

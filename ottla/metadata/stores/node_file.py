@@ -138,7 +138,7 @@ class NodeFile:
             self._connection.execute(f"ALTER TABLE store ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
     def _check_counts(self, nodes: int, committed: int) -> int:
-        """Compare what was read with what was written; returns how often the file had been opened before."""
+        """Compare the rows with the counts in `store`; return how often the file had been opened before."""
         assert self._connection is not None
         found = self._connection.execute("SELECT epoch, nodes, digest, commits, crc FROM store").fetchall()
         if len(found) != 1 or not all(isinstance(field, int) for field in found[0]):
@@ -165,7 +165,7 @@ class NodeFile:
         )
 
     def _read_commits(self) -> int:
-        """How many commits there were at least; 0 if that is not known."""
+        """Return the least number of commits that the file must have; 0 if unknown."""
         path = f"{self.path}{_COMMITS_SUFFIX}"
         try:
             self._commits_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)

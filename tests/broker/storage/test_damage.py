@@ -1,8 +1,9 @@
-"""What an operator reads when files are damaged: one sentence, and never a traceback."""
+"""Operators of damaged data read one sentence, and never a traceback."""
 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -129,3 +130,34 @@ def test_a_flipped_bit_in_a_topic_id_is_noticed(tmp_path: Path) -> None:
     directory.rename(other)
     with pytest.raises(LogDirectoryError, match="remove the file"):
         read_partition_metadata(str(other))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_documented_way_to_go_on_without_the_lost_records_works(tmp_path: Path, clean: bool) -> None:
+    data = tmp_path / "data"
+    with Broker(data=data) as broker:
+        broker.create_topic("t")
+        sizes = []
+        for number in range(5):
+            broker.produce("t", b"%d" % number)
+            sizes.append((data / "t-0/00000000000000000000.log").stat().st_size)
+        if not clean:
+            shutil.copytree(data, tmp_path / "killed", ignore=shutil.ignore_patterns(".lock"))
+    if not clean:
+        data = tmp_path / "killed"
+    os.truncate(data / "t-0/00000000000000000000.log", sizes[2] + 5)
+    with Broker(data=data) as broker, WireClient(broker.bootstrap_servers) as client:
+        assert produce(client, "t", b"refused")[0] is ErrorCode.KAFKA_STORAGE_ERROR
+    os.truncate(data / "t-0/00000000000000000000.log", sizes[2])
+    notes = (
+        "t-0/ottla-segments",
+        "t-0/ottla-damaged",
+        ".ottla-live-ends",
+        "recovery-point-offset-checkpoint",
+    )
+    for note in notes:
+        (data / note).unlink(missing_ok=True)
+    for more in range(2):
+        with Broker(data=data) as broker:
+            assert [record.value for record in broker.records("t")] == [b"0", b"1", b"2", *[b"more"] * more]
+            broker.produce("t", b"more")
