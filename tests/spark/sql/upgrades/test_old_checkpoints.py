@@ -71,7 +71,8 @@ def checkpoints(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setenv(LOCAL_DIRECTORY, str(tmp_path / "another"))
+    names = (str(tmp_path / f"machine-{number}") for number in range(10))
+    return lambda: monkeypatch.setenv(LOCAL_DIRECTORY, next(names))
 
 
 class Stage:
@@ -113,6 +114,36 @@ def test_state_of_format_1_is_rewritten(
             assert key[1:].startswith(key_of(decode(value)[0]))
         if operator is GROUPS and key[:1] == b"e":
             assert key[9:] in first, "the end of a window names a group that does not exist"
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_kill_between_the_upgraded_batch_and_its_snapshot_loses_nothing(
+    checkpoints: Path, on_another_machine: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of both formats follow each other then."""
+    stage = Stage(checkpoints, "CTAS_MANY_7", GROUPS)
+    with open_state(stage.place, stage.batch, upgrade=partial(upgraded, GROUPS)) as state:
+        expected = dict(state.scan())  # without a commit
+
+    on_another_machine()
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ottla.spark.state.history.History.snapshot", killed)
+        with pytest.raises(Killed):
+            next(stage.batches(1))
+    assert not list(stage.folder.glob("*.snapshot"))
+    on_another_machine()
+    stage.batch += 1
+    found = list(stage.batches(20))
+    assert found[0] == expected | {b"zz": b"%d" % (stage.batch - 1)}
+    assert found[-1] == expected | {b"zz": b"%d" % (stage.batch + 18)}
+    assert list(stage.folder.glob("*.snapshot"))
 
 
 def test_a_pickle_that_names_another_class_is_refused_and_not_run(checkpoints: Path, tmp_path: Path) -> None:
