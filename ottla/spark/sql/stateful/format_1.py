@@ -11,6 +11,7 @@ import datetime
 import decimal
 import io
 import pickle
+import struct
 import zoneinfo
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -107,8 +108,34 @@ class _Held:
     end: int | None
 
 
+class _Zone:
+    """Stands for the class of time zones, of which pickle fetches one function."""
+
+
+def _attribute(owner: object, name: str) -> Any:
+    if owner is not _Zone or name != "_unpickle":
+        raise BadValue("a value is damaged (it asks for an attribute)")
+    return _zone
+
+
 def _zone(name: str, _: object = None) -> datetime.tzinfo:
     return datetime.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
+
+
+class _NumpyType:
+    """The type of a number of numpy, which aggregates in Python could keep: such as f8, in an order of bytes."""
+
+    def __init__(self, name: str, *_: object) -> None:
+        self.name = name
+        self.order = "="
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = state[1] if state[1] in "<>" else "="
+
+
+def _numpy_number(kind: _NumpyType, data: bytes) -> Any:
+    code = {"f8": "d", "f4": "f", "i8": "q", "i4": "i", "i2": "h", "u8": "Q", "u4": "I", "b1": "?"}[kind.name]
+    return struct.unpack(kind.order + code, data)[0]
 
 
 _NAMES: dict[tuple[str, str], Any] = {
@@ -124,8 +151,12 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("datetime", "datetime"): datetime.datetime,
     ("datetime", "timedelta"): datetime.timedelta,
     ("datetime", "timezone"): datetime.timezone,
-    ("zoneinfo", "ZoneInfo._unpickle"): _zone,
+    ("zoneinfo", "ZoneInfo"): _Zone,
+    ("builtins", "getattr"): _attribute,
     ("pytz", "_UTC"): lambda: datetime.UTC,
+    ("numpy", "dtype"): _NumpyType,
+    ("numpy._core.multiarray", "scalar"): _numpy_number,
+    ("numpy.core.multiarray", "scalar"): _numpy_number,
 }
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import pickle
 import shutil
 import tarfile
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -16,6 +21,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("sqlglot")
 pytest.importorskip("lmdb")
 
+from ottla.spark.sql.stateful import format_1
 from ottla.spark.sql.stateful.aggregation import AggregateOperator, Layout, TableRowsOperator
 from ottla.spark.sql.stateful.format_1 import upgraded
 from ottla.spark.sql.stateful.grouped import Aggregation, key_of
@@ -25,7 +31,7 @@ from ottla.spark.sql.stateful.joins.sides import Sides
 from ottla.spark.sql.stateful.records import Operator
 from ottla.spark.state import StateError, StatePlace, open_state
 from ottla.spark.state.places import LOCAL_DIRECTORY
-from ottla.spark.state.value_codec import decode
+from ottla.spark.state.value_codec import decode, encode
 from ottla.testing import Broker
 from tests.spark.sql.upgrades.scenario import FUNCTIONS, SINKS, Run
 
@@ -146,9 +152,24 @@ def test_a_kill_between_the_upgraded_batch_and_its_snapshot_loses_nothing(
     assert list(stage.folder.glob("*.snapshot"))
 
 
-def test_a_pickle_that_names_another_class_is_refused_and_not_run(checkpoints: Path, tmp_path: Path) -> None:
-    from ottla.spark.sql.stateful import format_1
+def test_values_that_aggregates_in_python_kept_become_plain_ones() -> None:
+    np = pytest.importorskip("numpy")
+    kept = {
+        "numbers": [np.float64(1.5), np.int64(-3), np.bool_(True), Decimal("1.50"), 1 << 70],
+        "times": (
+            datetime.date(2026, 1, 2),
+            datetime.datetime(2026, 1, 2, 3, tzinfo=ZoneInfo("UTC")),
+            datetime.time(4),
+        ),
+        "others": (Counter("aab"), deque([1], 2), {1, 2}, frozenset({3}), bytearray(b"x")),
+    }
+    found = format_1._unpickled(pickle.dumps(kept, protocol=5))
+    assert found == kept
+    assert [type(each) for each in found["numbers"]] == [float, int, bool, Decimal, int]
+    assert decode(encode(found))["times"] == kept["times"]
 
+
+def test_a_pickle_that_names_another_class_is_refused_and_not_run(checkpoints: Path, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"an object of class os\.system"):
         format_1._unpickled(b"cos\nsystem\n(S'touch %s'\ntR." % str(tmp_path / "ran").encode())
     assert not (tmp_path / "ran").exists()
