@@ -200,7 +200,7 @@ class Soak:
                 f"{time.strftime('%H:%M:%S')} {self.resources.seconds:5.0f} s: {len(self.faults.struck)} faults "
                 f"(last: {self.faults.struck[-1][1] if self.faults.struck else 'none'}); "
                 f"{len(self.feeder.acknowledged)} numbers, {self.copier.transactions} transactions "
-                f"({self.copier.repeated} repeated, last: {self.copier.problem}), "
+                f"({self.copier.repeated} repeated, {self.copier.given_up} given up, last: {self.copier.problem}), "
                 f"{ends.of('passed', 1)} through SQL, {copy.of('soak.numbers')} mirrored, "
                 f"{rows_stored(self._database)} rows stored, {len(self.recorder.acknowledged)} in the history, "
                 f"{self.answers} answers; {sum(late.values()):.0f} MB in all",

@@ -22,6 +22,7 @@ from confluent_kafka import (
 )
 
 PARTITIONS = 3
+_HUNG_SECONDS = 120.0
 _QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms": 500}
 #: A producer that is closed while it reconnects may wait for ever: none is.
 _kept: list[Producer] = []
@@ -88,32 +89,56 @@ class Feeder:
 
 
 class Copier:
-    """Reads `numbers` as a group and writes `copied`: records and offsets in one transaction."""
+    """Reads `numbers` as a group and writes `copied`: records and offsets in one transaction.
+
+    A call of librdkafka may hang for longer than its timeout when its coordinator moves. A copier without progress for
+    two minutes is given up, and another one with the same transactional id fences it.
+    """
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._client = {**client, **_QUIET}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._life = 0
+        self._progress = time.monotonic()
         self.transactions = 0
         self.repeated = 0
+        self.given_up = 0
         self.problem = "none"
 
     def start(self) -> None:
+        self._begin()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _begin(self) -> None:
+        self._life += 1
+        self._progress = time.monotonic()
+        self._thread = threading.Thread(target=self._run, args=(self._life,), daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
+    def _watch(self) -> None:
+        while not self._stopping.wait(1):
+            if time.monotonic() - self._progress > _HUNG_SECONDS:
+                self.given_up += 1
+                self._begin()
+
+    def _goes_on(self, life: int) -> bool:
+        return life == self._life and not self._stopping.is_set()
+
+    def _run(self, life: int) -> None:
+        while self._goes_on(life):
             consumer = Consumer(
                 {
                     **self._client,
                     "group.id": "copier",
+                    "max.poll.interval.ms": 60_000,
+                    "session.timeout.ms": 10_000,
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "isolation.level": "read_committed",
                 }
             )
             try:
-                self._copy(consumer)
+                self._copy(consumer, life)
             except KafkaException as error:
                 self.repeated += 1
                 self.problem = str(error)
@@ -121,14 +146,15 @@ class Copier:
             finally:
                 consumer.close()
 
-    def _copy(self, consumer: Consumer) -> None:
+    def _copy(self, consumer: Consumer, life: int) -> None:
         producer = Producer(
             {**self._client, "transactional.id": "copier", "transaction.timeout.ms": 20_000, "linger.ms": 5}
         )
         _kept.append(producer)
         producer.init_transactions(60)
         consumer.subscribe(["numbers"])
-        while not self._stopping.is_set():
+        while self._goes_on(life):
+            self._progress = time.monotonic()
             messages = [each for each in consumer.consume(500, timeout=0.5) if each.error() is None]
             if not messages:
                 continue
@@ -144,7 +170,7 @@ class Copier:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(_HUNG_SECONDS)
 
 
 # Reading topics
