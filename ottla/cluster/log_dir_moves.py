@@ -203,7 +203,8 @@ class LogDirMoves:
         cold = cold_range(log, future.log_end_offset, size)
         if cold is not None:
             await _in_thread(cold.read)
-            return False  # the log may have been cut meanwhile
+            if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
+                return False  # the log was cut meanwhile
         region = self._read(move, size)
         try:
             if not region.size:
