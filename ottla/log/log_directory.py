@@ -275,7 +275,7 @@ class LogDirectory:
                     known=known,
                     read_all=marked is not None,
                     use_manifest=not self.left_by_kafka,
-                    may_be_torn=self._may_be_torn,
+                    may_be_torn=self._may_be_torn and marked is None,
                 ),
             )
         except (KafkaError, LogDirectoryError, OSError) as error:
