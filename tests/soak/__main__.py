@@ -70,7 +70,16 @@ class Soak:
         self._every = every
         self._database = directory / "stored.db"
         self._stack = contextlib.ExitStack()
+        try:
+            self._start(seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, seed: int) -> None:
+        directory = self._directory
         data = directory / "cluster"
+        data.mkdir(mode=0o700)  # --secure refuses a directory that others can open
         has_small_disk = self._stack.enter_context(small_disk(data / f"broker-{SMALL_DISK}"))
         self.cluster = SecuredCluster(directory)
         self._stack.callback(self.cluster.stop)

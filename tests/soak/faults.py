@@ -22,7 +22,7 @@ SMALL_DISK = 1
 @contextlib.contextmanager
 def small_disk(path: Path) -> Iterator[bool]:
     """A tmpfs for the data of one broker. Yields False where mounting is not allowed."""
-    path.mkdir(parents=True)
+    path.mkdir(mode=0o700)
     command = ["mount", "-t", "tmpfs", "-o", "size=768m", "tmpfs", str(path)]
     mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
     try:
