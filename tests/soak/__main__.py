@@ -272,7 +272,9 @@ def main() -> int:
     asked.add_argument("--plot", type=Path, help="File for the picture (SVG)")
     asked.add_argument("--directory", type=Path, help="Directory for data and logs, which are kept")
     options = asked.parse_args()
-    directory = options.directory or Path(tempfile.mkdtemp(prefix="ottla-soak-"))
+    directory = (
+        options.directory.absolute() if options.directory else Path(tempfile.mkdtemp(prefix="ottla-soak-"))
+    )
     directory.mkdir(parents=True, exist_ok=True)
     print(f"Soak of {options.seconds:g} s, --seed {options.seed}, logs in {directory}", flush=True)
     wrong = soak(directory, options.seconds, options.every, options.seed, options.plot)

@@ -45,6 +45,7 @@ def main(directory: Path, client_file: Path, target: str, connect: str) -> None:
             **with_clients(client),
             "listeners": f"http://{connect}",
             "exactly.once.source.support": "enabled",
+            "connector.file.directories": str(directory),  # for the database of the JDBC sink
             "offset.flush.interval.ms": "2000",
             "spark.sql.shuffle.partitions": "2",
         }
