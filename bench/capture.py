@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from ottla.spark.connect.api import SourceConnector
-from ottla.spark.connect.converters.json_converter import JsonConverter
+from ottla.connect.api import SourceConnector
+from ottla.connect.converters.json_converter import JsonConverter
 from ottla.testing.connect import SourceHarness
-from tests.spark.connect.connectors import mariadb, postgres
+from tests.connect.connectors import mariadb, postgres
 
 _COLUMNS = "id INT PRIMARY KEY, customer INT NOT NULL, amount DECIMAL(10, 2), at {time}, note VARCHAR(50), paid BOOLEAN"
 _PER_TRANSACTION = 10
@@ -28,7 +28,7 @@ _PER_TRANSACTION = 10
 
 @contextmanager
 def postgres_changes(count: int) -> Iterator[SourceHarness]:
-    from ottla.spark.connect.connectors.cdc.postgres.connector import PostgresConnector
+    from ottla.connect.connectors.cdc.postgres.connector import PostgresConnector
 
     with postgres.PostgresServer() as server:
         database = postgres.PostgresDatabase(server)
@@ -40,7 +40,7 @@ def postgres_changes(count: int) -> Iterator[SourceHarness]:
 
 @contextmanager
 def mariadb_changes(count: int) -> Iterator[SourceHarness]:
-    from ottla.spark.connect.connectors.cdc.mysql.connector import MariaDbConnector
+    from ottla.connect.connectors.cdc.mysql.connector import MariaDbConnector
 
     with mariadb.MariaDbServer() as server:
         database = mariadb.MariaDbDatabase(server)

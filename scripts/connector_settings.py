@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from ottla.spark.connect.config.config_def import ConfigDef, ConfigKey, ConfigType
+from ottla.connect.config.config_def import ConfigDef, ConfigKey, ConfigType
 
 PAGES = Path(__file__).parents[1] / "docs" / "connect"
 _TABLE = re.compile(r"(<!-- settings: (?P<target>[\w.]+:\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -25,7 +25,7 @@ def up_to_date(page: str) -> str:
 
 def _definition(target: str) -> ConfigDef:
     module, _, name = target.partition(":")
-    found = getattr(importlib.import_module(f"ottla.spark.connect.connectors.{module}"), name).config_def
+    found = getattr(importlib.import_module(f"ottla.connect.connectors.{module}"), name).config_def
     assert isinstance(found, ConfigDef)
     return found
 

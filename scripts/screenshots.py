@@ -27,7 +27,7 @@ from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
 from ottla.protocol.record_format import Record
 from ottla.testing import Broker
-from tests.spark.connect.worker.workers import SINK, SOURCE, Worker, standalone_properties
+from tests.connect.worker.workers import SINK, SOURCE, Worker, standalone_properties
 
 OUT = Path(__file__).parent.parent / "docs" / "images"
 TOPICS = {

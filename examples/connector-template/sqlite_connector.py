@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from ottla.spark.connect import ConfigDef, ConfigType, ConnectError, Importance, SinkRecord
-from ottla.spark.connect.simple import SimpleSink, SimpleSource
+from ottla.connect import ConfigDef, ConfigType, ConnectError, Importance, SinkRecord
+from ottla.connect.simple import SimpleSink, SimpleSource
 
 SETTINGS = [
     ("database", ConfigType.STRING, "The file of the database."),

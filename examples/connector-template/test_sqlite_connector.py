@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlite_connector import SqliteSink, SqliteSource
 
-from ottla.spark.connect import ConfigError, ConnectError
+from ottla.connect import ConfigError, ConnectError
 from ottla.testing.connect import SinkHarness, SourceHarness, check_sink, check_source
 
 

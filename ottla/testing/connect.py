@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from ottla.spark.connect.api import (
+from ottla.connect.api import (
     Connector,
     SinkConnector,
     SinkTask,
@@ -31,9 +31,9 @@ from ottla.spark.connect.api import (
     SourceTask,
     TopicPartition,
 )
-from ottla.spark.connect.config.config_def import ConfigError
-from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
-from ottla.spark.connect.data.schema import Schema
+from ottla.connect.config.config_def import ConfigError
+from ottla.connect.data.record import Header, SinkRecord, SourceRecord
+from ottla.connect.data.schema import Schema
 
 
 class NotExactlyOnce(AssertionError):

@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.http.background import InBackground
 from ottla.testing import Broker
+from tests.connect.worker.workers import SOURCE, Worker, standalone_properties
 from tests.console.browsing import write
 from tests.console.test_platform import FIRST, SECOND, FakeSql
-from tests.spark.connect.worker.workers import SOURCE, Worker, standalone_properties
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -24,8 +24,7 @@ from ottla.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker
-from tests.console.browsing import Visitor, text_of, write
-from tests.spark.connect.worker.workers import (
+from tests.connect.worker.workers import (
     SINK,
     SOURCE,
     Worker,
@@ -33,6 +32,7 @@ from tests.spark.connect.worker.workers import (
     standalone_properties,
     wait_for,
 )
+from tests.console.browsing import Visitor, text_of, write
 
 
 class FakeSql:

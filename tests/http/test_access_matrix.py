@@ -21,6 +21,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ottla.connect.config.worker_config import WorkerConfig
+from ottla.connect.runtime.engine import Engine
+from ottla.connect.runtime.spark.host import ThreadHost
+from ottla.connect.worker.server import ConnectServer
 from ottla.console.server import Console
 from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http import Access, Router
@@ -30,10 +34,6 @@ from ottla.registry.server import RegistryServer
 from ottla.registry.settings import RegistrySettings
 from ottla.rest.server import RestProxy
 from ottla.rest.settings import RestSettings
-from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.spark.host import ThreadHost
-from ottla.spark.connect.worker.server import ConnectServer
 from ottla.spark.sql.server.server import Listener, SqlServer
 from ottla.spark.sql.server.settings import read_settings
 from ottla.testing import Broker, acl

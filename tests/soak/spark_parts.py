@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ottla.cli.commands.connect.worker import _DEFAULTS, with_clients
 from ottla.cli.commands.servers.http_servers import file_properties
+from ottla.connect.config.worker_config import WorkerConfig
+from ottla.connect.worker.server import ConnectServer
+from ottla.connect.worker.spark_engine import SparkEngine
 from ottla.http.background import InBackground
-from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.worker.server import ConnectServer
-from ottla.spark.connect.worker.spark_engine import SparkEngine
 from ottla.spark.mirror.mirror_maker import MirrorMaker
 from ottla.spark.mirror.settings import parse_flows
 from ottla.spark.sql import SqlSession

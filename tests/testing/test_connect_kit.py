@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.spark.connect import ConfigDef, ConfigError, ConfigType, SinkRecord
-from ottla.spark.connect.simple import SimpleSink, SimpleSource
+from ottla.connect import ConfigDef, ConfigError, ConfigType, SinkRecord
+from ottla.connect.simple import SimpleSink, SimpleSource
 from ottla.testing.connect import NotExactlyOnce, SinkHarness, SourceHarness, check_sink, check_source
 
 

@@ -11,7 +11,7 @@ from ottla.audit.counting import Tier
 from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.spark.connect.config.providers import ConfigProviders
+from ottla.connect.config.providers import ConfigProviders
 from ottla.spark.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
 from ottla.spark.options import SECURITY_OPTIONS
 

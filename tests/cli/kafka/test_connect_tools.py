@@ -67,7 +67,7 @@ def test_a_connector_of_a_standalone_worker_needs_a_name(monkeypatch, capsys, tm
 def test_the_files_of_the_repository_can_be_read():
     from ottla.cli.commands.connect.connector_files import read_connector_file
     from ottla.cli.commands.servers.http_servers import file_properties
-    from ottla.spark.connect.config.worker_config import WorkerConfig
+    from ottla.connect.config.worker_config import WorkerConfig
 
     config = Path(__file__).parents[3] / "config"
     for kind in ("distributed", "standalone"):

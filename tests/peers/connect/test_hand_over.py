@@ -12,11 +12,10 @@ import pytest
 
 from bench.measuring.wire import free_port
 from bench.peers.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
+from ottla.connect.worker.java_maps import decode_map
 from ottla.lifeline import start_child
-from ottla.spark.connect.worker.java_maps import decode_map
 from ottla.testing import Broker
-from tests.peers.connect.kafka_connect import KafkaConnect
-from tests.spark.connect.worker.workers import (
+from tests.connect.worker.workers import (
     SINK,
     SOURCE,
     Worker,
@@ -25,6 +24,7 @@ from tests.spark.connect.worker.workers import (
     standalone_properties,
     wait_for,
 )
+from tests.peers.connect.kafka_connect import KafkaConnect
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.peers.apache_kafka import VERSION, Unavailable, application_classpath, kafka_jars, resolve
-from ottla.spark.connect.plugins import PluginKind, available, find
-from ottla.spark.connect.runtime.engine import State
+from ottla.connect.plugins import PluginKind, available, find
+from ottla.connect.runtime.engine import State
 from ottla.testing import Broker
-from tests.spark.connect.connectors.postgres import PASSWORD, PostgresDatabase, postgres, postgres_server
-from tests.spark.connect.runtime.conftest import Worker, new_worker, offset_topic, wait_for, worker
+from tests.connect.connectors.postgres import PASSWORD, PostgresDatabase, postgres, postgres_server
+from tests.connect.runtime.conftest import Worker, new_worker, offset_topic, wait_for, worker
 
 __all__ = ["new_worker", "offset_topic", "postgres", "postgres_server", "worker"]
 

@@ -10,8 +10,8 @@ import pytest
 from bench.peers.apache_kafka import Unavailable, application_classpath
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
-from tests.spark.connect.runtime.conftest import STRING, committed_records, offset_topic, wait_for
-from tests.spark.connect.runtime.worker_process import WorkerProcess
+from tests.connect.runtime.conftest import STRING, committed_records, offset_topic, wait_for
+from tests.connect.runtime.worker_process import WorkerProcess
 
 __all__ = ["offset_topic"]
 

@@ -11,10 +11,10 @@ from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.client.admin.groups import committed_offsets
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster
-from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine
-from ottla.spark.connect.runtime.spark.host import ThreadHost
-from tests.spark.connect.runtime.conftest import STRING, committed_records, wait_for
+from ottla.connect.config.worker_config import WorkerConfig
+from ottla.connect.runtime.engine import ConnectorStatus, Engine
+from ottla.connect.runtime.spark.host import ThreadHost
+from tests.connect.runtime.conftest import STRING, committed_records, wait_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ import pytest
 
 from bench.peers.apache_kafka import Unavailable, application_classpath
 from ottla.testing import Broker
+from tests.connect.worker.workers import Worker, call, distributed_properties, wait_for
 from tests.peers.connect.kafka_connect import KafkaConnect
-from tests.spark.connect.worker.workers import Worker, call, distributed_properties, wait_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

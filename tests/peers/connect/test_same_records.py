@@ -12,11 +12,11 @@ import pytest
 from bench.peers.apache_kafka import Unavailable, application_classpath
 from bench.peers.kafka_connect import KafkaConnect
 from ottla.client.settings import Settings, parse_servers
-from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.runtime.engine import Engine
-from ottla.spark.connect.runtime.spark.host import ThreadHost
+from ottla.connect.config.worker_config import WorkerConfig
+from ottla.connect.runtime.engine import Engine
+from ottla.connect.runtime.spark.host import ThreadHost
 from ottla.testing import Broker
-from tests.spark.connect.runtime.conftest import Found, committed_records, wait_for
+from tests.connect.runtime.conftest import Found, committed_records, wait_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ from ottla.audit.pages import NO_PARTITION, Counts, Entry, Page, Round
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
-from tests.spark.connect.runtime.conftest import wait_for
+from tests.connect.runtime.conftest import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

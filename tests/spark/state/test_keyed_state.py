@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ottla.spark.state import Namespace, StateError, StatePlace, open_state
 from ottla.spark.state.places import LOCAL_DIRECTORY
-from tests.spark.connect.chaos.small_disk import small_disk
+from tests.connect.chaos.small_disk import small_disk
 
 Changes = dict[bytes, bytes | None]
 

@@ -14,7 +14,7 @@ from ottla.cli.commands.connect.worker import start
 from ottla.cli.errors import JobError
 from ottla.cli.options import confirm_or_exit, json_option, pairs_option, yes_option
 
-_LOGGER = "ottla.spark.connect"
+_LOGGER = "ottla.connect"
 
 
 @click.group(short_help="Connectors: run a worker, list, create, pause, stop, restart, offsets.")

@@ -24,8 +24,8 @@ from ottla.cli.errors import JobError
 
 if TYPE_CHECKING:
     from ottla.cli.commands.connect.connector_files import ConnectorFile
+    from ottla.connect.config.worker_config import WorkerConfig
     from ottla.http.background import InBackground
-    from ottla.spark.connect.config.worker_config import WorkerConfig
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 #: Where no file says otherwise. -1 is what the brokers have as their default.
@@ -88,8 +88,8 @@ def serve(
     configure_log(quiet, log_format)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     worker = read_settings(properties, distributed=distributed)
-    from ottla.spark.connect.worker.server import ConnectServer
-    from ottla.spark.connect.worker.spark_engine import SparkEngine
+    from ottla.connect.worker.server import ConnectServer
+    from ottla.connect.worker.spark_engine import SparkEngine
 
     about = {"Cluster": worker.client_settings.servers}
     if distributed:
@@ -136,7 +136,7 @@ def read_settings(properties: Mapping[str, str], *, distributed: bool = True) ->
     if find_spec("httptools") is None or find_spec("pyspark") is None:
         raise JobError("Connect needs packages that are not installed: pip install 'ottla[connect]'.")
     from ottla.client.errors import ClientError
-    from ottla.spark.connect.config.worker_config import WorkerConfig
+    from ottla.connect.config.worker_config import WorkerConfig
 
     try:
         return WorkerConfig.from_properties(properties, distributed=distributed)
@@ -174,9 +174,9 @@ def start_beside(
     if client_file is not None:
         properties["authentication.method"] = "KAFKA"
     worker = read_settings(properties)
+    from ottla.connect.worker.server import ConnectServer
+    from ottla.connect.worker.spark_engine import SparkEngine
     from ottla.http.background import InBackground
-    from ottla.spark.connect.worker.server import ConnectServer
-    from ottla.spark.connect.worker.spark_engine import SparkEngine
 
     with _sentences(worker):
         return InBackground(lambda: ConnectServer(worker, SparkEngine), "connect").start()

@@ -57,7 +57,7 @@ def _path_of(file: Path) -> list[str]:
 
 
 def _list(path: list[str], locations: list[str]) -> None:
-    from ottla.spark.connect.java import jars
+    from ottla.connect.java import jars
 
     # A single plugin is what its parent directory holds under its name.
     found = jars.plugins(path)

@@ -1,0 +1,47 @@
+"""Settings of the PostgreSQL connector, with Debezium's names and defaults."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ottla.connect.config.config_def import ConfigType, Importance, invalid, one_of
+from ottla.connect.connectors.cdc.config import common_settings, snapshot_mode, time_precision
+
+SNAPSHOT_MODES = ("initial", "initial_only", "always", "never", "no_data", "when_needed")
+
+
+def _slot_name(name: str, value: Any) -> None:
+    if not re.fullmatch(r"[a-z0-9_]{1,63}", value):
+        raise invalid(
+            name, value, "Names of replication slots have small letters, digits and _ only, at most 63."
+        )
+
+
+def _pgoutput(name: str, value: Any) -> None:
+    if value != "pgoutput":
+        raise invalid(name, value, "Only pgoutput is supported, which every PostgreSQL since 10 has.")
+
+
+POSTGRES_CONFIG = snapshot_mode(
+    time_precision(common_settings(port=5432, schemas="schema", database_required=True), "adaptive"),
+    *SNAPSHOT_MODES,
+)
+for _name, _type, _default, _text, _check in (
+    ("slot.name", ConfigType.STRING, "debezium", "The replication slot; of its own for each connector.", _slot_name),
+    ("slot.drop.on.stop", ConfigType.BOOLEAN, False, "Whether stopping the connector drops the slot.", None),
+    ("plugin.name", ConfigType.STRING, "pgoutput", "The output plugin.", _pgoutput),
+    ("publication.name", ConfigType.STRING, "dbz_publication", "The publication that is read.", None),
+    ("publication.autocreate.mode", ConfigType.STRING, "all_tables", "Whether a missing publication is created.",
+        one_of("all_tables", "disabled", "filtered", "no_tables")),
+    ("database.sslmode", ConfigType.STRING, "prefer", "TLS, as libpq's sslmode.",
+        one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    ("database.sslcert", ConfigType.STRING, "", "The client's certificate.", None),
+    ("database.sslkey", ConfigType.STRING, "", "The client's key.", None),
+    ("database.sslrootcert", ConfigType.STRING, "", "Certificates of authorities to trust.", None),
+    ("interval.handling.mode", ConfigType.STRING, "numeric", "numeric (microseconds) or string.",
+        one_of("numeric", "string")),
+    ("money.fraction.digits", ConfigType.SHORT, 2, "Digits after the point of money columns.", None),
+    ("include.unknown.datatypes", ConfigType.BOOLEAN, False, "Whether types that are not known come as bytes.", None),
+):  # fmt: skip
+    POSTGRES_CONFIG.define(_name, _type, _default, Importance.MEDIUM, _text, validator=_check)

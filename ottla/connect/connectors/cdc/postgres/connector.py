@@ -1,0 +1,25 @@
+"""Debezium's PostgresConnector."""
+
+from __future__ import annotations
+
+from ottla.connect.api import SourceOffset
+from ottla.connect.connectors.cdc.connector import CdcConnector
+from ottla.connect.connectors.cdc.postgres.capture import PostgresCapture
+from ottla.connect.connectors.cdc.postgres.config import POSTGRES_CONFIG
+from ottla.connect.connectors.cdc.task import CdcTask
+
+
+class PostgresTask(CdcTask):
+    capture_class = PostgresCapture
+
+
+class PostgresConnector(CdcConnector):
+    config_def = POSTGRES_CONFIG
+    summary = "Changes of PostgreSQL's tables, with Debezium's settings and envelope"
+    task_class = PostgresTask
+    schemas = "schema"
+    offset_needs = 'the number "lsn"'
+
+    @staticmethod
+    def is_offset(offset: SourceOffset) -> bool:
+        return isinstance(offset.get("lsn"), int)

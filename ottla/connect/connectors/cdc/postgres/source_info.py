@@ -1,0 +1,59 @@
+"""The `source` of events and the offsets of the connector, as Debezium's PostgreSQL connector writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla import __version__
+from ottla.connect.connectors.cdc.envelope import CapturedTable, source_schema
+from ottla.connect.connectors.cdc.postgres.stream import Position
+from ottla.connect.data.schema import OPTIONAL_INT64, STRING
+from ottla.connect.data.struct import Struct
+
+SOURCE = source_schema(
+    "io.debezium.connector.postgresql.Source",
+    ("schema", STRING),
+    ("table", STRING),
+    ("txId", OPTIONAL_INT64),
+    ("lsn", OPTIONAL_INT64),
+    ("xmin", OPTIONAL_INT64),
+)
+
+
+class SourceInfo:
+    def __init__(self, name: str, database: str) -> None:
+        self._name = name
+        self._database = database
+
+    def struct(
+        self, table: CapturedTable, micros: int, snapshot: str, last_commit: int | None, lsn: int, xid: int
+    ) -> Struct:
+        made = Struct(SOURCE)
+        before = "null" if last_commit is None else f'"{last_commit}"'
+        made.values = [
+            __version__,
+            "postgresql",
+            self._name,
+            micros // 1000,
+            snapshot,
+            self._database,
+            f'[{before},"{lsn}"]',
+            micros,
+            micros * 1000,
+            table.schema_name,
+            table.name,
+            xid,
+            lsn,
+            None,
+        ]
+        return made
+
+
+def position_from(offset: Mapping[str, Any]) -> Position:
+    """Also of an offset that Debezium has left."""
+    if "lsn_commit" not in offset:
+        return Position(offset["lsn"])
+    if "changes" in offset:
+        return Position(offset["lsn_commit"], offset["changes"])
+    return Position(offset["lsn_commit"], 0, offset["lsn"])

@@ -1,0 +1,198 @@
+"""What can be set, by the names of Confluent's S3 and HDFS sinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.connect.config.config_def import (
+    ConfigDef,
+    ConfigType,
+    Importance,
+    at_least,
+    invalid,
+    not_empty,
+    one_of,
+)
+
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_STRING, _LONG, _INT = ConfigType.STRING, ConfigType.LONG, ConfigType.INT
+_PARTITIONERS = "io.confluent.connect.storage.partitioner"
+
+
+def _positive(name: str, value: Any) -> None:
+    if value < 1:
+        raise invalid(name, value, "Value must be at least 1")
+
+
+def _common(definition: ConfigDef, format: str) -> ConfigDef:
+    return (
+        definition.define(
+            "flush.size",
+            _INT,
+            importance=_HIGH,
+            documentation="After how many records files are closed.",
+            validator=_positive,
+        )
+        .define(
+            "rotate.interval.ms",
+            _LONG,
+            -1,
+            _HIGH,
+            "How far the times of records in a file may be apart; -1: as far as they are.",
+        )
+        .define(
+            "rotate.schedule.interval.ms",
+            _LONG,
+            -1,
+            _MEDIUM,
+            "After how long files are closed by the clock; -1: never. At least once then.",
+        )
+        .define("topics.dir", _STRING, "topics", _HIGH, "The directory above those of the topics.")
+        .define(
+            "format.class",
+            _STRING,
+            format,
+            _HIGH,
+            "JsonFormat, AvroFormat, ParquetFormat or ByteArrayFormat.",
+        )
+        .define(
+            "partitioner.class",
+            _STRING,
+            f"{_PARTITIONERS}.DefaultPartitioner",
+            _HIGH,
+            "Into which directories records go.",
+        )
+        .define("partition.field.name", ConfigType.LIST, [], _MEDIUM, "The fields of FieldPartitioner.")
+        .define(
+            "partition.duration.ms", _LONG, -1, _MEDIUM, "How long a directory of TimeBasedPartitioner is."
+        )
+        .define(
+            "path.format",
+            _STRING,
+            "",
+            _MEDIUM,
+            "The directories of TimeBasedPartitioner, such as 'year'=YYYY/'month'=MM.",
+        )
+        .define("locale", _STRING, "", _MEDIUM, "Accepted; names of months and days are English.")
+        .define(
+            "timezone", _STRING, "", _MEDIUM, "The time zone of directories by time; UTC if it is not set."
+        )
+        .define(
+            "timestamp.extractor",
+            _STRING,
+            "Wallclock",
+            _MEDIUM,
+            "Wallclock, Record or RecordField. With Wallclock at least once.",
+        )
+        .define("timestamp.field", _STRING, "timestamp", _MEDIUM, "The field of RecordField.")
+        .define(
+            "schema.compatibility",
+            _STRING,
+            "NONE",
+            _MEDIUM,
+            "What becomes of a record with another schema.",
+            validator=one_of("NONE", "BACKWARD", "FORWARD", "FULL"),
+        )
+        .define(
+            "behavior.on.null.values",
+            _STRING,
+            "fail",
+            _LOW,
+            "What becomes of records without a value.",
+            validator=one_of("fail", "ignore"),
+        )
+        .define(
+            "avro.codec",
+            _STRING,
+            "null",
+            _LOW,
+            "The compression of Avro files.",
+            validator=one_of("null", "deflate", "snappy", "bzip2"),
+        )
+        .define(
+            "parquet.codec",
+            _STRING,
+            "snappy",
+            _LOW,
+            "The compression of Parquet files.",
+            validator=one_of("none", "gzip", "snappy", "lz4", "brotli", "zstd"),
+        )
+        .define(
+            "s3.compression.type",
+            _STRING,
+            "none",
+            _LOW,
+            "The compression of JSON and bytes.",
+            validator=one_of("none", "gzip"),
+        )
+        .define("format.bytearray.extension", _STRING, ".bin", _LOW, "How names of files with bytes end.")
+        .define(
+            "format.bytearray.separator",
+            _STRING,
+            None,
+            _LOW,
+            "What is between two values; a new line if it is not set.",
+        )
+        .define(
+            "file.delim",
+            _STRING,
+            "+",
+            _MEDIUM,
+            "What is between the parts of a file's name.",
+            validator=not_empty,
+        )
+        .define("directory.delim", _STRING, "/", _MEDIUM, "What is between directories.", validator=not_empty)
+        .define(
+            "filename.offset.zero.pad.width",
+            _INT,
+            10,
+            _LOW,
+            "How many digits offsets in names have.",
+            validator=at_least(0),
+        )
+    )
+
+
+def s3() -> ConfigDef:
+    own = (
+        ConfigDef()
+        .define("s3.bucket.name", _STRING, importance=_HIGH, documentation="The bucket.", validator=not_empty)
+        .define("s3.region", _STRING, "us-west-2", _MEDIUM, "The region of the bucket.")
+        .define("store.url", _STRING, "", _HIGH, "The address of a server other than Amazon's.")
+        .define(
+            "aws.access.key.id", _STRING, "", _HIGH, "The access key; without it that of the environment."
+        )
+        .define("aws.secret.access.key", ConfigType.PASSWORD, "", _HIGH, "The secret key.")
+        .define(
+            "s3.path.style.access.enabled",
+            ConfigType.BOOLEAN,
+            True,
+            _LOW,
+            "Whether the bucket is in the path instead of the host.",
+        )
+        .define("s3.part.size", _INT, 26214400, _LOW, "Accepted; parts are of pyarrow's size.")
+        .define("s3.part.retries", _INT, 3, _MEDIUM, "Accepted; three attempts are made.")
+        .define("storage.class", _STRING, "", _LOW, "Accepted, and not needed.")
+    )
+    return _common(own, "io.confluent.connect.s3.format.avro.AvroFormat")
+
+
+def hdfs() -> ConfigDef:
+    own = (
+        ConfigDef()
+        .define("hdfs.url", _STRING, "", _HIGH, "The address, such as hdfs://namenode:8020.")
+        .define("store.url", _STRING, "", _HIGH, "The same under its newer name.")
+        .define("logs.dir", _STRING, "logs", _LOW, "Accepted; there is no write-ahead log.")
+    )
+    return _common(own, "io.confluent.connect.hdfs.avro.AvroFormat")
+
+
+def local() -> ConfigDef:
+    own = ConfigDef().define(
+        "store.url",
+        _STRING,
+        importance=_HIGH,
+        documentation="Where files go: a directory, file://, hdfs://, s3:// or gs://.",
+        validator=not_empty,
+    )
+    return _common(own, "JsonFormat")

@@ -1,0 +1,149 @@
+"""Records to Java and back. What crosses is JSON with schemas: one array of bytes for each key, value and header."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.connect.converters.json_converter import JsonConverter
+from ottla.connect.data.record import Header, SinkRecord, SourceRecord
+from ottla.connect.data.schema import Schema
+from ottla.connect.java import machine
+from ottla.connect.java.jars import Libraries
+
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+class Crossing:
+    """Owner: one task, in one thread."""
+
+    def __init__(self, libraries: Libraries) -> None:
+        import jpype
+
+        self._java = machine.load(libraries.json, _JSON)()
+        settings = jpype.java.util.HashMap()
+        settings.put("schemas.enable", "true")
+        settings.put("schemas.cache.size", "1000")
+        self._java.configure(settings, False)
+        self._python = JsonConverter()
+        self._python.configure({"schemas.enable": "true"})
+        self._sink_record: Any = jpype.JClass("org.apache.kafka.connect.sink.SinkRecord")
+        self._headers: Any = jpype.JClass("org.apache.kafka.connect.header.ConnectHeaders")
+        kinds = jpype.JClass("org.apache.kafka.common.record.TimestampType")
+        self._timestamp_types = {
+            -1: kinds.NO_TIMESTAMP_TYPE,
+            0: kinds.CREATE_TIME,
+            1: kinds.LOG_APPEND_TIME,
+        }
+        self._long = jpype.JClass("java.lang.Long")
+
+    # From Java
+
+    def source_record(self, record: Any) -> SourceRecord:
+        topic = str(record.topic())
+        key_schema, key = self._from_java(topic, record.keySchema(), record.key())
+        value_schema, value = self._from_java(topic, record.valueSchema(), record.value())
+        headers = []
+        for each in record.headers():
+            schema, content = self._from_java(topic, each.schema(), each.value())
+            headers.append(Header(str(each.key()), content, schema))
+        partition, timestamp = record.kafkaPartition(), record.timestamp()
+        return SourceRecord(
+            topic=topic,
+            value=value,
+            value_schema=value_schema,
+            key=key,
+            key_schema=key_schema,
+            partition=None if partition is None else int(partition),
+            timestamp=None if timestamp is None else int(timestamp),
+            headers=headers,
+            source_partition=from_java_map(record.sourcePartition()),
+            source_offset=from_java_map(record.sourceOffset()),
+        )
+
+    def _from_java(self, topic: str, schema: Any, value: Any) -> tuple[Schema | None, Any]:
+        if schema is None and value is None:
+            return None, None
+        return self._python.to_connect(topic, bytes(self._java.fromConnectData(topic, schema, value)))
+
+    # To Java
+
+    def sink_record(self, record: SinkRecord) -> Any:
+        topic = record.topic
+        key = self._to_java(topic, record.key_schema, record.key)
+        value = self._to_java(topic, record.value_schema, record.value)
+        headers = self._headers()
+        for each in record.headers:
+            content = self._to_java(topic, each.schema, each.value)
+            headers.add(each.key, content.value(), content.schema())
+        return self._sink_record(
+            topic,
+            record.partition,
+            key.schema(),
+            key.value(),
+            value.schema(),
+            value.value(),
+            record.offset,
+            None if record.timestamp is None else self._long(record.timestamp),
+            self._timestamp_types[record.timestamp_type if record.timestamp is not None else -1],
+            headers,
+        )
+
+    def _to_java(self, topic: str, schema: Schema | None, value: Any) -> Any:
+        data = None if schema is None and value is None else self._python.from_connect(topic, schema, value)
+        import jpype
+
+        return self._java.toConnectData(topic, None if data is None else jpype.JArray(jpype.JByte)(data))
+
+
+def to_java_config(config: Mapping[str, str], class_name: str) -> Any:
+    """The config with the full name of the connector's class, whatever it was called in it: some look at that."""
+    return to_java_map({**config, "connector.class": class_name} if "connector.class" in config else config)
+
+
+def to_java_map(values: Mapping[str, str]) -> Any:
+    import jpype
+
+    found = jpype.java.util.HashMap()
+    for name, value in values.items():
+        found.put(name, value)
+    return found
+
+
+def from_java_map(found: Any) -> dict[str, Any]:
+    """A source partition or offset: texts, numbers and booleans."""
+    return (
+        {} if found is None else {str(each.getKey()): from_java(each.getValue()) for each in found.entrySet()}
+    )
+
+
+def from_java(value: Any) -> Any:
+    import jpype
+
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, jpype.java.lang.Boolean):
+        return bool(value)
+    if isinstance(value, jpype.java.lang.Double | jpype.java.lang.Float):
+        return float(value)
+    if isinstance(value, jpype.java.lang.Number):
+        return int(value)
+    return str(value)
+
+
+def offset_to_java(offset: Mapping[str, Any] | None) -> Any:
+    """As Kafka reads it from JSON: whole numbers are Long, others Double."""
+    import jpype
+
+    if offset is None:
+        return None
+    found = jpype.java.util.HashMap()
+    for name, value in offset.items():
+        if isinstance(value, bool):
+            value = jpype.java.lang.Boolean(value)
+        elif isinstance(value, int):
+            value = jpype.java.lang.Long(value)
+        elif isinstance(value, float):
+            value = jpype.java.lang.Double(value)
+        found.put(name, value)
+    return found

@@ -1,0 +1,159 @@
+"""The connectors in the jars of `plugin.path`, and the jars of Kafka that they need. Nothing here starts Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ottla.connect.errors import ConnectError
+
+#: Where the jars of Kafka are: `libs` of its distribution.
+LIBS_SETTING = "kafka.libs.path"
+
+_SERVICES = {
+    "source": "META-INF/services/org.apache.kafka.connect.source.SourceConnector",
+    "sink": "META-INF/services/org.apache.kafka.connect.sink.SinkConnector",
+}
+#: What a plugin finds in the worker and does not bring: Connect's interfaces, the client, and the log.
+_SHARED = re.compile(
+    r"(connect-api|kafka-clients|slf4j-.*|jakarta\.ws\.rs-api|lz4-java|snappy-java|zstd-jni|log4j-.*)-\d.*\.jar"
+)
+#: What the worker converts records with, and plugins do not see.
+_JSON = re.compile(r"(connect-json|jackson-.*|jakarta\.activation.*)-\d.*\.jar")
+
+
+@dataclass(frozen=True)
+class JavaPlugin:
+    class_name: str
+    #: source or sink; empty if only loading the class can tell.
+    type: str
+    version: str
+    jars: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Of Kafka. Plugins see what is shared, and behind their own jars copies of the rest for themselves alone."""
+
+    shared: tuple[str, ...]
+    json: tuple[str, ...]
+    rest: tuple[str, ...] = ()
+
+
+def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
+    """All connectors that the jars declare, in the order of the path."""
+    found = []
+    for jars in _locations(plugin_path):
+        for jar in jars:
+            for kind, service in _SERVICES.items():
+                for name in _declared(jar, service):
+                    found.append(JavaPlugin(name, kind, _version(jar), jars))
+    return found
+
+
+def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
+    """By its full name, or by the alias that Kafka gives it."""
+    known = plugins(plugin_path)
+    for each in known:
+        if each.class_name == name:
+            return each
+    aliased = [each for each in known if name in _aliases(each.class_name)]
+    if len({each.class_name for each in aliased}) == 1:
+        return aliased[0]
+    # Older connectors declare nothing: their class is there all the same.
+    entry = f"{name.replace('.', '/')}.class"
+    for jars in _locations(plugin_path):
+        for jar in jars:
+            if "." in name and entry in _entries(jar):
+                return JavaPlugin(name, "", _version(jar), jars)
+    return None
+
+
+def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libraries:
+    """Kafka's own jars. Raises ConnectError if there are none."""
+    given = [each.strip() for each in properties.get(LIBS_SETTING, "").split(",") if each.strip()]
+    home = os.environ.get("KAFKA_HOME")
+    places = [*given, *([f"{home}/libs"] if home else [])]
+    jars = [str(jar) for place in places for jar in sorted(Path(place).glob("*.jar"))]
+    rest = tuple(jar for jar in jars if not _SHARED.fullmatch(Path(jar).name))
+    # A plugin that brings them all, as Debezium's server does, is enough.
+    jars += [jar for members in _locations(plugin_path) for jar in members]
+    shared = _by_name(_SHARED, jars)
+    json = _by_name(_JSON, jars)
+    missing = [
+        name
+        for name, among in (("connect-api", shared), ("kafka-clients", shared), ("connect-json", json))
+        if not any(Path(each).name.startswith(f"{name}-") for each in among)
+    ]
+    if missing:
+        raise ConnectError(
+            f"Connectors in Java need {' and '.join(missing)} of Apache Kafka: set {LIBS_SETTING} in the worker's "
+            "properties to the directory libs of a Kafka distribution."
+        )
+    return Libraries(shared, json, rest)
+
+
+def _by_name(pattern: re.Pattern[str], jars: Sequence[str]) -> tuple[str, ...]:
+    """The first jar of each name, whatever its version."""
+    found: dict[str, str] = {}
+    for jar in jars:
+        name = Path(jar).name
+        if pattern.fullmatch(name):
+            found.setdefault(re.split(r"-\d", name, maxsplit=1)[0], jar)
+    return tuple(found.values())
+
+
+def _locations(plugin_path: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """As Kafka reads plugin.path: each jar or directory with jars in one of its directories is a plugin."""
+    for place in map(Path, plugin_path):
+        if place.is_file() and place.suffix == ".jar":
+            yield (str(place),)
+            continue
+        try:
+            entries = sorted(place.iterdir())
+        except OSError:
+            continue
+        own = tuple(str(each) for each in entries if each.suffix == ".jar")
+        for jar in own:
+            # Jars side by side may belong together: each sees the others, its own first.
+            if any(_declared(jar, service) for service in _SERVICES.values()):
+                yield (jar, *(each for each in own if each != jar))
+        for each in entries:
+            if each.is_dir():
+                jars = tuple(sorted(map(str, each.rglob("*.jar"))))
+                if jars:
+                    yield jars
+
+
+@cache
+def _entries(jar: str) -> frozenset[str]:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return frozenset(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return frozenset()
+
+
+@cache
+def _declared(jar: str, service: str) -> tuple[str, ...]:
+    if service not in _entries(jar):
+        return ()
+    with zipfile.ZipFile(jar) as archive:
+        text = archive.read(service).decode("utf-8", "replace")
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+def _version(jar: str) -> str:
+    found = re.search(r"-(\d[\w.]*?)\.jar$", Path(jar).name)
+    return "" if found is None else found[1]
+
+
+def _aliases(class_name: str) -> set[str]:
+    simple = class_name.rpartition(".")[2]
+    return {simple, simple.removesuffix("Connector")}

@@ -1,0 +1,90 @@
+"""Connectors as tiers of the count audit (`ottla.audit.enable` in their configuration)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Collection
+
+from ottla.audit.audit_topic import ensure_audit_topic, write_entries
+from ottla.audit.counting import Tier
+from ottla.audit.pages import Page
+from ottla.audit.passing import BadAuditOption, Passed, parse_tier
+from ottla.client.cluster import Cluster
+from ottla.client.cluster import TopicPartition as Partition
+from ottla.connect.errors import ConnectError
+from ottla.connect.runtime.records.topic_records import RawRecords
+from ottla.connect.runtime.tasks.task_spec import TaskSpec
+
+
+def audit_tier(spec: TaskSpec) -> Tier | None:
+    """Its name is the connector's unless it has another. ConnectError names a setting that makes no sense."""
+    try:
+        return parse_tier(spec.config, spec.connector)
+    except BadAuditOption as error:
+        raise ConnectError(str(error)) from None
+
+
+def _host(spec: TaskSpec) -> str:
+    return f"{socket.gethostname()}/{spec.connector}-{spec.task}"
+
+
+def passed_of(tier: Tier | None, spec: TaskSpec, without: Collection[str]) -> Passed | None:
+    """For the task of a source, which writes its pages with its records."""
+    return None if tier is None else Passed(tier, _host(spec), without)
+
+
+class Delivered:
+    """What the task of a sink has handed over, each offset once. Owner: that task.
+
+    Records that come again after a failure are counted again, from the offsets that were committed: the pages of the
+    task that began later then take the place of those of the one before it.
+    """
+
+    def __init__(self, cluster: Cluster, tier: Tier, spec: TaskSpec) -> None:
+        self._cluster = cluster
+        self._tier = tier
+        self._host = _host(spec)
+        self._began_ms = _now_ms()
+        self._open: dict[Partition, Page] = {}
+        self._waiting: list[tuple[Partition, Page]] = []  # until what they count is durable
+        self._ends: dict[Partition, int] = {}
+
+    def note(self, records: RawRecords) -> None:
+        partition = Partition(records.topic, records.partition)
+        end = self._ends.get(partition, 0)
+        for offset, timestamp, key, value in zip(
+            records.offsets, records.timestamps, records.keys, records.values, strict=True
+        ):
+            if offset < end:  # the sink has asked for it again
+                continue
+            page = self._open.get(partition)
+            if page is None:
+                page = self._open[partition] = self._page(partition, offset)
+            page.note(timestamp, key, value)
+            page.end = self._ends[partition] = offset + 1
+
+    def write(self, stored: dict[Partition, int]) -> None:
+        """Pages of what is durable, before its offsets are committed."""
+        self._waiting += self._open.items()
+        self._open = {}
+        ready = [page for partition, page in self._waiting if page.end <= stored.get(partition, -1)]
+        if not ready:
+            return
+        for page in ready:
+            page.time_ms = _now_ms()
+        ensure_audit_topic(self._cluster)
+        write_entries(self._cluster, ready)
+        self._waiting = [each for each in self._waiting if each[1] not in ready]
+
+    def _page(self, partition: Partition, first: int) -> Page:
+        topic, number = partition
+        tier = self._tier
+        return Page(
+            tier.topic(topic), tier.name, number, first, first, 0, self._host, tier.bucket_ms,
+            counter=self._began_ms, has_checksums=tier.has_checksums, topic_id=self._cluster.topic_id(topic).hex(),
+        )  # fmt: skip
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,122 @@
+"""Connectors as tiers of the count audit: what a source writes and what a sink is given is counted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ottla.audit.audit_topic import read_books
+from ottla.audit.books import Books
+from ottla.audit.counting import Tier, count_topic
+from ottla.audit.pages import Counts, fingerprint
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.offsets import commit_offsets
+from ottla.connect.runtime.engine import State
+from ottla.testing import Broker
+from tests.connect.runtime.conftest import Worker, wait_for
+
+DAY = 86_400_000
+AUDIT = {"ottla.audit.enable": "true", "ottla.audit.bucket.ms": str(DAY)}
+
+
+def _books(worker: Worker) -> Books:
+    cluster = Cluster(worker.config.client_settings)
+    try:
+        return read_books(cluster) if cluster.topics(["__ottla_audit"]) else Books()
+    finally:
+        cluster.close()
+
+
+def _total(books: Books, topic: str, tier: str) -> Counts:
+    total = Counts()
+    for each in books.counts.get((topic, tier), {}).values():
+        total.add(each.count, each.bytes, each.checksum)
+    return total
+
+
+def _of(*values: bytes) -> Counts:
+    total = Counts()
+    for each in values:
+        total.add(1, len(each), fingerprint(None, each))
+    return total
+
+
+def test_what_a_source_and_a_sink_count_is_what_the_topic_has(
+    worker: Worker, ottla_topic: str, tmp_path: Path
+) -> None:
+    lines, out = tmp_path / "lines", tmp_path / "out"
+    lines.write_text("one\ntwo\n")
+    source = {
+        "name": f"from-{ottla_topic}",
+        "connector.class": "FileStreamSource",
+        "file": str(lines),
+        "topic": ottla_topic,
+        **AUDIT,
+    }
+    sink = {
+        "name": f"to-{ottla_topic}",
+        "connector.class": "FileStreamSink",
+        "file": str(out),
+        "topics": ottla_topic,
+        "ottla.audit.tier": "file",
+        **AUDIT,
+    }
+    for more, text in (("", "one\ntwo\n"), ("three\n", "one\ntwo\nthree\n")):
+        with lines.open("a") as file:
+            file.write(more)
+        running = [worker.start(source), worker.start(sink)]
+        wait_for(lambda text=text: out.exists() and out.read_text() == text)
+        for each in running:
+            each.stop()
+        expected = _of(*text.encode().split())
+        assert _total(_books(worker), ottla_topic, f"from-{ottla_topic}") == expected
+        assert _total(_books(worker), ottla_topic, "file") == expected
+    cluster = Cluster(worker.config.client_settings)
+    books = _books(worker)
+    for page in count_topic(cluster, ottla_topic, Tier("topic", DAY), books):
+        books.add(page)
+    cluster.close()
+    day = next(iter(books.counts[ottla_topic, "topic"]))
+    assert {tier: books.counts[ottla_topic, tier][day].checksum for tier in books.tiers(ottla_topic)} == dict.fromkeys(
+        [f"from-{ottla_topic}", "file", "topic"], expected.checksum
+    )  # fmt: skip
+
+
+def test_what_a_sink_gets_again_after_a_crash_counts_once(
+    worker: Worker, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for value in (b"a", b"b"):
+        ottla_broker.produce(ottla_topic, value)
+    config = {
+        "name": f"again-{ottla_topic}",
+        "connector.class": "FileStreamSink",
+        "file": str(out),
+        "topics": ottla_topic,
+        **AUDIT,
+    }
+    running = worker.start(config)
+    wait_for(lambda: out.exists() and out.read_text() == "a\nb\n")
+    running.stop()
+    cluster = Cluster(worker.config.client_settings)
+    # As after a crash between the page and the commit of offsets.
+    commit_offsets(cluster, f"connect-{config['name']}", {TopicPartition(ottla_topic, 0): 0})
+    cluster.close()
+    ottla_broker.produce(ottla_topic, b"c")
+    running = worker.start(config)
+    wait_for(lambda: out.read_text() == "a\nb\na\nb\nc\n")
+    running.stop()
+    assert _total(_books(worker), ottla_topic, config["name"]).count == 3
+
+
+def test_a_setting_that_makes_no_sense_is_named(worker: Worker, ottla_topic: str, tmp_path: Path) -> None:
+    config = {
+        "name": f"bad-{ottla_topic}",
+        "connector.class": "FileStreamSink",
+        "file": str(tmp_path / "out"),
+        "topics": ottla_topic,
+        "ottla.audit.enable": "yes",
+    }
+    running = worker.start(config)
+    worker.await_state(running, State.RUNNING, State.FAILED)
+    assert "ottla.audit.enable must be true or false, not 'yes'" in running.status.tasks[0].trace
+    running.stop()

@@ -1,4 +1,0 @@
-from tests.spark.connect.connectors.mariadb import mariadb, mariadb_server
-from tests.spark.connect.connectors.postgres import postgres, postgres_server
-
-__all__ = ["mariadb", "mariadb_server", "postgres", "postgres_server"]
