@@ -52,7 +52,7 @@ test-spark: spark ## Run the tests of pipelines, with PySpark and Java
 
 .PHONY: test-sql
 test-sql: spark ## Run all cases of SQL, records in and records out, record by record and all at once
-	$(BIN)/python -m pytest tests/spark/sql/cases -m "spark"
+	$(BIN)/python -m pytest tests/sql/cases -m "spark"
 
 .PHONY: test-spark-slow
 test-spark-slow: spark ## Run those of them that take minutes: drivers, executors and brokers are killed

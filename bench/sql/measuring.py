@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.sql import SqlSession
+from ottla.sql import SqlSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 from ottla.http.background import InBackground
 from ottla.testing import Broker
 from tests.console.browsing import Visitor
-from tests.spark.sql.server.serving import Served, serving
+from tests.sql.server.serving import Served, serving
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,8 @@ from ottla.registry.server import RegistryServer
 from ottla.registry.settings import RegistrySettings
 from ottla.rest.server import RestProxy
 from ottla.rest.settings import RestSettings
-from ottla.spark.sql.server.server import Listener, SqlServer
-from ottla.spark.sql.server.settings import read_settings
+from ottla.sql.server.server import Listener, SqlServer
+from ottla.sql.server.settings import read_settings
 from ottla.testing import Broker, acl
 
 #: The level of each user.

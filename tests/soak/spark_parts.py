@@ -21,7 +21,7 @@ from ottla.connect.worker.spark_engine import SparkEngine
 from ottla.http.background import InBackground
 from ottla.spark.mirror.mirror_maker import MirrorMaker
 from ottla.spark.mirror.settings import parse_flows
-from ottla.spark.sql import SqlSession
+from ottla.sql import SqlSession
 
 READY = "The parts on Spark are ready."
 SCRIPT = """

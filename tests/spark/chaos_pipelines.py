@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.spark import to_topic
-from ottla.spark.sql import SqlSession
+from ottla.sql import SqlSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from ottla.spark import avro, protobuf, read_topic
-from ottla.spark.sql import SqlSession
+from ottla.sql import SqlSession
 from ottla.testing import Broker
 from tests.spark.formats.test_protobuf_decoder import classes
 

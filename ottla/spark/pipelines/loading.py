@@ -97,7 +97,7 @@ def _queries(file: Path, returned: object) -> list[StreamingQuery]:
 
 def _load_sql(file: Path, text: str) -> Starter:
     try:
-        from ottla.spark.sql import run_script
+        from ottla.sql import run_script
     except ModuleNotFoundError as error:
         raise PipelineError(f"{file} is SQL, which needs {error.name}: pip install 'ottla[spark]'.") from None
 

@@ -78,7 +78,7 @@ def test_a_pipeline_writes_exactly_once_with_the_rights_that_it_needs(
 def test_sql_works_with_the_rights_that_it_needs(
     spark: SparkSession, new_broker: NewBroker, tmp_path: Path
 ) -> None:
-    from ottla.spark.sql import SqlSession
+    from ottla.sql import SqlSession
 
     broker = new_broker(
         [

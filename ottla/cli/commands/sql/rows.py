@@ -13,7 +13,7 @@ import click
 from ottla.cli import output
 
 if TYPE_CHECKING:
-    from ottla.spark.sql import Result
+    from ottla.sql import Result
 
 _NARROWEST = 12
 

@@ -17,7 +17,7 @@ from ottla.cli.options import client_options, file_option, pairs_option, schema_
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.spark.sql.server.settings import ServerSettings
+    from ottla.sql.server.settings import ServerSettings
 
 DEFAULT_LISTEN = "127.0.0.1:8088"
 
@@ -108,7 +108,7 @@ def _given(config_file: Path | None, settings: dict[str, str], listen: str | Non
 
 
 def _read(given: dict[str, str]) -> ServerSettings:
-    from ottla.spark.sql.server.settings import BadSettings, read_settings
+    from ottla.sql.server.settings import BadSettings, read_settings
 
     try:
         return read_settings(given)
@@ -135,8 +135,8 @@ async def _serve(
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
 ) -> None:
-    from ottla.spark.sql import SqlError
-    from ottla.spark.sql.server.server import SqlServer
+    from ottla.sql import SqlError
+    from ottla.sql.server.server import SqlServer
 
     try:
         running = SqlServer(

@@ -16,14 +16,14 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from ottla.cli import output
 from ottla.cli.commands.sql.rows import print_result
-from ottla.spark.sql import SqlError
-from ottla.spark.sql.client import SqlClient
-from ottla.spark.sql.executing.places import state_directory
-from ottla.spark.sql.parsing.parser import is_complete
-from ottla.spark.sql.planning.functions import names
+from ottla.sql import SqlError
+from ottla.sql.client import SqlClient
+from ottla.sql.executing.places import state_directory
+from ottla.sql.parsing.parser import is_complete
+from ottla.sql.planning.functions import names
 
 if TYPE_CHECKING:
-    from ottla.spark.sql import SqlSession
+    from ottla.sql import SqlSession
 
 _LEAVE = ("\\q", "exit", "quit")
 

@@ -21,8 +21,8 @@ from ottla.cli.signals import stop_requested
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.spark.sql import SqlSession
-    from ottla.spark.sql.client import SqlClient
+    from ottla.sql import SqlSession
+    from ottla.sql.client import SqlClient
 
 _LOOK_EVERY = 0.3
 
@@ -121,7 +121,7 @@ def _open(
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
 ) -> SqlSession:
-    from ottla.spark.sql import SqlSession
+    from ottla.sql import SqlSession
 
     with _sentences(None):
         return SqlSession(
@@ -135,7 +135,7 @@ def _open(
 
 
 def _connect(url: str, user: str | None, timeout: float) -> SqlClient:
-    from ottla.spark.sql.client import SqlClient
+    from ottla.sql.client import SqlClient
 
     with _sentences(None):
         client = SqlClient(url, user=user, connect_timeout=timeout)
@@ -164,7 +164,7 @@ def _read(file: Path | None) -> str:
 @contextlib.contextmanager
 def _sentences(file: Path | None, script: str = "") -> Iterator[None]:
     """On a terminal with the line of the script, and the word marked."""
-    from ottla.spark.sql import SqlError
+    from ottla.sql import SqlError
 
     try:
         yield
@@ -175,7 +175,7 @@ def _sentences(file: Path | None, script: str = "") -> Iterator[None]:
 
 def _run(session: SqlSession | SqlClient, script: str, as_json: bool, *, resume: bool) -> None:
     from ottla.cli.commands.sql.rows import print_result
-    from ottla.spark.sql.client import SqlClient
+    from ottla.sql.client import SqlClient
 
     for result in session.results(script, resume=resume):
         try:
@@ -227,7 +227,7 @@ def _start_spark(master: str | None) -> SparkSession:
 
 
 def java_log() -> Path:
-    from ottla.spark.sql.executing.places import state_directory
+    from ottla.sql.executing.places import state_directory
 
     log = state_directory() / "sql" / "spark.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,0 @@
-"""Functions of the user, written in Python."""
-
-from ottla.spark.sql.user_functions.catalogue import UserFunctions
-from ottla.spark.sql.user_functions.declaring import UserFunction, udaf, udf, udtf
-
-__all__ = ["UserFunction", "UserFunctions", "udaf", "udf", "udtf"]

@@ -1,0 +1,121 @@
+"""Arrays and maps, and what is done to each of their elements."""
+
+from __future__ import annotations
+
+from ottla.sql.planning.functions.rules import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    Argument,
+    Arguments,
+    Form,
+    Function,
+    Types,
+    WrongArguments,
+    array_of,
+    element,
+    first,
+    let,
+)
+from ottla.sql.sql_types import Field, SqlType
+
+
+def _either(both: str) -> str:
+    """Where one is null, the other is the result."""
+    return f"CASE WHEN {{0}} IS NULL THEN {{1}} WHEN {{1}} IS NULL THEN {{0}} ELSE {both} END"
+
+
+def _no_arguments(arguments: Arguments) -> str:
+    raise WrongArguments("Function 'COALESCE' does not accept parameters ()")
+
+
+def _join(arguments: Arguments) -> str:
+    delimiter = arguments[1].sql if len(arguments) > 1 else "','"
+    shown = f"transform({arguments[0].sql}, x -> coalesce(CAST(x AS STRING), 'null'))"
+    return f"array_join({shown}, coalesce({delimiter}, ''))"
+
+
+def _series(arguments: Arguments) -> str:
+    """Up or down without a step; one that leads away from the end gives nothing, where Spark would fail."""
+    if len(arguments) == 2:
+        return let("sequence(v.a, v.b)", *arguments)
+    step = arguments[2]
+    body = "CASE WHEN (v.c > 0 AND v.b >= v.a) OR (v.c < 0 AND v.b <= v.a) THEN sequence(v.a, v.b, v.c) END"
+    return let(body, *arguments[:2], step)
+
+
+def _slice(arguments: Arguments) -> str:
+    body = "CASE WHEN v.b >= 1 AND v.c <= array_size(v.a) AND v.b <= v.c + 1 THEN slice(v.a, v.b, v.c - v.b + 1) END"
+    array, start, end = arguments
+    to = end.sql if end.sql.isdigit() else f"coalesce({end.sql}, array_size({array.sql}))"
+    return let(body, array, Argument(f"coalesce({start.sql}, 1)"), Argument(to))
+
+
+def _cube(arguments: Arguments) -> str:
+    """All the rows of which each column is the value or null; a null is there once."""
+    [columns] = arguments
+    without = "concat(p, array(NULL))"
+    more = f"IF(x IS NULL, array({without}), array({without}, concat(p, array(x))))"
+    return (
+        f"aggregate({columns.sql}, array(slice({columns.sql}, 1, 0)), "
+        f"(s, x) -> flatten(transform(s, p -> {more})))"
+    )
+
+
+def _entries_type(types: Types) -> SqlType | None:
+    value = element(types)
+    if value is None:
+        return None
+    return array_of(SqlType("STRUCT", fields=(Field("K", "K", STRING), Field("V", "V", value))))
+
+
+_ENTRIES = "transform(map_entries({0}), e -> named_struct('K', e.key, 'V', e.value))"
+_SORTED_ENTRIES = (
+    f"CASE WHEN {{1}} THEN array_sort({_ENTRIES}, "
+    f"(l, r) -> CASE WHEN l.K < r.K THEN -1 WHEN l.K > r.K THEN 1 ELSE 0 END) ELSE {_ENTRIES} END"
+)
+_SORT: Form = "CASE WHEN upper({1}) LIKE 'DESC%' THEN sort_array({0}, false) ELSE array_sort({0}) END"
+
+
+def _keys(types: Types) -> SqlType | None:
+    return array_of(STRING)
+
+
+def _map_of_arrays(types: Types) -> SqlType | None:
+    value = types[1].element if types[1] is not None else None
+    return None if value is None else SqlType("MAP", element=value)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "ARRAY_LENGTH": Function({1: "array_size({0})"}, INTEGER),
+    "ARRAY_CONCAT": Function({2: _either("concat({0}, {1})")}, first),
+    "ARRAY_CONTAINS": Function({2: "coalesce(exists({0}, x -> x <=> {1}), false)"}, BOOLEAN),
+    "ARRAY_DISTINCT": Function({}, first),
+    "ARRAY_EXCEPT": Function({}, first),
+    "ARRAY_INTERSECT": Function({}, first),
+    "ARRAY_UNION": Function({}, first),
+    "ARRAY_JOIN": Function({1: _join, 2: _join}, STRING),
+    "ARRAY_MAX": Function({}, element),
+    "ARRAY_MIN": Function({}, element),
+    "ARRAY_REMOVE": Function({2: "filter({0}, x -> NOT (x <=> {1}))"}, first),
+    "ARRAY_SORT": Function({1: "array_sort({0})", 2: _SORT}, first),
+    "SLICE": Function({3: _slice}, first),
+    "GENERATE_SERIES": Function({2: _series, 3: _series}, lambda types: array_of(types[0])),
+    "CUBE_EXPLODE": Function({1: _cube}, lambda types: array_of(types[0])),
+    "MAP_KEYS": Function({}, _keys),
+    "MAP_VALUES": Function({}, lambda types: array_of(element(types))),
+    "MAP_UNION": Function({2: _either("map_concat({0}, {1})")}, first),
+    "AS_MAP": Function(
+        {
+            # The shorter one says how many; what has no key is left out.
+            2: "map_from_entries(filter(slice(transform({0}, (k, i) -> struct(k AS k, get({1}, i) AS v)), 1, "
+            "array_size({1})), e -> e.k IS NOT NULL))"
+        },
+        _map_of_arrays,
+    ),
+    "ENTRIES": Function({1: _ENTRIES, 2: _SORTED_ENTRIES}, _entries_type),
+    "COALESCE": Function({0: _no_arguments, None: "coalesce({all})"}, first),
+    "IFNULL": Function({2: "coalesce({0}, {1})"}, first),
+    "NULLIF": Function({}, first),
+    "AS_VALUE": Function({1: "{0}"}, first),
+}

@@ -1,0 +1,180 @@
+"""The columns of a SELECT: what `*` stands for, the names of those that have none, and which of them are the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ottla.spark.formats.value_format import quoted
+from ottla.sql.errors import Position, SqlError
+from ottla.sql.parsing.dialect import identifier_name
+from ottla.sql.parsing.statements import Select, SelectItem
+from ottla.sql.planning.scope import Scope
+from ottla.sql.sources import PSEUDO_COLUMNS, Source
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    sql: str
+    is_key: bool
+    position: Position
+    is_made: bool = False  # by PARTITION BY, for `*`: then its name may be that of a pseudo column
+
+
+class Projection:
+    """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
+
+    def __init__(
+        self,
+        select: Select,
+        sources: Mapping[str, Source],
+        scope: Scope,
+        reader: bool,
+        row_key: str | None = None,
+    ) -> None:
+        self._select = select
+        self._sources = sources
+        self._scope = scope
+        self._reader = reader
+        self._row_key = row_key  # the name of the key that a join makes
+        self._taken = {column.name for source in sources.values() for column in source.columns}
+
+    def outputs(self, key_sql: Sequence[Sequence[str]]) -> list[Output]:
+        """`key_sql` has, for each column of the key, the expressions that are it."""
+        generated = self._generated()
+        named: list[tuple[str, str, bool, Position]] = []
+        for item in self._select.items:
+            if item.expression is None:
+                named += [(name, sql, True, item.position) for name, sql in self._star(item)]
+                continue
+            if item.all_fields:
+                named += [(name, sql, True, item.position) for name, sql in self._fields(item.expression)]
+                continue
+            name = item.alias or self._name(item.expression, [each[0] for each in named]) or next(generated)
+            may_be_key = not _is_call(item.expression, "AS_VALUE")
+            named.append((name, self._scope.sql(item.expression), may_be_key, item.position))
+        made = self._new_keys(named, generated)
+        named = made + named
+        names = [name for name, *_ in named]
+        for i, (name, _, _, position) in enumerate(named):
+            if name in names[:i]:
+                raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
+        new = {name for name, *_ in made}
+        return [replace(each, is_made=each.name in new) for each in self._with_keys(named, key_sql)]
+
+    def _with_keys(
+        self, named: list[tuple[str, str, bool, Position]], key_sql: Sequence[Sequence[str]]
+    ) -> list[Output]:
+        keys: list[str] = []
+        for choices in key_sql:
+            there = [
+                (choices.index(sql), name, sql, position)
+                for name, sql, may_be_key, position in named
+                if may_be_key and sql in choices
+            ]
+            if not there:
+                continue
+            _, key, key_is, _ = min(there, key=lambda each: each[0])
+            keys.append(key)
+            same = [(name, position) for _, name, sql, position in there if sql == key_is]
+            if len(same) > 1 and not self._reader:
+                names = sorted(name for name, _ in same)
+                raise SqlError(
+                    f"The projection contains a key column (`{key}`) more than once, aliased as: "
+                    f"{', '.join(names[:-1])} and {names[-1]}. Write AS_VALUE(…) around what is to be a value.",
+                    same[1][1],
+                )
+        outputs = [Output(name, sql, name in keys, position) for name, sql, _, position in named]
+        if not self._reader:  # the columns of a key are in the order of the key, not in that of the SELECT
+            outputs.sort(key=lambda each: keys.index(each.name) if each.is_key else len(keys))
+        return outputs
+
+    def _new_keys(
+        self, named: Sequence[tuple[str, str, bool, Position]], generated: Iterator[str]
+    ) -> list[tuple[str, str, bool, Position]]:
+        """What PARTITION BY makes is part of `*`, too."""
+        star = next((item for item in self._select.items if item.expression is None), None)
+        if star is None or self._reader:
+            return []
+        there = {sql for _, sql, *_ in named}
+        new = []
+        for each in self._select.partition_by:
+            sql = self._scope.sql(each)
+            if sql not in there and not isinstance(each, exp.Null):
+                name = self._name(each, [name for name, *_ in named]) or next(generated)
+                new.append((name, sql, True, star.position))
+        return new
+
+    def _generated(self) -> Iterator[str]:
+        number = 0
+        while True:
+            if (name := f"KSQL_COL_{number}") not in self._taken:
+                yield name
+            number += 1
+
+    def _star(self, item: SelectItem) -> list[tuple[str, str]]:
+        if item.source is not None and item.source not in self._sources:
+            raise SqlError(f"There is no {item.source} after FROM.", item.position)
+        columns = []
+        if item.source is None and self._row_key is not None:
+            columns.append((self._row_key, self._scope.replaced[self._row_key]))
+        for alias, source in self._sources.items():
+            if item.source not in (None, alias):
+                continue
+            prefix = f"{alias}_" if self._select.joins else ""
+            names = self._listed(source)
+            columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
+        return columns
+
+    def _listed(self, source: Source) -> list[str]:
+        """The columns that `*` has of a source."""
+        names = [column.name for column in source.columns]
+        if self._reader:
+            return [*names, *source.window_columns]
+        keys = [column.name for column in source.keys]
+        values = [name for name in names if name not in keys]
+        joined = bool(self._select.joins)
+        if not self._select.partition_by:
+            # As in ksqlDB, a join has the windows of each of its sources.
+            return [*keys, *(source.window_columns if joined else ()), *values]
+        # What was the key stands behind the values, which matters to formats that have no names. As in ksqlDB, a join
+        # that gets another key has the pseudo columns, too.
+        return [*values, *(PSEUDO_COLUMNS if joined else ()), *keys]
+
+    def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
+        """All fields of a struct, each a column."""
+        where = self._scope.place(struct)
+        kind = self._scope.type_of(struct)
+        if kind is None or kind.name != "STRUCT":
+            raise SqlError(f"->* needs a STRUCT, and this is {kind or 'of an unknown type'}.", where)
+        sql = self._scope.sql(struct)
+        return [(field.name, f"{sql}.{quoted(field.name)}") for field in kind.fields]
+
+    def _name(self, tree: exp.Expr, before: Sequence[str]) -> str | None:
+        """Of a column its own name, of a field of a struct that of the field, with a number if it is there already."""
+        if isinstance(tree, exp.Column):
+            parts = [identifier_name(part) for part in tree.parts]
+            qualified = len(parts) > 1 and parts[0] in self._sources and self._sources[parts[0]].has(parts[1])
+            rest = parts[1:] if qualified else parts
+            if len(rest) > 1:
+                return _numbered(rest[-1], before)
+            twice = sum(source.has(rest[0]) for source in self._sources.values()) > 1
+            return f"{parts[0]}_{rest[0]}" if twice and qualified else rest[0]
+        if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
+            return _numbered(identifier_name(tree.expression), before)
+        return None
+
+
+def _numbered(name: str, before: Sequence[str]) -> str:
+    number, chosen = 0, name
+    while chosen in before:
+        number += 1
+        chosen = f"{name}_{number}"
+    return chosen
+
+
+def _is_call(tree: exp.Expr, name: str) -> bool:
+    return isinstance(tree, exp.Anonymous) and str(tree.this).upper() == name

@@ -1,0 +1,39 @@
+"""ROWTIME, WINDOWSTART and WINDOWEND beside times that are written as texts, which ksqlDB reads as such."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlglot import exp
+
+from ottla.sql.parsing.dialect import identifier_name
+from ottla.sql.sources import WINDOW_COLUMNS
+
+_COLUMNS = ("ROWTIME", *WINDOW_COLUMNS)
+
+
+def milliseconds(text: str) -> int:
+    """Of a time as ksqlDB takes it: a date and as much of a time as is written, in UTC unless it says otherwise."""
+    found = datetime.fromisoformat(text if "T" not in text or text[-1] != "T" else text[:-1])
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return round(found.timestamp() * 1000)
+
+
+def with_milliseconds(node: exp.Expr) -> exp.Expr:
+    """A comparison or BETWEEN, with numbers for the texts if one side is such a column."""
+    sides = list(node.iter_expressions())
+    if any(_is_time(each) for each in sides):
+        for each in sides:
+            if isinstance(each, exp.Literal) and each.is_string:
+                try:
+                    each.replace(exp.Literal.number(milliseconds(each.name)))
+                except ValueError:
+                    continue  # refused as what it is: a text
+    return node
+
+
+def _is_time(side: exp.Expr) -> bool:
+    return (
+        isinstance(side, exp.Column) and identifier_name(side.parts[-1]) in _COLUMNS and len(side.parts) < 3
+    )

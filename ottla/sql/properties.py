@@ -1,0 +1,95 @@
+"""SET and UNSET."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from ottla.client.schema_registry import PREFIX as REGISTRY
+from ottla.sql.errors import Position, SqlError
+
+#: name → default, and what it may be (None is a count)
+KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
+    "auto.offset.reset": ("latest", ("earliest", "latest")),
+    # So many records a micro-batch takes at most; without it, all that there are.
+    "ottla.max.offsets.per.trigger": ("", None),
+    "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
+}
+_PREFIX = "ksql.streams."
+_URL = "ksql.schema.registry.url"
+#: What is not shown.
+_SECRET = ("password", "token", "user.info", "key")
+
+
+def registry_properties(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    """A URL, or properties with or without `ksql.` before them."""
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        return {f"{REGISTRY}url": given}
+    plain = {name.removeprefix("ksql."): value for name, value in given.items()}
+    return {name: value for name, value in plain.items() if name.startswith(REGISTRY)}
+
+
+class SessionProperties:
+    """`registry` is how the schema registry is reached unless it is set, as `schema.registry.…`. Clients of a server
+    cannot set it: it would ask whatever they name, from where it stands.
+    """
+
+    def __init__(self, registry: Mapping[str, str] | None = None, *, fixed_registry: bool = False) -> None:
+        self._set: dict[str, str] = {}
+        self._registry = dict(registry or {})
+        self._registry_set: dict[str, str] = {}
+        self._is_registry_fixed = fixed_registry
+
+    def registry(self) -> dict[str, str]:
+        if f"{REGISTRY}url" in self._registry_set:
+            return dict(self._registry_set)  # another one does not get the login of the first
+        return {**self._registry, **self._registry_set}
+
+    def get(self, name: str) -> str:
+        return self._set.get(name, KNOWN[name][0])
+
+    def set(self, name: str, value: str, position: Position) -> None:
+        if name.removeprefix("ksql.").startswith(REGISTRY):
+            if self._is_registry_fixed:
+                raise SqlError(f"{name} is a setting of the server, and not of a session.", position)
+            self._registry_set[name.removeprefix("ksql.")] = value
+            return
+        name = self._known(name, position)
+        allowed = KNOWN[name][1]
+        if allowed is not None and value not in allowed:
+            raise SqlError(f"{name} is {' or '.join(allowed)}, not '{value}'.", position)
+        if allowed is None and not (value.isascii() and value.isdigit() and int(value) > 0):
+            raise SqlError(f"{name} is a positive number, not '{value}'.", position)
+        self._set[name] = value
+
+    def unset(self, name: str, position: Position) -> None:
+        if name.removeprefix("ksql.").startswith(REGISTRY):
+            self._registry_set.pop(name.removeprefix("ksql."), None)
+            return
+        self._set.pop(self._known(name, position), None)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        rows = [(name, default, self.get(name)) for name, (default, _) in sorted(KNOWN.items())]
+        url = f"{REGISTRY}url"
+        rows.append((_URL, _shown(self._registry.get(url, "")), _shown(self.registry().get(url, ""))))
+        others = {name: value for name, value in self.registry().items() if name != url}
+        for name, value in sorted(others.items()):
+            shown = "[hidden]" if name.endswith(_SECRET) else value
+            rows.append((f"ksql.{name}", "", shown))
+        return sorted(rows)
+
+    def _known(self, name: str, position: Position) -> str:
+        plain = name.removeprefix(_PREFIX)
+        if plain not in KNOWN:
+            close = get_close_matches(plain, KNOWN, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(KNOWN)}."
+            raise SqlError(f"The property '{name}' is not supported; {hint}", position)
+        return plain
+
+
+def _shown(urls: str) -> str:
+    """Without logins."""
+    return re.sub(r"//[^/@,]*@", "//", urls)

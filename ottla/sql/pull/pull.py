@@ -1,0 +1,112 @@
+"""The answer to a pull query: from the index if the query names keys, and from a scan otherwise."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import ClientError, Unreachable
+from ottla.sql.brokers import Brokers
+from ottla.sql.errors import SqlError
+from ottla.sql.planning.plan import Plan
+from ottla.sql.pull.json_values import NeedsSpark
+from ottla.sql.pull.key_bounds import bounds
+from ottla.sql.pull.key_codec import Odd
+from ottla.sql.pull.plain_rows import Row, named_columns, plain_rows
+from ottla.sql.pull.table_index import TableIndex
+from ottla.sql.registered.codecs import Codecs
+from ottla.sql.sources import Source
+
+if TYPE_CHECKING:
+    from ottla.sql.engine import Engine
+
+#: LMDB must not open a file twice in a process.
+_indexes: dict[Path, TableIndex] = {}
+_lock = threading.Lock()
+
+
+class PullQueries:
+    """`directory` is where the indexes of this cluster are; `engine` starts Spark if it does not run yet."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        directory: Callable[[], Path],
+        engine: Callable[[], Engine],
+        codecs: Callable[[Source], Codecs],
+    ) -> None:
+        self._brokers = brokers
+        self._codecs = codecs
+        self._directory = directory
+        self._engine = engine
+
+    def rows(self, plan: Plan) -> list[Row]:
+        wanted = bounds(plan)
+        if wanted is None:
+            return self._engine().pull(plan)
+        [source] = plan.sources.values()
+        try:
+            found = self._index(source).find(wanted.keys, wanted.starts, wanted.ends)
+        except Odd:
+            return self._engine().pull(plan)
+        except Unreachable:
+            raise SqlError(
+                f"Cannot reach a broker at {self._brokers.bootstrap_servers}: is it running?"
+            ) from None
+        except ClientError as error:
+            raise SqlError(error.message) from None
+        names = named_columns(plan) if wanted.is_all else None
+        if names is not None:
+            try:
+                return list(islice(plain_rows(source, names, found), plan.select.limit))
+            except NeedsSpark:
+                pass
+        return self._engine().pull(plan, found)
+
+    def forget(self, source: Source) -> None:
+        """Remove the index of what was dropped."""
+        path = self._path(source)
+        with _lock:
+            index = _indexes.pop(path, None)
+        if index is not None:
+            index.remove()
+        for left in path.parent.glob(f"{glob.escape(path.name)}-*"):  # of this boot and others
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+    def _index(self, source: Source) -> TableIndex:
+        path = self._path(source)
+        with _lock:
+            index = _indexes.get(path)
+            if index is None:
+                codec = self._codecs(source).value
+                index = TableIndex(path, source, self._brokers.read_options(), codec)
+                _indexes[path] = index
+        return index
+
+    def _path(self, source: Source) -> Path:
+        """By all that an index depends on, so that another definition of the same topic has another one."""
+        plain = source.to_json()
+        what = (
+            "topic",
+            "columns",
+            "key_format",
+            "key_delimiter",
+            "value_format",
+            "window",
+            "window_size_ms",
+            "is_unwrapped",
+        )
+        digest = hashlib.blake2b(
+            json.dumps([plain.get(name) for name in what]).encode(), digest_size=8
+        ).hexdigest()
+        return self._directory() / f"{source.name}-{digest}"

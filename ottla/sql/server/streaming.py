@@ -1,0 +1,240 @@
+"""SELECT and PRINT: /query, /query-stream and /ws/query, which differ in how they write the same rows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from ottla.http import HttpError, Request, Response, WebSocket
+from ottla.sql.errors import TOO_DEEP, SqlError
+from ottla.sql.executing.results import Result
+from ottla.sql.parsing import statements as s
+from ottla.sql.planning.plan import plan_select
+from ottla.sql.pull.plain_rows import named_columns
+from ottla.sql.server.commands import Commands
+from ottla.sql.server.ksql_errors import StatementError, bad_request, body_of
+from ottla.sql.server.ksql_requests import KsqlRequest, parse_request, read_request
+from ottla.sql.server.push_queries import PushQueries, PushQuery
+from ottla.sql.server.values import dumps, plain, row_text
+from ottla.sql.session import SqlSession
+
+DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+_ROWS_PER_CHUNK = 500
+
+
+class Opened:
+    """A SELECT or PRINT that has been planned. The rows of a push query come from its thread."""
+
+    def __init__(self, result: Result, types: tuple[str, ...], push: PushQuery | None, query_id: str) -> None:
+        self.result = result
+        self.types = types
+        self.push = push
+        self.query_id = query_id
+
+    @property
+    def is_print(self) -> bool:
+        return isinstance(self.result.statement, s.Print)
+
+    @property
+    def limit(self) -> int | None:
+        statement = self.result.statement
+        if isinstance(statement, s.Query):
+            return statement.select.limit
+        return statement.limit if isinstance(statement, s.Print) else None
+
+    async def batches(self) -> AsyncIterator[list[tuple[Any, ...]]]:
+        if self.push is not None:
+            async for rows in self.push.batches():
+                yield rows
+            return
+        rows = list(self.result.rows)
+        for start in range(0, len(rows), _ROWS_PER_CHUNK):
+            yield rows[start : start + _ROWS_PER_CHUNK]
+
+    def close(self) -> None:
+        if self.push is not None:
+            self.push.interrupt()
+
+
+class Streaming:
+    def __init__(self, commands: Commands, pushes: PushQueries, pool: Executor) -> None:
+        self._commands = commands
+        self._pushes = pushes
+        self._pool = pool
+
+    async def open(self, request: KsqlRequest) -> Opened:
+        """Raises HttpError."""
+        loop = asyncio.get_running_loop()
+        result, types, session = await loop.run_in_executor(self._pool, self._plan, request)
+        if result.is_push:
+            push = self._pushes.begin(result, session)
+            return Opened(result, types, push, push.query_id)
+        return Opened(result, types, None, self._pushes.new_id(result))
+
+    def _plan(self, request: KsqlRequest) -> tuple[Result, tuple[str, ...], SqlSession]:
+        conversation, _ = self._commands.conversation(request)
+        text = request.text
+        try:
+            found = conversation.parse(request.text)
+            statement = next(found, None)
+            if statement is None or next(found, None) is not None:
+                raise bad_request("Expected exactly one KSQL statement; found 0 or more than one instead")
+            text = f"{statement.text};"
+            if not isinstance(statement, s.Query | s.Print):
+                kind = statement.text.split(None, 1)[0].upper()
+                raise StatementError(f"Statement type `{kind}` not supported for this resource", text)
+            [result] = conversation.run(statement)
+            types = named_types(statement, conversation) or result.types
+        except SqlError as error:
+            raise StatementError(str(error), text) from None
+        except RecursionError:
+            raise StatementError(TOO_DEEP, text) from None
+        return result, types or tuple("STRING" for _ in result.columns), conversation
+
+    # -- POST /query --
+
+    async def query(self, request: Request) -> Response:
+        opened = await self.open(await read_request(request, "ksql", "sql"))
+        if opened.is_print:
+            return Response(200, self._printed(opened), "text/plain; charset=utf-8", on_close=opened.close)
+        return Response(200, self._query_rows(opened), request.produces, on_close=opened.close)
+
+    async def _query_rows(self, opened: Opened) -> AsyncIterator[bytes]:
+        columns = ", ".join(
+            f"`{name}` {kind}" for name, kind in zip(opened.result.columns, opened.types, strict=True)
+        )
+        yield f"[{dumps({'header': {'queryId': opened.query_id, 'schema': columns}})}".encode()
+        count = 0
+        try:
+            async for rows in opened.batches():
+                count += len(rows)
+                yield "".join(f',\n{{"row":{{"columns":{row_text(row)}}}}}' for row in rows).encode()
+        except HttpError as error:
+            message = {"@type": "generic_error", "error_code": 50000, "message": error.message}
+            yield f",\n{dumps({'errorMessage': message})}]\n".encode()
+            return
+        said = _final_message(opened, count)
+        yield (f",\n{dumps({'finalMessage': said})}]\n" if said else "]\n").encode()
+
+    async def _printed(self, opened: Opened) -> AsyncIterator[bytes]:
+        """Lines, as ksqlDB's shell shows them."""
+        try:
+            async for rows in opened.batches():
+                yield "".join(
+                    f"rowtime: {moment}, key: {_shown(key)}, value: {_shown(value)}, partition: {partition}\n"
+                    for moment, partition, _, key, value in rows
+                ).encode()
+        except HttpError as error:
+            yield f"{error.message}\n".encode()
+
+    # -- POST /query-stream --
+
+    async def query_stream(self, request: Request) -> Response:
+        opened = await self.open(await read_request(request, "sql", "ksql"))
+        delimited = request.produces == DELIMITED
+        rows = self._delimited(opened) if delimited else self._json_array(opened)
+        return Response(200, rows, request.produces, on_close=opened.close)
+
+    def _metadata(self, opened: Opened) -> str:
+        return dumps(
+            {
+                "queryId": opened.query_id,
+                "columnNames": list(opened.result.columns),
+                "columnTypes": list(opened.types),
+            }
+        )
+
+    async def _delimited(self, opened: Opened) -> AsyncIterator[bytes]:
+        yield f"{self._metadata(opened)}\n".encode()
+        try:
+            async for rows in opened.batches():
+                yield "".join(f"{row_text(row)}\n" for row in rows).encode()
+        except HttpError as error:
+            yield f"{dumps(body_of(error))}\n".encode()
+
+    async def _json_array(self, opened: Opened) -> AsyncIterator[bytes]:
+        yield f"[{self._metadata(opened)}".encode()
+        try:
+            async for rows in opened.batches():
+                yield "".join(f",\n{row_text(row)}" for row in rows).encode()
+        except HttpError as error:
+            yield f",\n{dumps(body_of(error))}".encode()
+        yield b"]\n"
+
+    # -- /ws/query --
+
+    async def websocket(self, socket: WebSocket) -> None:
+        """The statement is in the parameter `request`; a message for the columns, and one for each row."""
+        try:
+            request = parse_request(socket.request.query.get("request", ""), "ksql", "sql")
+            opened = await self.open(request)
+        except HttpError as error:
+            await socket.send(json.dumps(body_of(error)))
+            await socket.close(1011, "Bad statement")
+            return
+        watching = asyncio.create_task(_until_closed(socket, opened.close))
+        try:
+            if not opened.is_print:
+                await socket.send(dumps(_fields(opened)))
+            async for rows in opened.batches():
+                for row in rows:
+                    if opened.is_print:
+                        await socket.send(
+                            dumps(dict(zip(opened.result.columns, map(plain, row), strict=True)))
+                        )
+                    else:
+                        await socket.send(f'{{"row":{{"columns":{row_text(row)}}}}}')
+            await socket.send(dumps({"finalMessage": _final_message(opened, 0) or "done"}))
+        except HttpError as error:
+            await socket.send(dumps(body_of(error)))
+        finally:
+            opened.close()
+            watching.cancel()
+        await socket.close(1000, "done")
+
+
+async def _until_closed(socket: WebSocket, then: Callable[[], None]) -> None:
+    while await socket.receive() is not None:
+        pass
+    then()
+
+
+def _final_message(opened: Opened, count: int) -> str | None:
+    if opened.push is None:
+        return None
+    if opened.push.was_interrupted:
+        return "Query terminated"
+    return "Limit Reached" if opened.limit is not None else "Query Completed"
+
+
+def _fields(opened: Opened) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "schema": {"type": kind, "fields": None, "memberSchema": None}}
+        for name, kind in zip(opened.result.columns, opened.types, strict=True)
+    ]
+
+
+def _shown(value: str | None) -> str:
+    return "<null>" if value is None else value
+
+
+_PSEUDO = {"ROWTIME": "BIGINT", "ROWPARTITION": "INTEGER", "ROWOFFSET": "BIGINT"}
+_PSEUDO |= {"WINDOWSTART": "BIGINT", "WINDOWEND": "BIGINT"}
+
+
+def named_types(statement: s.Statement, session: SqlSession) -> tuple[str, ...]:
+    """Where a pull query only names columns of one source, as those by key do: without Spark. Else empty."""
+    if not isinstance(statement, s.Query) or statement.select.emit is not None or statement.select.joins:
+        return ()
+    plan = plan_select(
+        statement.select, session.catalogue.find, batch=True, reader=True, functions=session.functions
+    )
+    names = named_columns(plan)
+    if names is None:
+        return ()
+    [source] = plan.sources.values()
+    types = _PSEUDO | {column.name: str(column.type) for column in source.columns}
+    return tuple(types[name] for name in names)

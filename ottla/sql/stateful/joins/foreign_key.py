@@ -1,0 +1,111 @@
+"""Two tables, the left one by a foreign key. Three stages, because the rows of a foreign key have keys of their own:
+
+1. `ForeignKeys`, by the primary key of the left table, knows the old row: its foreign key has to be told that it left.
+2. `ForeignKeyJoin`, by the foreign key, has the rows of the left table that it concerns, and the row of the right one.
+3. `InOrder`, by the primary key again, because results of one row may come from several partitions of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.spark.state import Namespace, State
+from ottla.spark.state.value_codec import decode, encode, encode_key
+from ottla.sql.stateful.joins.sides import Sides
+from ottla.sql.stateful.records import Record, Values
+
+#: What the first stage says of rows, by inputs of the second; 1 is the right table.
+NEW, REPLACED, GONE, DELETED = 0, 2, 3, 4
+
+_ROWS, _RIGHT = b"l", b"r"
+
+
+@dataclass(frozen=True)
+class ForeignKeys:
+    name: str
+
+    def process(self, record: Record, state: State) -> Iterable[Record]:
+        if record.key is None:
+            return
+        held = state.get(record.key)
+        if record.deleted:
+            state.delete(record.key)
+            if held is not None:
+                yield Record(DELETED, None, record.time, True, decode(held))
+            return
+        state.put(record.key, encode(record.values))
+        if held is not None:
+            yield Record(GONE, None, record.time, False, decode(held))
+        yield Record(NEW if held is None else REPLACED, None, record.time, False, record.values)
+
+
+@dataclass(frozen=True)
+class ForeignKeyJoin:
+    """`primary` are the places of the columns of the primary key in a row of the left table.
+
+    A foreign key that is null has no row of the right table.
+    """
+
+    name: str
+    sides: Sides
+    keeps_left: bool
+    primary: tuple[int, ...]
+
+    def process(self, record: Record, state: State) -> Iterable[Record]:
+        if self.sides.is_right(record.input):
+            return () if record.key is None else self._right(record, record.key, state)
+        if record.key is not None:
+            place = self.place(record.key, record.values)
+            rows = Namespace(state, _ROWS)
+            if record.input in (GONE, DELETED):
+                rows.delete(place)
+            else:
+                rows.put(place, encode((record.time, record.values)))
+        return () if record.input == GONE else self._left(record, state)
+
+    def place(self, foreign_key: bytes, values: Values) -> bytes:
+        """Return the key of a left row: the foreign key, then the primary key."""
+        [row] = self.sides.left_of(values)
+        return _prefix(foreign_key) + encode_key(tuple(row[each] for each in self.primary))
+
+    def _left(self, record: Record, state: State) -> Iterable[Record]:
+        held = None if record.key is None else state.get(_RIGHT + record.key)
+        time, right = (record.time, None) if held is None else decode(held)
+        is_gone = record.input == DELETED or (right is None and not self.keeps_left)
+        if (
+            is_gone
+            and not self.keeps_left
+            and (record.input == NEW or (record.input == DELETED and not record.key))
+        ):
+            return  # there was no result, and there is none
+        yield Record(0, None, max(time, record.time), is_gone, self.sides.joined(record.values, right))
+
+    def _right(self, record: Record, key: bytes, state: State) -> Iterable[Record]:
+        before = state.get(_RIGHT + key)
+        right = None if record.deleted else self.sides.right_of(record.values)
+        if right is not None:
+            state.put(_RIGHT + key, encode((record.time, right)))
+        elif before is None:
+            return
+        else:
+            state.delete(_RIGHT + key)
+        for _, held in Namespace(state, _ROWS).scan(_prefix(key)):
+            time, values = decode(held)
+            is_gone = right is None and not self.keeps_left
+            yield Record(0, None, max(time, record.time), is_gone, self.sides.joined(values, right))
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Keeps nothing: a stage brings the records of a key together, and in their order."""
+
+    name: str
+
+    def process(self, record: Record, state: State) -> Iterable[Record]:
+        return (record,)
+
+
+def _prefix(key: bytes) -> bytes:
+    """So that none is the beginning of another."""
+    return len(key).to_bytes(4, "big") + key

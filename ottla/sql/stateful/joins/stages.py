@@ -1,0 +1,83 @@
+"""The joins of a plan as stages: those by the same key in one, with a repartition before each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.spark.formats.value_format import quoted
+from ottla.sql.planning.join_plan import JoinStep
+from ottla.sql.planning.plan import Plan
+from ottla.sql.stateful.flows import source_columns
+from ottla.sql.stateful.joins.chain import JoinChain
+from ottla.sql.stateful.joins.foreign_key import (
+    DELETED,
+    GONE,
+    NEW,
+    REPLACED,
+    ForeignKeyJoin,
+    ForeignKeys,
+    InOrder,
+)
+from ottla.sql.stateful.joins.sides import Sides
+from ottla.sql.stateful.joins.stream_stream import StreamStreamJoin
+from ottla.sql.stateful.joins.stream_table import StreamTableJoin
+from ottla.sql.stateful.joins.table_table import TableTableJoin
+from ottla.sql.stateful.records import Operator
+from ottla.sql.stateful.runner import Stage
+
+
+def join_stages(plan: Plan) -> tuple[Stage, ...]:
+    if plan.joins and plan.joins[0].of == "foreign-key":
+        return _by_foreign_key(plan)
+    kinds = [source.kind for source in plan.sources.values()]
+    stages: list[Stage] = []
+    together: list[tuple[int, JoinStep]] = []
+    for number, step in enumerate(plan.joins, 1):
+        if together and step.repartitions:
+            stages.append(_stage(together, kinds))
+            together = []
+        together.append((number, step))
+    if together:
+        stages.append(_stage(together, kinds))
+    return tuple(stages)
+
+
+def _by_foreign_key(plan: Plan) -> tuple[Stage, ...]:
+    [step] = plan.joins
+    alias = plan.select.source.alias
+    left = plan.sources[alias]
+    keys = [f"{quoted(alias)}.{quoted(column.name)}" for column in left.keys]
+    primary = keys[0] if len(keys) == 1 else f"struct({', '.join(keys)})"
+    columns = source_columns(plan)[alias]
+    places = tuple(columns.index(column.name) for column in left.keys)
+    by_foreign_key = dict.fromkeys((NEW, REPLACED, GONE, DELETED), step.left_key) | {1: step.right_key}
+    return (
+        Stage(ForeignKeys("left-rows"), {0: primary}, frozenset({0})),
+        Stage(
+            ForeignKeyJoin("join-1", Sides(1, 2), step.kind == "LEFT", places),
+            by_foreign_key,
+            frozenset(by_foreign_key),
+            frozenset({NEW, REPLACED, GONE, DELETED}),
+        ),
+        Stage(InOrder("results"), {0: primary}, frozenset({0})),
+    )
+
+
+def _stage(together: list[tuple[int, JoinStep]], kinds: Sequence[str]) -> Stage:
+    first = together[0][0]
+    keys = {0: together[0][1].left_key} | {number: step.right_key for number, step in together}
+    joins = tuple(_operator(step, Sides(number, len(kinds))) for number, step in together)
+    tables = frozenset(number for number in keys if kinds[number] == "TABLE")
+    return Stage(JoinChain(f"join-{first}", first, joins), keys, tables)
+
+
+def _operator(step: JoinStep, sides: Sides) -> Operator:
+    name = step.right
+    keeps_left, keeps_right = step.kind in ("LEFT", "FULL"), step.kind in ("RIGHT", "FULL")
+    if step.of == "stream-table":
+        return StreamTableJoin(name, sides, keeps_left)
+    if step.of == "table-table":
+        return TableTableJoin(name, sides, keeps_left, keeps_right)
+    return StreamStreamJoin(
+        name, sides, keeps_left, keeps_right, step.before_ms, step.after_ms, step.grace_ms
+    )

@@ -1,0 +1,48 @@
+"""The tables of docs/sql.md, out of the cases: `python -m tests.sql.expressions.page` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.sql.expressions import (
+    aggregates,
+    collections,
+    conditions,
+    json_texts,
+    numbers,
+    refused,
+    texts,
+    times,
+)
+
+PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+BEGIN, END = "<!-- functions:begin -->\n", "<!-- functions:end -->\n"
+
+FAMILIES = [texts, numbers, conditions, times, collections, json_texts, aggregates]
+
+
+def tables() -> str:
+    """Per family a table: the function, how many cases there are, and what is different or refused."""
+    parts = []
+    for family in FAMILIES:
+        title = (family.__doc__ or "").strip().rstrip(".")
+        rows = [f"**{title}**\n", "| function | cases | as in ksqlDB |", "|---|---|---|"]
+        for function in dict.fromkeys(case.function for case in family.CASES):
+            own = [case for case in family.CASES if case.function == function]
+            notes = [f"`{case.expression}`: {case.different}" for case in own if case.different]
+            notes += [f"refused: `{case.expression}`" for case in refused.CASES if case.function == function]
+            result = "same" if not any(case.different for case in own) else "different"
+            rows.append(f"| {function} | {len(own)} | {'; '.join([result, *notes])} |")
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def page() -> str:
+    """The page as it should be."""
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + tables() + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
