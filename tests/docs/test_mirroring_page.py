@@ -24,7 +24,7 @@ STATUS = "ottla mirror link status{} link.properties"
 
 
 def test_the_file_is_understood() -> None:
-    from ottla.spark.mirror.settings import parse_flows
+    from ottla.mirror.settings import parse_flows
 
     flows = parse_flows({each.key: each.value for each in parse_properties(FILE)})
     [flow] = [each for each in flows if each.enabled]
@@ -106,7 +106,7 @@ def test_the_commands_run_as_they_are_printed(tmp_path: Path) -> None:
 
 
 def test_the_file_of_the_link_is_understood() -> None:
-    from ottla.spark.mirror.link.settings import parse_link
+    from ottla.mirror.link.settings import parse_link
 
     link = parse_link({each.key: each.value for each in parse_properties(LINK_FILE)})
     assert (link.name, link.flow.name) == ("dr", "here->there")

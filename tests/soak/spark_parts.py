@@ -19,8 +19,8 @@ from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.worker.server import ConnectServer
 from ottla.connect.worker.spark_engine import SparkEngine
 from ottla.http.background import InBackground
-from ottla.spark.mirror.mirror_maker import MirrorMaker
-from ottla.spark.mirror.settings import parse_flows
+from ottla.mirror.mirror_maker import MirrorMaker
+from ottla.mirror.settings import parse_flows
 from ottla.sql import SqlSession
 
 READY = "The parts on Spark are ready."

@@ -12,7 +12,7 @@ from ottla.cli.commands.servers.http_servers import file_properties
 from ottla.cli.options import pairs_option
 
 if TYPE_CHECKING:
-    from ottla.spark.mirror.settings import FlowSettings
+    from ottla.mirror.settings import FlowSettings
 
 
 @click.group(short_help="Copy topics between clusters.")
@@ -45,7 +45,7 @@ def start(properties: Path, clusters: str, settings: dict[str, str], master: str
     targets = [each.strip() for each in clusters.split(",") if each.strip()]
 
     def read() -> list[FlowSettings]:
-        from ottla.spark.mirror.settings import parse_flows
+        from ottla.mirror.settings import parse_flows
 
         return parse_flows(given, targets)
 

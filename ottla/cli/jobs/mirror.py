@@ -16,8 +16,8 @@ from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.spark.mirror.copy_loop import CopyStatus
-    from ottla.spark.mirror.settings import FlowSettings
+    from ottla.mirror.copy_loop import CopyStatus
+    from ottla.mirror.settings import FlowSettings
 
 _LOOK_SECONDS = 0.5
 
@@ -38,8 +38,8 @@ def run_flows(
     set_by_signals(stopping)
     log_to_stderr()
     from ottla.cli.commands.sql.sql import java_log, stderr_to
-    from ottla.spark.mirror.mirror_maker import MirrorMaker
-    from ottla.spark.mirror.spark_session import mirror_session
+    from ottla.mirror.mirror_maker import MirrorMaker
+    from ottla.mirror.spark_session import mirror_session
 
     with stderr_to(java_log()):
         spark = mirror_session("ottla mirror", master)

@@ -14,8 +14,8 @@ from ottla.cli.errors import JobError
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster, Topic
-    from ottla.spark.mirror.link.settings import LinkSettings
-    from ottla.spark.mirror.link.topics import PartitionLag
+    from ottla.mirror.link.settings import LinkSettings
+    from ottla.mirror.link.topics import PartitionLag
 
 _LOOK_SECONDS = 0.2
 Properties = Mapping[str, str]
@@ -25,7 +25,7 @@ Properties = Mapping[str, str]
 def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSettings, Cluster, Cluster]]:
     """The link, its source and its target, which answers: without it there is nothing to say or to do."""
     from ottla.client.cluster import Cluster
-    from ottla.spark.mirror.link.settings import parse_link
+    from ottla.mirror.link.settings import parse_link
 
     link = parse_link(properties, reverse=reverse)
     with (
@@ -40,13 +40,13 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
     if find_spec("pyspark") is None:
         raise JobError("Mirroring needs packages that are not installed: pip install 'ottla[spark]'.")
     with _linked(properties, reverse) as (link, _, target):
-        from ottla.spark.mirror.link.append import check_target
+        from ottla.mirror.link.append import check_target
 
         check_target(target.any_connection())
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.cli.jobs.mirror import log_to_stderr, set_by_signals
-    from ottla.spark.mirror.link.mover import LinkMover
-    from ottla.spark.mirror.spark_session import mirror_session
+    from ottla.mirror.link.mover import LinkMover
+    from ottla.mirror.spark_session import mirror_session
 
     stopping = threading.Event()
     set_by_signals(stopping)
@@ -72,9 +72,9 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
 
 
 def show_status(properties: Properties, *, reverse: bool) -> None:
-    from ottla.spark.mirror.errors import Diverged
-    from ottla.spark.mirror.link.history import check_history
-    from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
+    from ottla.mirror.errors import Diverged
+    from ottla.mirror.link.history import check_history
+    from ottla.mirror.link.topics import LinkTopics, lags, reachable
 
     with _linked(properties, reverse) as (link, source, target):
         mirrors = LinkTopics(link, source, target).mirrors()
@@ -118,8 +118,8 @@ def _chosen(mirrors: Mapping[str, Topic], names: Collection[str], link: LinkSett
 
 
 def promote_topics(properties: Properties, names: Sequence[str], *, reverse: bool) -> None:
-    from ottla.spark.mirror.link.promotion import promote
-    from ottla.spark.mirror.link.topics import LinkTopics
+    from ottla.mirror.link.promotion import promote
+    from ottla.mirror.link.topics import LinkTopics
 
     with _linked(properties, reverse) as (link, source, target):
         for topic in _chosen(LinkTopics(link, source, target).mirrors(), names, link):
@@ -131,8 +131,8 @@ def promote_topics(properties: Properties, names: Sequence[str], *, reverse: boo
 
 def fail_over(properties: Properties, names: Sequence[str], *, reverse: bool, yes: bool) -> None:
     from ottla.client.offsets import READ_UNCOMMITTED
-    from ottla.spark.mirror.link.promotion import promote
-    from ottla.spark.mirror.link.topics import LinkTopics, lags, reachable
+    from ottla.mirror.link.promotion import promote
+    from ottla.mirror.link.topics import LinkTopics, lags, reachable
 
     with _linked(properties, reverse) as (link, source, target):
         topics = _chosen(LinkTopics(link, source, target).mirrors(), names, link)
@@ -152,9 +152,9 @@ def fail_over(properties: Properties, names: Sequence[str], *, reverse: bool, ye
 
 
 def fail_back(properties: Properties, names: Sequence[str], *, reverse: bool, yes: bool) -> None:
-    from ottla.spark.mirror.link.promotion import lost_by_failback, make_old_side_a_mirror
-    from ottla.spark.mirror.link.settings import parse_link
-    from ottla.spark.mirror.link.topics import LinkTopics
+    from ottla.mirror.link.promotion import lost_by_failback, make_old_side_a_mirror
+    from ottla.mirror.link.settings import parse_link
+    from ottla.mirror.link.topics import LinkTopics
 
     with _linked(properties, reverse) as (link, old, new):
         back = LinkTopics(parse_link(properties, reverse=not reverse), new, old)

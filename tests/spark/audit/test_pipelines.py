@@ -15,7 +15,7 @@ from ottla.audit.books import DUPLICATION, Books, Finding
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.testing import Broker
-from tests.spark.mirror.records import create, until, values
+from tests.mirror.records import create, until, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +113,8 @@ def test_a_stream_that_is_stopped_and_goes_on_balances(
 def test_a_mirror_balances_and_one_that_runs_again_is_a_duplication(
     spark: SparkSession, clusters: tuple[Broker, Broker]
 ) -> None:
-    from ottla.spark.mirror.mirror_maker import MirrorMaker
-    from ottla.spark.mirror.settings import parse_flows
+    from ottla.mirror.mirror_maker import MirrorMaker
+    from ottla.mirror.settings import parse_flows
 
     east, west = clusters
     create(east, "payments", 2)

@@ -21,7 +21,7 @@ from ottla.client import cluster as clusters
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.client.transactions import TransactionClient
-from ottla.spark.mirror.raw_copy import CopyRange, copy_range
+from ottla.mirror.raw_copy import CopyRange, copy_range
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.sink_options import parse_sink_options

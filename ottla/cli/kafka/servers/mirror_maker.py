@@ -9,7 +9,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 
 if TYPE_CHECKING:
-    from ottla.spark.mirror.settings import FlowSettings
+    from ottla.mirror.settings import FlowSettings
 
 
 @tool.entry_point()
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int | None:
     from ottla.cli.jobs.mirror import run_flows
 
     def read() -> list[FlowSettings]:
-        from ottla.spark.mirror.settings import parse_flows
+        from ottla.mirror.settings import parse_flows
 
         return parse_flows(file_properties(args.properties), args.clusters)
 
@@ -69,7 +69,7 @@ def main_legacy(argv: list[str]) -> int | None:
     _check(producer, "properties of the producer")
 
     def read() -> list[FlowSettings]:
-        from ottla.spark.mirror.settings import legacy_flow
+        from ottla.mirror.settings import legacy_flow
 
         return [legacy_flow(file_properties(consumer), file_properties(producer), args["include"])]
 

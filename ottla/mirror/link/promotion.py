@@ -1,0 +1,145 @@
+"""Mirror topics become ordinary ones, and the way back.
+
+Invariant: from the step that sets PROMOTING on, neither the link nor producers write; what was mirrored is then known
+for each partition, and written together with the end of the mirror. A leader has its configuration before it takes a
+producer's batch, so nothing of the link can follow one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ottla.client.admin.configs import Resource, alter_configs
+from ottla.client.admin.topics import delete_topics
+from ottla.client.admin.transactions import abort_transaction, describe_producers
+from ottla.client.cluster import Cluster, Topic, TopicPartition
+from ottla.client.errors import ClientError, error_code
+from ottla.client.offsets import LATEST, list_offsets
+from ottla.mirror.link.append import mirror_append
+from ottla.mirror.link.topics import LinkTopics, PartitionLag, lags, own_configs
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.mirror_link import (
+    MIRROR_LINK,
+    MIRROR_PROMOTED,
+    PROMOTING,
+    encode_ends,
+    mirrored_end,
+)
+
+_LOOK_SECONDS = 0.05
+
+
+class Behind(ClientError):
+    """The mirror lacks records that the source has."""
+
+
+def promote(source: Cluster | None, target: Cluster, link: str, topic: Topic) -> dict[int, int]:
+    """Make a mirror topic an ordinary one; where what was mirrored ends, by partition.
+
+    With a source it is done only if the mirror has everything that the source has: Behind otherwise.
+    """
+    resource = Resource("topic", topic.name)
+    alter_configs(target, resource, set_={MIRROR_PROMOTED: PROMOTING}, delete=[])
+    ends = {each.partition: _stopped(target, link, each) for each in topic.partitions}
+    if source is not None:
+        missing = [lag for lag in lags(source, target, [topic]) if lag.records]
+        if missing:
+            alter_configs(target, resource, set_={}, delete=[MIRROR_PROMOTED])
+            raise Behind(
+                f"Topic '{topic.name}' is not promoted: {describe_lags(missing)}. Stop the producers and wait, "
+                "or fail over without these records."
+            )
+    alter_configs(target, resource, set_={MIRROR_PROMOTED: encode_ends(ends)}, delete=[MIRROR_LINK])
+    for each in topic.partitions:
+        _await(target, link, each, lambda said: "not a mirror" in said)
+        _end_transactions(target, each)
+    return ends
+
+
+def describe_lags(found: list[PartitionLag]) -> str:
+    return ", ".join(
+        f"{lag.partition} lacks {lag.records} records"
+        if lag.records is not None
+        else f"{lag.partition} is unknown"
+        for lag in found
+    )
+
+
+def _stopped(target: Cluster, link: str, partition: TopicPartition) -> int:
+    """Where the log ends, once the leader takes nothing more and all of it is committed."""
+    deadline = time.monotonic() + target.settings.api_timeout
+    while True:
+        end, high_watermark = _await(target, link, partition, lambda said: "being promoted" in said)
+        if end == high_watermark:
+            return end
+        if time.monotonic() > deadline:
+            raise ClientError(
+                f"What was copied to {partition} is not on all replicas in sync yet: try again later."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _await(
+    target: Cluster, link: str, partition: TopicPartition, is_applied: Callable[[str], bool]
+) -> tuple[int, int]:
+    """Until the leader says that it knows the new setting; the end and the high watermark of its log."""
+    deadline = time.monotonic() + target.settings.api_timeout
+    while True:
+        answer = target.retrying(lambda: mirror_append(target, link, partition), [partition.topic])
+        if is_applied(answer.error_message or ""):
+            return answer.log_end_offset, answer.high_watermark
+        if time.monotonic() > deadline:
+            code = error_code(answer.error_code)
+            raise ClientError(
+                f"The leader of {partition} does not follow the settings of its topic: {code.name}."
+            )
+        target.forget(partition.topic)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _end_transactions(target: Cluster, partition: TopicPartition) -> None:
+    """Of those of the source whose end was not copied. Nobody else will end them."""
+    place = (partition.topic, partition.partition)
+    for producer in describe_producers(target, [place])[place]:
+        if producer.transaction_start is not None:
+            epoch = max(0, producer.coordinator_epoch)
+            abort_transaction(target, place, producer.producer_id, producer.producer_epoch, epoch)
+
+
+# The way back
+
+
+def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLag]:
+    """What the old side has that was not copied before the new one was promoted: `source_end` is that of the old."""
+    configs = own_configs(new, [topic])[topic]
+    promoted = configs.get(MIRROR_PROMOTED, "")
+    if configs.get(MIRROR_LINK) or promoted in ("", PROMOTING):
+        raise ClientError(f"Topic '{topic}' was not promoted, so there is no way back to go.")
+    found = old.topics([topic]).get(topic)
+    if found is None:
+        return []
+    if own_configs(old, [topic])[topic].get(MIRROR_LINK):
+        raise ClientError(f"Topic '{topic}' is a mirror on the old side already.")
+    ends = list_offsets(old, dict.fromkeys(found.partitions, LATEST))
+    return [
+        PartitionLag(each, ends[each].offset, max(0, mirrored_end(promoted, each.partition)))
+        for each in found.partitions
+    ]
+
+
+def make_old_side_a_mirror(back: LinkTopics, old: Cluster, new: Cluster, topic: str) -> None:
+    """Delete the topic of the old side, and create it there as a mirror of the new side's."""
+    if topic in old.topics([topic]):
+        delete_topics(old, [topic])
+    current = new.topics([topic])[topic]
+
+    def create() -> None:
+        try:
+            back.create(current, own_configs(new, [topic])[topic])
+        except ClientError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # its deletion is not finished yet
+                raise ClientError(error.message, ErrorCode.LEADER_NOT_AVAILABLE) from None
+            raise
+
+    old.retrying(create, [topic])

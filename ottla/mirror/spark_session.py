@@ -1,0 +1,24 @@
+"""The Spark session of a mirror."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.spark.session import LIGHT_JVM, default_master, driver_java_options, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    # A second attempt at a range that is still being copied would write it twice.
+    "spark.speculation": "false",
+    # Python processes are forked from one that has loaded everything.
+    "spark.python.daemon.module": "ottla.mirror.worker_daemon",
+}
+
+
+def mirror_session(app_name: str, master: str | None) -> SparkSession:
+    settings = dict(_SETTINGS)
+    if (master or default_master()).startswith("local"):
+        settings["spark.driver.extraJavaOptions"] = driver_java_options(*LIGHT_JVM)
+    return session(app_name, master, settings)
