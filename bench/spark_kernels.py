@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.protocol.records import Codec, Record, build_batch
-from ottla.spark import kernels
-from ottla.spark.kernels import reference
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records import kernels
+from ottla.records.kernels import reference
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 
 SIZES = (100, 1000)
 CODECS = (Codec.NONE, Codec.LZ4, Codec.ZSTD)
@@ -78,7 +78,7 @@ def first_call_milliseconds() -> float:
     """Decoding one record in a new process, importing the package included."""
     code = (
         "import time; start = time.perf_counter()\n"
-        "from ottla.spark import kernels\n"
+        "from ottla.records import kernels\n"
         f"kernels.decode({bytes(build_batch([Record(0, 1, b'k', b'v')]))!r}, start=0, end=1, with_headers=False)\n"
         "print(1000 * (time.perf_counter() - start))"
     )

@@ -20,7 +20,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch
-from ottla.spark import kernels
+from ottla.records import kernels
 
 _PRODUCE_VERSION = 11
 Entry = tuple[bytes, bytes | None]

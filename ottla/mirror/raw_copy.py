@@ -46,8 +46,8 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.spark import kernels
-from ottla.spark.kernels.sealing import Seal, restamp
+from ottla.records import kernels
+from ottla.records.kernels.sealing import Seal, restamp
 
 #: The last version in which a write does not add its partition to the transaction by itself.
 _PRODUCE_VERSION = 11

@@ -10,7 +10,7 @@ from importlib import import_module
 
 _settled = False
 # After pyspark.worker has loaded its own.
-_LOADED = ("pyspark.worker", "pyarrow", "ottla.spark.kernels")
+_LOADED = ("pyspark.worker", "pyarrow", "ottla.records.kernels")
 
 
 def serve(modules: Iterable[str]) -> None:
@@ -48,7 +48,7 @@ def load_kernels() -> None:
     """Compiled loops are loaded by their first use, which would take each task a quarter of a second of CPU."""
     import pyarrow as pa
 
-    from ottla.spark.kernels import Encoder, Seal, decode, rows_by_partition
+    from ottla.records.kernels import Encoder, Seal, decode, rows_by_partition
     from ottla.spark.sink.partitioner import Partitioner
 
     values, everything = pa.array([b"value"], pa.binary()), 1 << 62

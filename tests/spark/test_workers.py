@@ -15,9 +15,9 @@ from ottla.spark import workers
 
 _LOADS = """
 import os
-import ottla.spark.kernels, ottla.spark.sink.partitioner
+import ottla.records.kernels, ottla.spark.sink.partitioner
 from ottla.spark.workers import load_kernels
-from ottla.spark.kernels import decoding, encoding
+from ottla.records.kernels import decoding, encoding
 
 before = os.listdir("/proc/self/task")
 load_kernels()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.records.kernels.compiling import compiled, copy_bytes
 from ottla.spark.formats.column_tree import DECIMAL, LIST, NOTHING, STRUCT, TEXT, Arena, Column
-from ottla.spark.kernels.compiling import compiled, copy_bytes
 
 
 @compiled

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.records.kernels import input_columns
 from ottla.spark.formats import column_tree as tree
 from ottla.spark.formats.column_tree import DECIMAL, LIST, NOTHING, STRUCT, TEXT, Column
-from ottla.spark.kernels import input_columns
 
 
 class Filled(NamedTuple):

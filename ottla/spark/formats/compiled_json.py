@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
+from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 #: What a column takes: strings, whole numbers, booleans, or numbers that are kept as they are written.
 TEXT, WHOLE, TRUTH, NUMBER = range(4)

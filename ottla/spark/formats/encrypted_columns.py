@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.client.errors import ClientError
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.security.encryption.errors import BadValue, EncryptionError
 from ottla.security.encryption.headers import HEADER
 from ottla.spark.formats.encryption_options import (
@@ -21,7 +22,6 @@ from ottla.spark.formats.encryption_options import (
     make_decryptor,
     make_encryptor,
 )
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
 
 #: What is wrong with a value that was encrypted is not told in detail: it would go to logs and to dead letters.
 _UNFIT = "the value, once it is decrypted, does not fit the schema"

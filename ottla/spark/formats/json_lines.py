@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ottla.spark.kernels import input_columns
+from ottla.records.kernels import input_columns
 
 try:
     from ottla.spark.formats.compiled_json import fill_lines

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ottla.records.kernels import input_columns
 from ottla.spark.formats.compiled_json import NUMBER, TEXT, TRUTH, WHOLE, fill_texts, parse_objects
-from ottla.spark.kernels import input_columns
 
 _KINDS = {
     **dict.fromkeys(("string", "date", "timestamp", "timestamp_ntz"), TEXT),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.spark import kernels
+from ottla.records import kernels
 from ottla.spark.options import OptionError
 
 #: Rows without a key share a partition in runs of at least so many, because large batches are cheap ones.

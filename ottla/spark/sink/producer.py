@@ -30,9 +30,9 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from ottla.spark import kernels
-from ottla.spark.kernels import Encoder, Seal
-from ottla.spark.kernels.sealing import restamp
+from ottla.records import kernels
+from ottla.records.kernels import Encoder, Seal
+from ottla.records.kernels.sealing import restamp
 from ottla.spark.sink.sink_options import SinkOptions
 
 #: The last version that names topics; all later ones take topic ids.

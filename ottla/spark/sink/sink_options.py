@@ -9,11 +9,11 @@ from ottla.audit.counting import Tier
 from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
+from ottla.records.kernels import MAX_BATCH_BYTES
 from ottla.spark.checkpoints import location
 from ottla.spark.formats.encryption_options import FIELDS, KEYS, Encryption, parse_encryption
 from ottla.spark.formats.registered.registry_options import REGISTRY_OPTIONS, SCHEMA_OPTIONS
 from ottla.spark.formats.registered.writing import WRITE_OPTIONS, Encoding, parse_encoding
-from ottla.spark.kernels import MAX_BATCH_BYTES
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 
 # fmt: off

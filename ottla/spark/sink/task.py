@@ -11,10 +11,10 @@ from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
+from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.spark.formats.encrypted_columns import encrypted
 from ottla.spark.formats.registered.framing import with_header
 from ottla.spark.formats.registered.writing import Encoding, encode_column
-from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.sink.exactly_once.task_transaction import Attempt, TaskTransaction
 from ottla.spark.sink.partitioner import Partitioner
 from ottla.spark.sink.producer import Producer

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ottla.client.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.spark.kernels import RecordColumns
+    from ottla.records.kernels import RecordColumns
     from ottla.spark.source.source_options import SourceOptions
 
 _ABOUT_THE_RECORD = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ottla.client.cluster import TopicPartition
 from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
 from ottla.client.settings import Settings
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
 

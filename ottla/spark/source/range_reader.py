@@ -12,7 +12,7 @@ from ottla.client.errors import ClientError
 from ottla.client.fetch import PartitionFetcher
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.spark.kernels import RecordColumns, decode
+from ottla.records.kernels import RecordColumns, decode
 from ottla.spark.source.connector_columns import BatchBuilder
 from ottla.spark.source.data_loss import report
 from ottla.spark.source.ranges import OffsetRange

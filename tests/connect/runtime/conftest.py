@@ -17,7 +17,7 @@ from ottla.client.settings import Settings
 from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector, State
 from ottla.connect.runtime.spark.host import Host, ThreadHost
-from ottla.spark.kernels import decode
+from ottla.records.kernels import decode
 from ottla.testing import Broker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"

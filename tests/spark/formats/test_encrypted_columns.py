@@ -19,9 +19,9 @@ from ottla.client import cluster
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
 from ottla.encryption import HEADER, Decryptor, Encryptor, KeyFile, make_key_file
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.formats import encrypted_columns
 from ottla.spark.formats.value_format import json as json_format
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.options import OptionError
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows

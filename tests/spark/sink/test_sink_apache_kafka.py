@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.partitioner import partition_of
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows
 

@@ -15,7 +15,7 @@ from ottla.connect.errors import ConnectError
 from ottla.connect.runtime.failures.stages import Failure
 from ottla.connect.runtime.records.topic_records import RawHeaders, RawRecord
 from ottla.protocol.errors import ErrorCode
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
 

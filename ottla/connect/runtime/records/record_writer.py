@@ -14,8 +14,8 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.connect.runtime.records.transactions import SourceTransactions
-from ottla.spark.kernels import Encoder, rows_by_partition
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records.kernels import Encoder, rows_by_partition
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.partitioner import Partitioner
 from ottla.spark.sink.producer import Producer
 from ottla.spark.sink.sink_options import SinkOptions

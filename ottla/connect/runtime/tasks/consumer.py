@@ -38,7 +38,7 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from ottla.spark.kernels import decode
+from ottla.records.kernels import decode
 
 #: The last version that names topics; all later ones take topic ids.
 _LAST_WITH_NAMES = 12

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.records.kernels.compiling import compiled, compiled_inline
 from ottla.spark.formats.avro.operations import (
     ADVANCE,
     AFTER,
@@ -59,7 +60,6 @@ from ottla.spark.formats.avro.operations import (
     C,
 )
 from ottla.spark.formats.binary.compiled_reading import write_null
-from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 _1, _7, _63, _127 = map(np.uint64, (1, 7, 63, 127))
 _INT_MIN, _INT_MAX = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)

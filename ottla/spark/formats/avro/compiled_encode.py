@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 from ottla.spark.formats.avro.encode_operations import (
     AFTER,
     BOOLEAN,
@@ -36,7 +37,6 @@ from ottla.spark.formats.avro.encode_operations import (
     C,
 )
 from ottla.spark.formats.binary.compiled_writing import is_same, write_varint
-from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 
 @compiled_inline

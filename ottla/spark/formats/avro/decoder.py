@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.records.kernels import input_columns
 from ottla.spark.formats.avro.columns import columns_of
 from ottla.spark.formats.avro.compiled_decode import decode_rows
 from ottla.spark.formats.avro.program import Programs
@@ -14,7 +15,6 @@ from ottla.spark.formats.avro.schema import Node
 from ottla.spark.formats.column_assembly import Assembly
 from ottla.spark.formats.column_tree import Arena, Layout
 from ottla.spark.formats.json_decoder import Decoded
-from ottla.spark.kernels import input_columns
 
 
 class AvroDecoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.spark.kernels.compiling import compiled_inline
+from ottla.records.kernels.compiling import compiled_inline
 
 
 @compiled_inline

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled_inline
+from ottla.records.kernels.compiling import compiled_inline
 
 _7, _127, _128 = map(np.uint64, (7, 127, 128))
 

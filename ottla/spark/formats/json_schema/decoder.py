@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.client.schema_registry import Schema
+from ottla.records.kernels import input_columns
 from ottla.spark.formats.column_assembly import gathered
 from ottla.spark.formats.json_decoder import Decoded, JsonDecoder
 from ottla.spark.formats.json_schema.types import type_of
 from ottla.spark.formats.json_types import arrow_type, check_type
 from ottla.spark.formats.registered.schema_source import SchemaSource, referenced
-from ottla.spark.kernels import input_columns
 
 
 class JsonSchemaFormat:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.records.kernels.compiling import compiled, compiled_inline
 from ottla.spark.formats.avro.compiled_decode import is_utf8, read_varint
 from ottla.spark.formats.binary.compiled_reading import write_null
 from ottla.spark.formats.protobuf.operations import (
@@ -47,7 +48,6 @@ from ottla.spark.formats.protobuf.operations import (
     VARINT,
     WIRE,
 )
-from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 _0, _1, _3, _7 = map(np.uint64, (0, 1, 3, 7))
 _DEEPEST = 100

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.records.kernels.compiling import compiled, copy_bytes
 from ottla.spark.formats.binary.compiled_writing import is_same, write_varint
 from ottla.spark.formats.protobuf.encode_operations import (
     AFTER,
@@ -37,7 +38,6 @@ from ottla.spark.formats.protobuf.encode_operations import (
     B,
     C,
 )
-from ottla.spark.kernels.compiling import compiled, copy_bytes
 
 _MILLION = np.int64(1_000_000)
 

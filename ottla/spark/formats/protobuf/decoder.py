@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.client.schema_registry import Schema
+from ottla.records.kernels import input_columns
 from ottla.spark.formats.column_assembly import Assembly
 from ottla.spark.formats.column_reading import column_of
 from ottla.spark.formats.column_tree import Arena, Layout
@@ -18,7 +19,6 @@ from ottla.spark.formats.protobuf.compiled_decode import decode_rows
 from ottla.spark.formats.protobuf.messages import MessageTables, ProtobufError, Types, columns_of
 from ottla.spark.formats.registered.decoder import Unreadable
 from ottla.spark.formats.registered.schema_source import SchemaSource, referenced
-from ottla.spark.kernels import input_columns
 from ottla.spark.options import OptionError
 
 _FIRST = (0,)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.spark.kernels import input_columns
+from ottla.records.kernels import input_columns
 
 #: The headers of keys and values.
 HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}

@@ -15,8 +15,8 @@ pytest.importorskip("numba")
 from ottla.protocol.batch_header import HEADER, LENGTH_AT
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import LOG_APPEND_TIME, Codec, Record, build_batch, read_records
-from ottla.spark import kernels
-from ottla.spark.kernels import RecordColumns, reference
+from ottla.records import kernels
+from ottla.records.kernels import RecordColumns, reference
 
 EVERYTHING = 2**62
 
@@ -244,7 +244,7 @@ def test_any_buffer_will_do(wrap: Callable[[bytes], Any]) -> None:
 
 
 def test_what_arrow_cannot_hold_is_left_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.spark.kernels.batches.MOST_BYTES", 2500)
+    monkeypatch.setattr("ottla.records.kernels.batches.MOST_BYTES", 2500)
     batches = [build_batch([Record(0, 1, None, b"x" * 1000)], base_offset=offset) for offset in range(5)]
     found, at = [], 0
     while at < 5:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
+from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 # The columns of the table of bodies.
 POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_TYPE, MAX_TIMESTAMP = range(8)

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.records import Codec, check_crc, read_header, read_records
-from ottla.spark import kernels
-from ottla.spark.kernels import encoding, reference
-from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.records import kernels
+from ottla.records.kernels import encoding, reference
+from ottla.records.kernels.record_columns import HEADERS_TYPE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -215,8 +215,8 @@ def test_without_numba_the_reference_does_it() -> None:
 import sys
 sys.modules["numba"] = None
 import pyarrow as pa
-from ottla.spark import kernels
-from ottla.spark.kernels import reference
+from ottla.records import kernels
+from ottla.records.kernels import reference
 assert kernels.encoding is reference
 encoder = kernels.Encoder(pa.array([b"k"]), pa.array(["v"]), None, pa.array([1]))
 [batch] = encoder.encode([0], 1000, kernels.Seal(0, None, -1, -1, -1, False))

@@ -14,9 +14,9 @@ from ottla.protocol.batch_header import BATCH_OVERHEAD, corrupt
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.record_format import Record, parse_records, write_records
-from ottla.spark.kernels.batches import Body, bodies
-from ottla.spark.kernels.record_columns import HEADERS_TYPE, RecordColumns
-from ottla.spark.kernels.sealing import Seal
+from ottla.records.kernels.batches import Body, bodies
+from ottla.records.kernels.record_columns import HEADERS_TYPE, RecordColumns
+from ottla.records.kernels.sealing import Seal
 
 
 def decode(

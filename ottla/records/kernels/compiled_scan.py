@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, compiled_inline
+from ottla.records.kernels.compiling import compiled, compiled_inline
 
 #: Beyond the columns of `compiled_decode`'s table: the checksum, and whether any record is wanted.
 CRC, WANTED = 8, 9

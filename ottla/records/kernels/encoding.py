@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.batch_header import BATCH_OVERHEAD
-from ottla.spark.kernels import input_columns
-from ottla.spark.kernels.compiled_encode import fill_batch, fill_partitions, group_rows
-from ottla.spark.kernels.sealing import Seal
+from ottla.records.kernels import input_columns
+from ottla.records.kernels.compiled_encode import fill_batch, fill_partitions, group_rows
+from ottla.records.kernels.sealing import Seal
 
 _START = np.uint64(BATCH_OVERHEAD)
 _LARGEST_RECORD = (1 << 31) - 1 - BATCH_OVERHEAD

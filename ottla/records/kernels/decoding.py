@@ -19,9 +19,9 @@ from ottla.protocol.batch_header import (
     corrupt,
 )
 from ottla.protocol.compression import Buffer
-from ottla.spark.kernels import batches
-from ottla.spark.kernels.batches import Body
-from ottla.spark.kernels.compiled_decode import (
+from ottla.records.kernels import batches
+from ottla.records.kernels.batches import Body
+from ottla.records.kernels.compiled_decode import (
     BASE_OFFSET,
     COUNT,
     END,
@@ -30,8 +30,8 @@ from ottla.spark.kernels.compiled_decode import (
     fill_headers,
     fill_records,
 )
-from ottla.spark.kernels.compiled_scan import CRC, WANTED, WIDTH, scan
-from ottla.spark.kernels.record_columns import (
+from ottla.records.kernels.compiled_scan import CRC, WANTED, WIDTH, scan
+from ottla.records.kernels.record_columns import (
     HEADER_TYPE,
     HEADERS_TYPE,
     BinaryBuilder,

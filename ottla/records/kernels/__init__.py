@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.compression import Buffer
-from ottla.spark.kernels import input_columns
-from ottla.spark.kernels.record_columns import RecordColumns
-from ottla.spark.kernels.sealing import Seal
+from ottla.records.kernels import input_columns
+from ottla.records.kernels.record_columns import RecordColumns
+from ottla.records.kernels.sealing import Seal
 
 decoding: ModuleType
 encoding: ModuleType
 try:
-    from ottla.spark.kernels import decoding, encoding
+    from ottla.records.kernels import decoding, encoding
 except ModuleNotFoundError as error:
     if error.name != "numba":
         raise
-    from ottla.spark.kernels import reference as decoding
-    from ottla.spark.kernels import reference as encoding
+    from ottla.records.kernels import reference as decoding
+    from ottla.records.kernels import reference as encoding
 
 __all__ = ["Encoder", "RecordColumns", "Seal", "decode", "partition_for", "rows_by_partition"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
+from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 _0, _1, _2, _3, _4, _7, _8, _13, _15, _16, _24 = map(np.uint64, (0, 1, 2, 3, 4, 7, 8, 13, 15, 16, 24))
 _127, _128, _16384 = map(np.uint64, (127, 128, 16384))

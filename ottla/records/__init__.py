@@ -1,0 +1,1 @@
+"""Record batches at speed: kernels that decode and encode, the producer and the partitioner."""
