@@ -23,13 +23,13 @@ from bench.measuring.experiment import RunningClient, run_client, topic_on
 from bench.peers.brokers import OttlaBroker, cpu_seconds, ottla_command, resident_mb
 from bench.peers.clusters import ottla_cluster
 from bench.rows.metadata import leader_port
-from ottla.capacity.load import loads
-from ottla.capacity.measuring import facts_between, look
-from ottla.capacity.probe import probe
 from ottla.client.admin.groups import list_groups
 from ottla.client.cluster import Cluster
 from ottla.client.coordinators import CoordinatorType
 from ottla.client.settings import Settings
+from ottla.monitoring.capacity.load import loads
+from ottla.monitoring.capacity.measuring import facts_between, look
+from ottla.monitoring.capacity.probe import probe
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -69,7 +69,11 @@ def test_a_search_of_the_console_runs_no_planted_module(planted: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["ottla.log.cleaner.worker.main", "ottla.metrics.otlp_push", "ottla.audit.broker_tier"],
+    [
+        "ottla.log.cleaner.worker.main",
+        "ottla.monitoring.metrics.otlp_push",
+        "ottla.monitoring.audit.broker_tier",
+    ],
 )
 def test_a_helper_of_the_broker_runs_no_planted_module(planted: Path, module: str) -> None:
     async def run() -> None:

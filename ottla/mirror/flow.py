@@ -14,9 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, record_of
-from ottla.audit.counting import Tier
-from ottla.audit.pages import Page
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
@@ -30,6 +27,9 @@ from ottla.mirror.raw_copy import CopyRange, copy_range
 from ottla.mirror.settings import FlowSettings, Side
 from ottla.mirror.topic_sync import CopiedTopic
 from ottla.mirror.translation import Translation
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, record_of
+from ottla.monitoring.audit.counting import Tier
+from ottla.monitoring.audit.pages import Page
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.arrow_map import map_in_arrow
 

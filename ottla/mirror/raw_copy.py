@@ -16,9 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ottla.audit.counting import Tier
-from ottla.audit.pages import Page
-from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.connection import Connection, Sent
 from ottla.client.errors import ClientError, error_code
@@ -28,6 +25,9 @@ from ottla.client.settings import Settings
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.mirror.errors import Gap
 from ottla.mirror.formats import Run
+from ottla.monitoring.audit.counting import Tier
+from ottla.monitoring.audit.pages import Page
+from ottla.monitoring.audit.passing import Passed
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     CODEC_MASK,

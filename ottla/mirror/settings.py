@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from ottla.audit.counting import Tier
-from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.connect.config.providers import ConfigProviders
 from ottla.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
+from ottla.monitoring.audit.counting import Tier
+from ottla.monitoring.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.spark.options import SECURITY_OPTIONS
 
 _TOPICS_EXCLUDE = r"mm2.*\.internal,.*\.replica,__.*"

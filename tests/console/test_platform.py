@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
-from ottla.audit.counting import Tier, count_topic
 from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
 from ottla.http import Access, HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
-from ottla.metrics.text import labels
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker

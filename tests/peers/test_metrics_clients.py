@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from ottla.canary.canary import Canary
-from ottla.capacity.load import loads
-from ottla.capacity.measuring import measure
-from ottla.capacity.probe import probe
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.exporter.exporter import Exporter
+from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.capacity.load import loads
+from ottla.monitoring.capacity.measuring import measure
+from ottla.monitoring.capacity.probe import probe
+from ottla.monitoring.exporter.exporter import Exporter
 from tests.broker.metrics.scraping import Metrics
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

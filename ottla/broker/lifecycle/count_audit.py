@@ -1,4 +1,4 @@
-"""The broker's tier of the count audit: a process that counts what this broker leads (`ottla.audit.broker_tier`).
+"""The broker's tier of the count audit: a process that counts what this broker leads (`ottla.monitoring.audit.broker_tier`).
 
 Nothing is counted while records are appended. A leader cannot know yet whether they will be committed, and what its
 followers lack when it dies is taken back: counted, it would look lost.
@@ -16,11 +16,11 @@ from typing import Any
 from ottla.broker.security.own_client import own_client
 from ottla.helper_process import HelperProcess
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metrics.text import counter
+from ottla.monitoring.metrics.text import counter
 
 logger = logging.getLogger(__name__)
 
-_MODULE = "ottla.audit.broker_tier"
+_MODULE = "ottla.monitoring.audit.broker_tier"
 _LAST_ROUND_SECONDS = 10.0
 _START_AGAIN_SECONDS = 1.0
 

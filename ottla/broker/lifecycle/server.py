@@ -55,7 +55,7 @@ from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.scram_credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
-from ottla.metrics.endpoint import MetricsEndpoint, in_slices
+from ottla.monitoring.metrics.endpoint import MetricsEndpoint, in_slices
 from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)

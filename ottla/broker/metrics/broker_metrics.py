@@ -13,9 +13,9 @@ from ottla.broker.metrics.request_times import TimedTurns
 from ottla.cluster.topic_counts import CountedTopics, TopicCounts
 from ottla.log.files.flush_times import flush_times
 from ottla.metadata.stores.store import SessionState
-from ottla.metrics.histogram import Histogram
-from ottla.metrics.process import process_metrics
-from ottla.metrics.text import counter, gauge
+from ottla.monitoring.metrics.histogram import Histogram
+from ottla.monitoring.metrics.process import process_metrics
+from ottla.monitoring.metrics.text import counter, gauge
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

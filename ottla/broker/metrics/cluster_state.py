@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.metrics.text import counter, family, gauge, labels, summary
+from ottla.monitoring.metrics.text import counter, family, gauge, labels, summary
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

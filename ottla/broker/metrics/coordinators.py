@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.metrics.text import family, gauge, labels
+from ottla.monitoring.metrics.text import family, gauge, labels
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

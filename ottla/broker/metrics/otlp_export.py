@@ -1,4 +1,4 @@
-"""Pushes the broker's metrics to an OpenTelemetry collector, by way of a process (`ottla.metrics.otlp_push`)."""
+"""Pushes the broker's metrics to an OpenTelemetry collector, by way of a process (`ottla.monitoring.metrics.otlp_push`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from ottla.helper_process import HelperProcess
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metrics.endpoint import in_slices
-from ottla.metrics.otlp_push import BadCollector, collector_url, parse_headers
-from ottla.metrics.text import counter
+from ottla.monitoring.metrics.endpoint import in_slices
+from ottla.monitoring.metrics.otlp_push import BadCollector, collector_url, parse_headers
+from ottla.monitoring.metrics.text import counter
 
 logger = logging.getLogger(__name__)
 
 _ENDPOINT, _HEADERS = "metrics.otlp.endpoint", "metrics.otlp.headers"
-_MODULE = "ottla.metrics.otlp_push"
+_MODULE = "ottla.monitoring.metrics.otlp_push"
 _LAST_PUSH_SECONDS = 5.0
 
 

@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.turns import Turns
-from ottla.metrics.histogram import Histogram
+from ottla.monitoring.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Api, ApiVersion

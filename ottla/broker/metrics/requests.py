@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.broker.metrics.request_times import PHASES
-from ottla.metrics.text import family, gauge, header, labels, summary
+from ottla.monitoring.metrics.text import family, gauge, header, labels, summary
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.broker_metrics import BrokerMetrics

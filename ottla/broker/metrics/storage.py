@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster.topic_counts import TopicCounts
 from ottla.log.files.flush_times import flush_times
-from ottla.metrics.text import counter, family, gauge, header, labels, line, summary
+from ottla.monitoring.metrics.text import counter, family, gauge, header, labels, line, summary
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

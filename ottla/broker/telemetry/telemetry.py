@@ -9,7 +9,7 @@ from ottla.broker.telemetry.forwarder import Forwarder
 from ottla.broker.telemetry.subscriptions import Subscriptions
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metrics.text import counter, gauge
+from ottla.monitoring.metrics.text import counter, gauge
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

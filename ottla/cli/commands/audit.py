@@ -25,7 +25,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.audit.books import Finding
+    from ottla.monitoring.audit.books import Finding
 
 _COLUMNS = ("TOPIC", "BUCKET", "TIER", "COMPARED WITH", "WHAT", "MISSING", "OF")
 _books_option = click.option(
@@ -77,9 +77,9 @@ def count(
       ottla audit count orders --tier mirror -b kafka2:9092 --books kafka1:9092 --interval 60
       ottla audit count east.orders --as orders --tier mirror -b kafka2:9092 --books kafka1:9092
     """
-    from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
-    from ottla.audit.counting import Tier, count_topic
     from ottla.client.errors import ClientError
+    from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+    from ottla.monitoring.audit.counting import Tier, count_topic
 
     if known_as is not None and len(topics) > 1:
         raise click.UsageError("--as names one topic: count the others in another run.")

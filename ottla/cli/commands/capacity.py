@@ -14,8 +14,8 @@ from ottla.cli.options import client_options, count_option, json_option, seconds
 from ottla.cli.sizes import size_parameter
 
 if TYPE_CHECKING:
-    from ottla.capacity.advice import Limits
-    from ottla.capacity.facts import ClusterFacts
+    from ottla.monitoring.capacity.advice import Limits
+    from ottla.monitoring.capacity.facts import ClusterFacts
 
 _COLUMNS = (
     "BROKER",
@@ -110,10 +110,10 @@ def capacity(
       ottla capacity --target-rate 50MB --consumers 12 --probe 5
       ottla capacity --growth 3 --brokers 5 --retention-hours 72
     """
-    from ottla.capacity import advice
-    from ottla.capacity.load import loads, losses
-    from ottla.capacity.measuring import measure, read_idle
     from ottla.client.errors import ClientError
+    from ottla.monitoring.capacity import advice
+    from ottla.monitoring.capacity.load import loads, losses
+    from ottla.monitoring.capacity.measuring import measure, read_idle
 
     limits = advice.Limits(network=network, disk=None if disk is None else int(disk), replicas=max_replicas)
     try:
@@ -159,7 +159,7 @@ def _partition_rates(
     client: Client, produce: float | None, consume: float | None, seconds: float | None
 ) -> tuple[float, float] | None:
     if seconds is not None:
-        from ottla.capacity.probe import probe
+        from ottla.monitoring.capacity.probe import probe
 
         measured = probe(client.cluster, seconds)
         return produce or measured[0], consume or measured[1]
@@ -171,7 +171,7 @@ def _partition_rates(
 
 
 def _wanted(target: float, rates: tuple[float, float] | None, consumers: int) -> int:
-    from ottla.capacity.advice import partitions_for
+    from ottla.monitoring.capacity.advice import partitions_for
 
     if rates is None:
         raise JobError(
@@ -182,7 +182,7 @@ def _wanted(target: float, rates: tuple[float, float] | None, consumers: int) ->
 
 
 def _broker(facts: ClusterFacts, now: Any, broker: int, limits: Limits) -> dict[str, Any]:
-    from ottla.capacity.advice import disk_outlook
+    from ottla.monitoring.capacity.advice import disk_outlook
 
     idle = facts.brokers[broker].idle
     later = asdict(disk_outlook(facts, now, broker, limits))
@@ -194,7 +194,7 @@ def _broker(facts: ClusterFacts, now: Any, broker: int, limits: Limits) -> dict[
 
 
 def _what_if(facts: ClusterFacts, question: Question, limits: Limits) -> dict[str, Any]:
-    from ottla.capacity.what_if import Plan, brokers_for, needs
+    from ottla.monitoring.capacity.what_if import Plan, brokers_for, needs
 
     known = facts.partitions.values()
     ingress = sum(each.byte_rate for each in known)
@@ -224,7 +224,7 @@ def _what_if(facts: ClusterFacts, question: Question, limits: Limits) -> dict[st
 
 
 def _print(found: dict[str, Any], target: float | None) -> None:
-    from ottla.capacity.advice import duration, rate
+    from ottla.monitoring.capacity.advice import duration, rate
 
     click.echo(
         f"In {found['seconds']:.1f} s: {rate(found['bytes_in'])} and {found['records_in']:,.0f} records/s written, "

@@ -15,7 +15,7 @@ from ottla.cli.options import make_client
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.audit.books import Finding
+    from ottla.monitoring.audit.books import Finding
     from ottla.spark.audit.balance import Terms
 
 
@@ -61,8 +61,8 @@ class AuditTerms:
 
     def here(self) -> list[Finding]:
         """Raises ClientError."""
-        from ottla.audit.audit_topic import read_books
-        from ottla.audit.books import Books
+        from ottla.monitoring.audit.audit_topic import read_books
+        from ottla.monitoring.audit.books import Books
 
         books = Books()
         for each in self._clients:

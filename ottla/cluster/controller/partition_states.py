@@ -25,7 +25,7 @@ from ottla.metadata.stores.store import (
     StoreError,
     ensure_paths,
 )
-from ottla.metrics.histogram import Histogram
+from ottla.monitoring.metrics.histogram import Histogram
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ottla.connect.runtime.status import State
 from ottla.connect.worker.errors import RequestError
 from ottla.connect.worker.herder import Herder
-from ottla.metrics.text import family, gauge, labels
+from ottla.monitoring.metrics.text import family, gauge, labels
 
 #: Those that Kafka's worker counts, beside all of them.
 _COUNTED = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.RESTARTING)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, read_books
 from ottla.client.cluster import Cluster
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Response
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books
 
 _GRACE_SECONDS = 600
 

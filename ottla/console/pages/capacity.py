@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.capacity.advice import Limits, advice, disk_outlook
-from ottla.capacity.load import loads, losses
-from ottla.capacity.measuring import measure
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Response
+from ottla.monitoring.capacity.advice import Limits, advice, disk_outlook
+from ottla.monitoring.capacity.load import loads, losses
+from ottla.monitoring.capacity.measuring import measure
 
 _SECONDS = 5.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from ottla.metrics.histogram import Histogram
+from ottla.monitoring.metrics.histogram import Histogram
 
 
 class FlushTimes(Histogram):

@@ -1,7 +1,7 @@
 """The balance as a pipeline over the records of audit topics.
 
 Pages of one place are brought together in the order in which they were written, and `Accepted` says which of them
-count, as it does in `ottla.audit.books`. Everything else is sums and joins. Sums of checksums are decimals: they are
+count, as it does in `ottla.monitoring.audit.books`. Everything else is sums and joins. Sums of checksums are decimals: they are
 taken modulo 2^64.
 """
 
@@ -14,8 +14,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Accepted, Finding
-from ottla.audit.pages import Page, Round, entry_of
+from ottla.monitoring.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Accepted, Finding
+from ottla.monitoring.audit.pages import Page, Round, entry_of
 from ottla.spark.arrow_map import map_in_arrow
 
 if TYPE_CHECKING:

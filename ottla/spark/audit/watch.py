@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.audit.audit_topic import AUDIT_TOPIC
-from ottla.audit.books import Finding
-from ottla.audit.committed import committed_batches
 from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.produce import produce
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
+from ottla.monitoring.audit.books import Finding
+from ottla.monitoring.audit.committed import committed_batches
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.record_format import Record
 from ottla.spark.audit.balance import Terms, balance, read_books

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ottla.metrics.text import family, labels
+from ottla.monitoring.metrics.text import family, labels
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.spark.pipelines.state import PipelineState
 

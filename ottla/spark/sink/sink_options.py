@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ottla.audit.counting import Tier
-from ottla.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.client.settings import Settings
+from ottla.monitoring.audit.counting import Tier
+from ottla.monitoring.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.protocol.compression import Codec
 from ottla.records.kernels import MAX_BATCH_BYTES
 from ottla.spark.checkpoints import location

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
-from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
+from ottla.monitoring.audit.passing import Passed
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.spark.formats.encrypted_columns import encrypted
 from ottla.spark.formats.registered.framing import with_header

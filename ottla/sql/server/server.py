@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.http import HttpServer
 from ottla.http.authentication import Authenticate
 from ottla.http.metrics import HttpMetrics
-from ottla.metrics.text import labels
+from ottla.monitoring.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress, query_progress
 from ottla.sql.executing.places import state_directory

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from ottla.audit.books import Books
-from ottla.audit.metrics import audit_lines
-from ottla.audit.pages import Page
-from ottla.canary.canary import Canary
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.exporter.exporter import Exporter
 from ottla.http.messages import Request, Response
 from ottla.http.metrics import HttpMetrics
+from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.metrics import audit_lines
+from ottla.monitoring.audit.pages import Page
+from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.exporter.exporter import Exporter
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker

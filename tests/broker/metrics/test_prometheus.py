@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from ottla.canary.canary import Canary
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.exporter.exporter import Exporter
-from ottla.metrics.endpoint import MetricsThread
+from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.exporter.exporter import Exporter
+from ottla.monitoring.metrics.endpoint import MetricsThread
 from ottla.testing import Broker
 from ottla.testing.ports import free_ports
 from tests.broker.metrics.panels import GRAFANA_7589, REQUEST_TIMES, STRIMZI_KAFKA

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from ottla.audit.audit_topic import ensure_audit_topic, read_books, write_entries
-from ottla.audit.books import Books
-from ottla.audit.counting import Tier, count_topic
-from ottla.canary.canary import Canary
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.canary.canary import Canary
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
 from tests.broker.metrics.scraping import Metrics, get

@@ -12,13 +12,13 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, read_books, write_entries
-from ottla.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Books, Finding
-from ottla.audit.counting import Tier, count_topic
-from ottla.audit.pages import NO_PARTITION, Page
 from ottla.client import cluster as client
 from ottla.client.produce import produce
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books, write_entries
+from ottla.monitoring.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Books, Finding
+from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.audit.pages import NO_PARTITION, Page
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_batch

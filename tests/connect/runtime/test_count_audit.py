@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.audit.audit_topic import read_books
-from ottla.audit.books import Books
-from ottla.audit.counting import Tier, count_topic
-from ottla.audit.pages import Counts, fingerprint
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.connect.runtime.engine import State
+from ottla.monitoring.audit.audit_topic import read_books
+from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.audit.pages import Counts, fingerprint
 from ottla.testing import Broker
 from tests.connect.runtime.conftest import Worker, wait_for
 

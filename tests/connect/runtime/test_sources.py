@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ottla.audit.audit_topic import read_books
 from ottla.client.admin.topics import describe_topics
 from ottla.client.cluster import Cluster
 from ottla.connect import SourceConnector, SourceRecord, SourceTask, SourceTaskContext
@@ -15,6 +14,7 @@ from ottla.connect.api import Config
 from ottla.connect.runtime.compacted_topic import read_topic
 from ottla.connect.runtime.engine import State
 from ottla.connect.runtime.offsets import read_offsets, reset_offsets, write_offsets
+from ottla.monitoring.audit.audit_topic import read_books
 from tests.connect.runtime.conftest import Worker, wait_for
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.audit.audit_topic import ensure_audit_topic, write_entries
-from ottla.audit.books import LOSS, SUBSTITUTION, Books, Finding
-from ottla.audit.pages import NO_PARTITION, Counts, Entry, Page, Round
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
+from ottla.monitoring.audit.books import LOSS, SUBSTITUTION, Books, Finding
+from ottla.monitoring.audit.pages import NO_PARTITION, Counts, Entry, Page, Round
 from ottla.testing import Broker
 from tests.connect.runtime.conftest import wait_for
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.audit.audit_topic import AUDIT_TOPIC
-from ottla.audit.books import LOSS, Finding
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
+from ottla.monitoring.audit.books import LOSS, Finding
 from ottla.testing import Cluster
 from tests.cluster.live.test_count_audit import BUCKET, CONFIG, MOMENT, send, wait_for_count, write_page
 

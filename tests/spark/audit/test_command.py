@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.audit.audit_topic import ensure_audit_topic, write_entries
-from ottla.audit.pages import NO_PARTITION, Page
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
+from ottla.monitoring.audit.pages import NO_PARTITION, Page
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

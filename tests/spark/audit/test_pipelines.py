@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, read_books
-from ottla.audit.books import DUPLICATION, Books, Finding
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books
+from ottla.monitoring.audit.books import DUPLICATION, Books, Finding
 from ottla.testing import Broker
 from tests.mirror.records import create, until, values
 

@@ -13,15 +13,15 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, read_books
-from ottla.audit.books import DUPLICATION, Books, Finding
-from ottla.audit.counting import Tier, count_topic
-from ottla.audit.passing import BadAuditOption, parse_tier
 from ottla.client import cluster as clusters
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.client.transactions import TransactionClient
 from ottla.mirror.raw_copy import CopyRange, copy_range
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, read_books
+from ottla.monitoring.audit.books import DUPLICATION, Books, Finding
+from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.audit.passing import BadAuditOption, parse_tier
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.sink_options import parse_sink_options

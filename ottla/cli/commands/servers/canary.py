@@ -27,8 +27,8 @@ from ottla.cli.options import (
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.canary.canary import Canary, Round
-    from ottla.metrics.endpoint import MetricsThread
+    from ottla.monitoring.canary.canary import Canary, Round
+    from ottla.monitoring.metrics.endpoint import MetricsThread
 
 DEFAULT_TOPIC = "ottla-canary"
 DEFAULT_METRICS = "127.0.0.1:9309"
@@ -85,8 +85,8 @@ def canary(
       ottla canary --rounds 1
       ottla canary --interval 30 --metrics
     """
-    from ottla.canary.canary import Canary
     from ottla.client.errors import ClientError
+    from ottla.monitoring.canary.canary import Canary
 
     client = make_client(bootstrap_server, command_config, timeout)
     bird = Canary(client.cluster, topic, records=records, size=size, replication_factor=replication_factor)
@@ -130,8 +130,8 @@ def canary(
 
 def _serve(bird: Canary, listen: str, allowed_hosts: tuple[str, ...]) -> MetricsThread:
     from ottla.cli.commands.servers.start import parse_listen
-    from ottla.metrics.endpoint import MetricsThread
-    from ottla.metrics.process import process_metrics
+    from ottla.monitoring.metrics.endpoint import MetricsThread
+    from ottla.monitoring.metrics.process import process_metrics
 
     has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
     host, _, port = parse_listen(listen if has_port else f"{listen}:9309").rpartition(":")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.client.cluster import Cluster
-    from ottla.metrics.otlp_push import PushThread
+    from ottla.monitoring.metrics.otlp_push import PushThread
 
 DEFAULT_LISTEN = "127.0.0.1:9308"
 
@@ -97,9 +97,9 @@ def exporter(
       ottla exporter --otlp http://localhost:4318
     """
     from ottla.cli.commands.servers.start import parse_listen
-    from ottla.exporter.exporter import Exporter
-    from ottla.exporter.snapshot import Filter
-    from ottla.metrics.endpoint import MetricsThread
+    from ottla.monitoring.exporter.exporter import Exporter
+    from ottla.monitoring.exporter.snapshot import Filter
+    from ottla.monitoring.metrics.endpoint import MetricsThread
 
     configure_log(quiet, log_format)
     has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
@@ -144,7 +144,7 @@ def exporter(
 
 
 def _pushing(url: str, render: Callable[[], str], interval: float) -> PushThread:
-    from ottla.metrics.otlp_push import BadCollector, CollectorClient, PushThread
+    from ottla.monitoring.metrics.otlp_push import BadCollector, CollectorClient, PushThread
 
     try:
         return PushThread(CollectorClient(url, {"service.name": "ottla-exporter"}), render, interval)
@@ -153,8 +153,8 @@ def _pushing(url: str, render: Callable[[], str], interval: float) -> PushThread
 
 
 def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], list[str]]:
-    from ottla.audit.metrics import AuditMetrics
     from ottla.client.errors import ClientError
+    from ottla.monitoring.audit.metrics import AuditMetrics
 
     audit = AuditMetrics(cluster) if with_audit else None
 
@@ -163,7 +163,7 @@ def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], l
         try:
             return found if audit is None else found + audit.lines()
         except ClientError as error:
-            logging.getLogger("ottla.exporter").warning("%s", error.message)
+            logging.getLogger("ottla.monitoring.exporter").warning("%s", error.message)
             return found
 
     return lines
@@ -176,7 +176,7 @@ def _pipelines() -> list[str]:
     try:
         return list(pipeline_lines(Pipelines().all()))
     except PipelineError as error:
-        logging.getLogger("ottla.exporter").warning("%s", error.message)
+        logging.getLogger("ottla.monitoring.exporter").warning("%s", error.message)
         return []
 
 

@@ -6,15 +6,15 @@ import socket
 import time
 from collections.abc import Collection
 
-from ottla.audit.audit_topic import ensure_audit_topic, write_entries
-from ottla.audit.counting import Tier
-from ottla.audit.pages import Page
-from ottla.audit.passing import BadAuditOption, Passed, parse_tier
 from ottla.client.cluster import Cluster
 from ottla.client.cluster import TopicPartition as Partition
 from ottla.connect.errors import ConnectError
 from ottla.connect.runtime.records.topic_records import RawRecords
 from ottla.connect.runtime.tasks.task_spec import TaskSpec
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
+from ottla.monitoring.audit.counting import Tier
+from ottla.monitoring.audit.pages import Page
+from ottla.monitoring.audit.passing import BadAuditOption, Passed, parse_tier
 
 
 def audit_tier(spec: TaskSpec) -> Tier | None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.audit.audit_topic import AUDIT_TOPIC
-from ottla.audit.passing import Passed
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.connect.runtime.records.transactions import SourceTransactions
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
+from ottla.monitoring.audit.passing import Passed
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.partitioner import Partitioner

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ottla.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.connect.api import SourceColumns, SourceOffset, SourcePartition, SourceTask
@@ -32,6 +31,7 @@ from ottla.connect.runtime.tasks.clients import producer_options
 from ottla.connect.runtime.tasks.control import TaskControl
 from ottla.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.connect.runtime.tasks.waiting import Doing, Waiting
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Observing clusters: metrics, lag, counts, probes and plans for capacity."""

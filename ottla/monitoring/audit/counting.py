@@ -1,0 +1,175 @@
+"""Counts partitions over the wire.
+
+A counter goes on where the books end, so a page that was counted but not written is counted again. Only what is
+committed counts: what a leader has appended and its followers have not may be taken back, and would look lost.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.client.admin.configs import Resource, describe_many
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError, check_accepted
+from ottla.monitoring.audit.books import Books, Position
+from ottla.monitoring.audit.committed import CommittedBatch, committed_batches
+from ottla.monitoring.audit.pages import NO_EPOCH, Page
+from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_RECORDS_PER_PAGE = 100_000
+
+
+class Compacted(ClientError):
+    """Records of a compacted topic go by design: there is nothing to balance."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Where topics are counted, and as what."""
+
+    name: str
+    bucket_ms: int = 600_000
+    known_as: str | None = None  # what the books call the topic, if it has another name here
+    host: str = ""
+    has_checksums: bool = True
+    counter: int = 0
+
+    def topic(self, name: str) -> str:
+        return self.known_as or name
+
+
+@dataclass(frozen=True)
+class CountedPartition:
+    """`end` is where the committed records end, if that is known."""
+
+    partition: TopicPartition
+    topic_id: bytes = ZERO_UUID
+    leader_epoch: int = NO_EPOCH
+    end: int | None = None
+
+
+def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Iterator[Page]:
+    """Pages of what is new since the books were written; the caller writes them. Raises ClientError."""
+    described = {each.name: each for each in cluster.metadata([topic]).topics}.get(topic)
+    found = cluster.topics([topic]).get(topic)
+    if found is None or described is None:
+        raise ClientError(f"Topic '{topic}' does not exist.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if compacted_topics(cluster, [topic]):
+        raise Compacted(f"Topic '{topic}' is compacted: its records go by design, and cannot be balanced.")
+    epochs = {each.partition_index: each.leader_epoch for each in described.partitions}
+    for partition in found.partitions:
+        counted = CountedPartition(partition, found.topic_id, epochs.get(partition.partition, NO_EPOCH))
+        at = None
+        for page in count_partition(cluster, counted, tier, books):
+            at = page.end
+            yield page
+        if at is None:
+            # The time at which a tier counted last says up to when it can be compared.
+            position = known_position(counted, tier, books)
+            yield new_page(
+                tier, counted, position.epoch if position else NO_EPOCH, position.end if position else 0
+            )
+
+
+def compacted_topics(cluster: Cluster, topics: list[str]) -> set[str]:
+    """Those whose records go by design. Raises ClientError."""
+    found = describe_many(cluster, [Resource("topic", topic) for topic in topics], synonyms=False)
+    return {
+        resource.name
+        for resource, entries in found.items()
+        if any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
+    }
+
+
+def known_position(counted: CountedPartition, tier: Tier, books: Books) -> Position | None:
+    topic, partition = counted.partition
+    return books.position(tier.topic(topic), tier.name, partition, counted.topic_id.hex())
+
+
+def count_partition(
+    cluster: Cluster, counted: CountedPartition, tier: Tier, books: Books, *, check_epoch: bool = True
+) -> Iterator[Page]:
+    """Pages of what is new; none if nothing is. Raises ClientError.
+
+    `check_epoch`: the partition may have another leader than when it was counted last, and fewer records.
+    """
+    position = known_position(counted, tier, books)
+    start = None if position is None else position.end
+    if position is not None and check_epoch and position.epoch != NO_EPOCH:
+        start = min(position.end, _end_of_epoch(cluster, counted.partition, position))
+    page: Page | None = None
+    records = 0
+    for batch in committed_batches(cluster, counted.partition, start, counted.end):
+        epoch = batch.header.partition_leader_epoch
+        if page is not None and (page.epoch != epoch or records >= _RECORDS_PER_PAGE):
+            yield page
+            page, records = None, 0
+        if page is None:
+            page = new_page(tier, counted, epoch, max(batch.first, batch.header.base_offset))
+        records += note_batch(page, batch)
+        page.end = min(batch.end, batch.header.next_offset)
+    if page is not None:
+        yield page
+
+
+def note_batch(page: Page, batch: CommittedBatch) -> int:
+    """How many records it has. Without checksums nothing is decoded of a batch that lies in one bucket."""
+    header = batch.header
+    length = page.bucket_ms
+    if (
+        batch.counts
+        and not page.has_checksums
+        and batch.is_whole
+        and header.record_count >= 0
+        and header.base_timestamp // length == header.max_timestamp // length
+    ):
+        page.add(header.max_timestamp, header.record_count, header.size)
+        return header.record_count
+    records = batch.records()
+    for record in records:
+        page.note(record.timestamp, record.key, record.value)
+    return len(records)
+
+
+def _end_of_epoch(cluster: Cluster, partition: TopicPartition, position: Position) -> int:
+    """Where the leader's log leaves the epoch that was counted last: after an unclean election earlier than then."""
+    asked = OffsetForLeaderPartition(partition=partition.partition, leader_epoch=position.epoch)
+    topic = OffsetForLeaderTopic(topic=partition.topic, partitions=[asked])
+    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
+
+    def ask() -> int:
+        answer = cluster.leader(partition).request(request, OffsetForLeaderEpochResponse)
+        [found] = [each for topic in answer.topics for each in topic.partitions]
+        check_accepted(f"Partition {partition}", found)
+        # It does not know the epoch, or knows only later ones: nothing of what was counted is certainly gone.
+        return position.end if found.end_offset < 0 else found.end_offset
+
+    return cluster.retrying(ask, [partition.topic])
+
+
+def new_page(tier: Tier, counted: CountedPartition, epoch: int, first: int) -> Page:
+    return Page(
+        tier.topic(counted.partition.topic),
+        tier.name,
+        counted.partition.partition,
+        first,
+        first,
+        time.time_ns() // 1_000_000,
+        tier.host or socket.gethostname(),
+        tier.bucket_ms,
+        epoch=epoch,
+        counted_in=counted.leader_epoch,
+        has_checksums=tier.has_checksums,
+        counter=tier.counter,
+        topic_id=counted.topic_id.hex(),
+    )

@@ -1,0 +1,115 @@
+"""What passes a pipeline: counted where it is written, and written to the books together with it.
+
+A pipeline writes its pages to the audit topic of the cluster that it writes to, in the transaction of its records if it
+has one. So a page is there exactly if the records are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from ottla.monitoring.audit.audit_topic import record_of
+from ottla.monitoring.audit.committed import CommittedBatch
+from ottla.monitoring.audit.counting import Tier, note_batch
+from ottla.monitoring.audit.pages import NO_PARTITION, Page
+from ottla.protocol.batch_header import BatchHeader
+
+ENABLE = "ottla.audit.enable"
+_TIER, _KNOWN_AS = "ottla.audit.tier", "ottla.audit.known.as"
+_BUCKET, _CHECKSUMS = "ottla.audit.bucket.ms", "ottla.audit.checksums.enable"
+#: Settings of a pipeline, whatever it is set up with.
+AUDIT_OPTIONS = (ENABLE, _TIER, _KNOWN_AS, _BUCKET, _CHECKSUMS)
+
+
+class BadAuditOption(ValueError):
+    """One sentence that names the setting."""
+
+
+def parse_tier(given: Mapping[str, str], default_tier: str) -> Tier | None:
+    """None unless the audit is on. Raises BadAuditOption."""
+    if not _flag(given, ENABLE, False):
+        return None
+    bucket = given.get(_BUCKET, "600000").strip()
+    if not bucket.isdecimal() or not int(bucket):
+        raise BadAuditOption(f"{_BUCKET} must be a number of milliseconds, not '{bucket}'.")
+    name = given.get(_TIER, default_tier).strip()
+    if not name:
+        raise BadAuditOption(f"{_TIER} is empty: say what the books call this pipeline.")
+    known_as = given.get(_KNOWN_AS, "").strip() or None
+    return Tier(name, int(bucket), known_as, has_checksums=_flag(given, _CHECKSUMS, True))
+
+
+def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise BadAuditOption(f"{name} must be true or false, not '{text}'.")
+    return text == "true"
+
+
+class PageColumns(NamedTuple):
+    """Pages as records to write."""
+
+    keys: list[bytes]
+    values: list[bytes]
+
+
+class Passed:
+    """What has passed since pages were taken last. Owner: one task, in one thread."""
+
+    def __init__(self, tier: Tier, host: str, without: Collection[str] = ()) -> None:
+        """`without`: topics of the pipeline's own that it writes to as well."""
+        self._tier = tier
+        self._host = host
+        self._without = frozenset(without)
+        self._pages: dict[str, Page] = {}
+
+    def note(self, topic: str, keys: Any | None, values: Any, timestamps: Any) -> None:
+        """Columns of Arrow, keys and values as text or bytes, and times in milliseconds, as an array of numpy's."""
+        if topic in self._without:
+            return
+        page = self._page(topic)
+        listed: Iterable[Any] = repeat(None) if keys is None else keys.to_pylist()
+        for at, key, value in zip(timestamps.tolist(), listed, values.to_pylist(), strict=False):
+            page.note(at, _bytes(key), _bytes(value))
+
+    def note_batch(self, topic: str, batch: Any, header: BatchHeader) -> None:
+        """A batch as it is sent on."""
+        note_batch(
+            self._page(topic), CommittedBatch(True, header, batch, 0, header.base_offset, header.next_offset)
+        )
+
+    def _page(self, topic: str) -> Page:
+        page = self._pages.get(topic)
+        if page is None:
+            tier = self._tier
+            page = self._pages[topic] = Page(
+                tier.topic(topic),
+                tier.name,
+                NO_PARTITION,
+                -1,
+                -1,
+                0,
+                self._host,
+                tier.bucket_ms,
+                has_checksums=tier.has_checksums,
+            )
+        return page
+
+    def take(self) -> list[Page]:
+        """The pages of what has passed, which are then forgotten."""
+        pages, self._pages = list(self._pages.values()), {}
+        now_ms = time.time_ns() // 1_000_000
+        for page in pages:
+            page.time_ms = now_ms
+        return [page for page in pages if page.records]
+
+    def take_columns(self) -> PageColumns:
+        records = [record_of(page) for page in self.take()]
+        return PageColumns([each.key or b"" for each in records], [each.value or b"" for each in records])
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,148 @@
+"""From loads to sentences: what is short, when disks are full, what to change. Pure; the limits are published ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ottla.monitoring.capacity.facts import ClusterFacts
+from ottla.monitoring.capacity.load import Loads, Loss
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one broker. The shares are those above which it counts as full, as Cruise Control and others have them."""
+
+    network: float | None = None  # bytes per second, each way
+    disk: int | None = None  # bytes, where brokers do not say
+    replicas: int = 4000
+    network_share: float = 0.8
+    disk_share: float = 0.85
+    cpu_share: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOutlook:
+    used: float | None  # share of the disk, 0 to 1; None if its size is not known
+    later: float | None  # share that is needed when retention is in balance
+    full_in: float | None  # seconds until it is full; None if it never is, or if that is not known
+
+
+def disk_outlook(facts: ClusterFacts, loads: Loads, broker: int, limits: Limits) -> DiskOutlook:
+    load, known = loads.brokers[broker], facts.brokers[broker]
+    total = known.total or limits.disk
+    if total is None or total <= 0:
+        return DiskOutlook(None, None, None)
+    usable = known.usable if known.usable is not None else max(0, total - load.stored)
+    others = max(0, total - usable - load.stored)  # what is on the disk and not ours
+    used = (total - usable) / total
+    later = (others + load.stored_later) / total
+    growth = load.bytes_in
+    needed = load.stored_later - load.stored
+    full_in = usable / growth if growth > 0 and needed > usable else None
+    return DiskOutlook(used, later, full_in)
+
+
+def advice(facts: ClusterFacts, loads: Loads, losses: list[Loss], limits: Limits) -> list[str]:
+    """What an operator should look at, the worst first."""
+    found: list[str] = []
+    factor = min(3, max(2, len(facts.brokers)))
+    for loss in losses:
+        if loss.offline:
+            found.append(
+                f"Without broker {loss.broker} {_partitions(len(loss.offline))} would be offline, such as "
+                f"{_name(loss.offline[0])}: give their topics a replication factor of {factor}."
+            )
+        if loss.read_only:
+            found.append(
+                f"Without broker {loss.broker} {_partitions(len(loss.read_only))} could not be written with acks=all, "
+                f"such as {_name(loss.read_only[0])}: min.insync.replicas should be less than the replicas."
+            )
+        if limits.network is not None and loss.busiest > limits.network * limits.network_share:
+            found.append(
+                f"Without broker {loss.broker} another would have {rate(loss.busiest)} to move, and "
+                f"{rate(limits.network * limits.network_share)} is what its network should carry: add a broker."
+            )
+    for broker in sorted(loads.brokers):
+        load, outlook = loads.brokers[broker], disk_outlook(facts, loads, broker, limits)
+        if outlook.full_in is not None:
+            found.append(
+                f"The disk of broker {broker} is full in {duration(outlook.full_in)}, if it goes on like this: "
+                "keep records for less time, or add disks or brokers."
+            )
+        elif outlook.used is not None and outlook.used > limits.disk_share:
+            found.append(f"The disk of broker {broker} is {outlook.used:.0%} full.")
+        if load.replicas > limits.replicas:
+            found.append(
+                f"Broker {broker} has {load.replicas:,} replicas, and {limits.replicas:,} is what others find too many."
+            )
+        idle = facts.brokers[broker].idle
+        if idle is not None and 1 - idle > limits.cpu_share:
+            found.append(
+                f"Broker {broker} is busy {1 - idle:.0%} of the time: it has no room for the work of another."
+            )
+    found += _balance(loads) + _replication(facts)
+    return found
+
+
+def _balance(loads: Loads) -> list[str]:
+    """Cruise Control takes a tenth more than the mean for unbalanced."""
+    counts = {broker: load.leaders for broker, load in loads.brokers.items()}
+    mean = sum(counts.values()) / len(counts) if counts else 0
+    if len(counts) > 1 and mean >= 10 and max(counts.values()) > 1.5 * mean:
+        most = max(counts, key=lambda broker: counts[broker])
+        return [
+            f"Broker {most} leads {counts[most]} partitions, and the mean is {mean:.0f}: "
+            "`ottla cluster rebalance` evens that out."
+        ]
+    return []
+
+
+def _replication(facts: ClusterFacts) -> list[str]:
+    brokers = len(facts.brokers)
+    lone = {name[0] for name, each in facts.partitions.items() if len(each.replicas) == 1}
+    found = []
+    if brokers == 1:
+        found.append("There is one broker: what is on its disk is nowhere else.")
+    elif brokers == 2:
+        found.append(
+            "Two brokers survive no loss with min.insync.replicas=2, and may lose records with 1: three do."
+        )
+    elif lone:
+        some = ", ".join(sorted(lone)[:3]) + (", …" if len(lone) > 3 else "")
+        found.append(
+            f"{len(lone)} topics have one replica ({some}): three, and min.insync.replicas=2, survive a loss."
+        )
+    return found
+
+
+def partitions_for(target: float, produce: float, consume: float, consumers: int = 1) -> int:
+    """Partitions of a topic for a wanted rate, with what one partition takes and gives."""
+    if min(produce, consume) <= 0:
+        raise ValueError("the rates of a partition must be above 0")
+    return max(math.ceil(target / produce), math.ceil(target / consume), consumers, 1)
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count:,} partitions"
+
+
+def _name(partition: tuple[str, int]) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def rate(value: float) -> str:
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value:.0f} B/s"
+
+
+def duration(seconds: float) -> str:
+    if seconds >= 2 * DAY:
+        return f"{seconds / DAY:.0f} days"
+    if seconds >= 7200:
+        return f"{seconds / 3600:.0f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
