@@ -10,9 +10,12 @@
 Underneath is `format("ottla")`, whose options, columns and meaning are those of Spark's Kafka connector.
 """
 
+import sys
+
 from ottla.jvm.java import NoJava
 from ottla.spark.alerts import foreach
 from ottla.spark.formats.value_format import avro, json, jsonschema, protobuf, raw, text
+from ottla.spark.moved import MovedModules
 from ottla.spark.session import register, session
 from ottla.spark.tables import delta, jdbc, parquet, table, to_table
 from ottla.spark.topics import read_topic, to_topic
@@ -36,3 +39,5 @@ __all__ = [
     "to_table",
     "to_topic",
 ]
+
+sys.meta_path.insert(0, MovedModules())  # before the finder that would load the files a second time

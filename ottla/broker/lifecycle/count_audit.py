@@ -1,4 +1,4 @@
-"""The broker's tier of the count audit: a process that counts what this broker leads (`ottla.monitoring.audit.broker_tier`).
+"""The broker's tier of the count audit: the process of `ottla.monitoring.audit.broker_tier`.
 
 Nothing is counted while records are appended. A leader cannot know yet whether they will be committed, and what its
 followers lack when it dies is taken back: counted, it would look lost.

@@ -1,4 +1,4 @@
-"""Pushes the broker's metrics to an OpenTelemetry collector, by way of a process (`ottla.monitoring.metrics.otlp_push`)."""
+"""Pushes the broker's metrics to an OpenTelemetry collector, through `ottla.monitoring.metrics.otlp_push`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The books of the count audit, balanced by Spark: the same verdicts as `ottla.monitoring.audit.books`, for books of any size."""
+"""The balance of the count audit on Spark: the verdicts of `ottla.monitoring.audit.books` for any number of counts."""

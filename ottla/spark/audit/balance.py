@@ -1,8 +1,8 @@
 """The balance as a pipeline over the records of audit topics.
 
-Pages of one place are brought together in the order in which they were written, and `Accepted` says which of them
-count, as it does in `ottla.monitoring.audit.books`. Everything else is sums and joins. Sums of checksums are decimals: they are
-taken modulo 2^64.
+Spark brings the pages of one place together in the order in which they were written. `Accepted` decides which of them
+count, as in `ottla.monitoring.audit.books`; the rest are sums and joins. Sums of checksums are decimals, taken modulo
+2^64.
 """
 
 from __future__ import annotations
