@@ -139,7 +139,7 @@ def _numpy_number(kind: _NumpyType, data: bytes) -> Any:
 
 
 _NAMES: dict[tuple[str, str], Any] = {
-    ("ottla.sql.stateful.grouped", "Held"): _Held,
+    ("ottla.spark.sql.stateful.grouped", "Held"): _Held,
     # The keys of COLLECT_SET and ATTR named the type; today they have its name.
     ("builtins", "bool"): "bool",
     ("builtins", "bytearray"): bytearray,
