@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import faulthandler
 import json
+import os
 import random
 import shutil
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -314,4 +316,15 @@ def soak(directory: Path, seconds: float, every: float, seed: int, plot: Path | 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = 1
+    try:
+        code = main()
+    except SystemExit as error:
+        if isinstance(error.code, int):
+            code = error.code
+        else:
+            print(error.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    os._exit(code)  # threads of clients that hang would keep the process
