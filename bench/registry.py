@@ -92,13 +92,13 @@ def schema(number: int) -> str:
 
 
 def _get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: registry\r\nAccept: {CONTENT_TYPE}\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {CONTENT_TYPE}\r\n\r\n".encode()
 
 
 def _register(number: int) -> bytes:
     body = json.dumps({"schema": schema(number)}).encode()
     head = (
-        f"POST /subjects/bench-{time.time_ns()}-{number}/versions HTTP/1.1\r\nHost: registry\r\n"
+        f"POST /subjects/bench-{time.time_ns()}-{number}/versions HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

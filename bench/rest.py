@@ -25,7 +25,7 @@ RECORDS = 100
 def _produce(records: list[object]) -> bytes:
     body = json.dumps({"records": records}).encode()
     return (
-        f"POST /topics/orders HTTP/1.1\r\nHost: rest\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        f"POST /topics/orders HTTP/1.1\r\nHost: localhost\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         + body
     )
 
@@ -36,7 +36,7 @@ async def _seen(url: str, count: int) -> int:
     streams = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"GET /topics/orders/stream HTTP/1.1\r\nHost: rest\r\nAccept: text/event-stream\r\n\r\n")
+        writer.write(b"GET /topics/orders/stream HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
         await reader.readuntil(b": connected\n\n")
         streams.append((reader, writer))
     marker = _produce([{"value": {"marker": "for all"}}])
