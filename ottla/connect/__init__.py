@@ -1,6 +1,6 @@
-"""Kafka Connect on Spark: connectors, converters and transforms as their users know them, run by Structured Streaming.
+"""Kafka Connect in Python: connectors, converters and transforms with Kafka's settings, run on Spark.
 
-What a connector is made of is said in `api.py`; this package's face is what an author of one imports:
+`api.py` describes the connector contract. Connector authors import from this package:
 
     from ottla.connect import ConfigDef, SourceConnector, SourceRecord, SourceTask
 """

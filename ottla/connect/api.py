@@ -1,16 +1,16 @@
-"""What a connector is: a small class that says how to split the work, and tasks that do it.
+"""The connector API: a connector splits the work into task configs, and tasks move the records.
 
-The contract is Kafka Connect's, so that a Java connector can be driven through the same interface:
+The contract follows Kafka Connect, so the same interface can drive a Java connector:
 
-- A connector is started on the driver, says with which configs its tasks run, and is stopped.
-- A task runs on an executor. Of a source, `poll` returns the next records, each with its source partition and offset;
-  what was committed is found again by `context.offset(partition)`. Records and offsets are written in one transaction,
-  so a task that begins again from its offsets gives everything exactly once, if its source can be read again.
-- Of a sink, `put` gets records in the order of their offsets and `flush` makes them durable; then their offsets are
-  committed to the group `connect-NAME`. After a failure the same records come again: a sink is exactly once if it
-  recognizes them by original topic, partition and offset, or by key.
+- A connector runs on the driver. The runtime starts it, asks for its task configs, and stops it.
+- A source task runs on an executor. `poll` returns the next records, each with a source partition and offset, and
+  `context.offset(partition)` returns the last committed offset. The runtime writes records and offsets in one
+  transaction, so a task that resumes from its offsets delivers exactly once if the source can be read again.
+- A sink task gets records in offset order through `put`, and `flush` makes them durable. The runtime then commits the
+  offsets to the group `connect-NAME`. After a failure the task gets the same records again: a sink is exactly once if
+  it recognizes duplicates by key or by original topic, partition and offset.
 
-Tasks are called by one thread at a time. `stop` may be called at any time, also after a failure in `start`.
+The runtime calls a task from one thread at a time. It may call `stop` at any time, even after `start` has failed.
 """
 
 from __future__ import annotations
@@ -34,37 +34,40 @@ class TopicPartition(NamedTuple):
 
 class SourceTaskContext(Protocol):
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
-        """What was committed last for this source partition."""
+        """Return the last committed offset of a source partition."""
 
 
 class SinkTaskContext(Protocol):
     def report(self, record: SinkRecord, error: Exception, /) -> None:
-        """Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
-        goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter."""
+        """Report a record that the sink cannot store, like Kafka's ErrantRecordReporter.
+
+        Depending on `errors.tolerance`, the runtime skips the record and sends it to the dead letter queue, or fails
+        the task.
+        """
 
     @property
     def assignment(self) -> Sequence[TopicPartition]: ...
 
     def rewind(self, offsets: Mapping[TopicPartition, int], /) -> None:
-        """Read these partitions from there on, next: for a sink that keeps offsets with its data."""
+        """Continue reading these partitions at the given offsets, for sinks that store offsets with their data."""
 
 
 class ConnectorContext:
-    """What a connector may ask of the runtime, from any thread. This one, for tests, does nothing."""
+    """Calls from a connector to the runtime, safe from any thread. This base class does nothing and serves tests."""
 
     def request_task_reconfiguration(self) -> None:
-        """`task_configs` would give others now: tasks are stopped, and those of the new configs run."""
+        """Restart the tasks because `task_configs` would now return something else."""
 
     def raise_error(self, error: Exception) -> None:
-        """Fail the connector, with this as the reason. Its tasks run on."""
+        """Fail the connector with this error. The tasks keep running."""
 
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
-        """Of a source: what was committed last for this source partition."""
+        """Return the last committed offset of a source partition. Source connectors only."""
         return None
 
 
 class Connector:
-    """`version` is shown by the REST API; `config_def` is what it validates a config with."""
+    """The REST API shows `version` and validates configs against `config_def`."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
@@ -80,37 +83,37 @@ class Connector:
     def stop(self) -> None: ...
 
     def runs_in_driver(self) -> bool:
-        """Whether its tasks need the worker's own process, as those do that read from its standard input."""
+        """Return True if the tasks must run in the worker process, for example to read standard input."""
         return False
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """At most `max_tasks`; by default one task with the connector's own config."""
+        """Return at most `max_tasks` configs. The default is one task with the connector's config."""
         return [dict(self.config)]
 
     def local_paths(self, config: Config) -> Mapping[str, str]:
-        """Files and directories of the worker's machine that it uses, by setting; "" is standard input or output.
+        """Return the files and directories on the worker's machine, by setting. "" means standard input or output.
 
-        Workers refuse connectors over REST that use paths outside of `connector.file.directories`.
+        Workers reject connectors created over REST if a path lies outside `connector.file.directories`.
         """
         return {}
 
     def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
-        """What is wrong beyond single values, by the name of the setting. Called after `config_def` has been."""
+        """Return errors that involve several settings, by setting name. Runs after the checks of `config_def`."""
         return {}
 
 
 class SourceColumns(NamedTuple):
-    """What one poll gives, in columns."""
+    """Columnar result of one poll."""
 
     columns: Columns
-    #: The offset after the last of them, of each source partition.
+    #: Offset of each source partition after the last row.
     offsets: Sequence[tuple[SourcePartition, SourceOffset]]
-    #: The same as records, each with its own offset. Asked for if they have to be handled one by one.
+    #: The same rows as records with individual offsets, for transforms and error handling per record.
     records: Callable[[], Sequence[SourceRecord]]
 
 
 class SourceTask:
-    """`poll_columns` may be defined as well as `poll`. It is called instead unless a transform needs whole records."""
+    """A task may define `poll_columns` beside `poll`. The runtime prefers it unless a transform needs whole records."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -119,7 +122,7 @@ class SourceTask:
     def start(self, config: Config, context: SourceTaskContext) -> None: ...
 
     def poll(self) -> Sequence[SourceRecord]:
-        """The next records, or none for now. Returns within about a second; whoever has nothing returns at once."""
+        """Return the next records, possibly none. Return at once when idle, and within about a second otherwise."""
         raise NotImplementedError
 
     @property
@@ -127,11 +130,11 @@ class SourceTask:
         return type(self).poll_columns is not SourceTask.poll_columns
 
     def poll_columns(self) -> SourceColumns | None:
-        """As `poll`."""
+        """Return the next records as columns, like `poll`."""
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Everything that `poll` has returned is committed: a source may let go of it."""
+        """All records returned by `poll` are committed, so the source may discard them."""
 
     def stop(self) -> None: ...
 
@@ -139,19 +142,22 @@ class SourceTask:
 class SourceConnector(Connector):
     task_class: ClassVar[type[SourceTask]]
 
-    #: Whether a task that begins again at its offsets gives each record exactly once.
+    #: True if a task that resumes from its offsets delivers each record exactly once.
     exactly_once: ClassVar[bool] = True
 
     def check_offsets(
         self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> None:
-        """Before offsets are altered over REST. Raises ConnectError if they make no sense. Kafka's alterOffsets."""
+        """Check offsets before the REST API alters them, like Kafka's alterOffsets.
+
+        Raises ConnectError if they are invalid.
+        """
 
 
 class SinkTask:
-    """`put_columns` may be defined as well as `put`."""
+    """A task may define `put_columns` beside `put`."""
 
-    #: Whether `put` is also called now and then when there is nothing to put, as by Kafka.
+    #: Whether the runtime also calls `put` without records now and then, as Kafka does.
     wants_empty_puts: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -163,7 +169,7 @@ class SinkTask:
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """The next records; also called with none while there are none, so that what is due by the clock is done."""
+        """Accept the next records. The runtime also passes empty batches so that the sink can act on timeouts."""
         raise NotImplementedError
 
     @property
@@ -171,16 +177,19 @@ class SinkTask:
         return type(self).put_columns is not SinkTask.put_columns
 
     def put_columns(self, columns: Sequence[SinkColumns]) -> None:
-        """As `put` with the records of all of them, in this order. Called where there are no headers, and no record has
-        failed on its way. For sinks that do not report single records."""
+        """Accept the records of all columns in this order.
+
+        The runtime calls this only for records without headers that passed every stage. Such sinks cannot report single
+        records.
+        """
         raise NotImplementedError
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
-        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards.
+        """Make the records durable. `offsets` are the next offsets to read, which the runtime commits afterwards.
 
-        A sink that keeps some for later, to write larger files, returns those that may be committed, as Kafka's
-        preCommit: a partition that is missing is not committed. A task that begins again gets the records from what
-        was committed on.
+        A sink that buffers records, for example to write larger files, returns the offsets that are safe to commit,
+        like Kafka's preCommit. The runtime does not commit missing partitions. A restarted task reads from the
+        committed offsets.
         """
         return None
 
@@ -190,5 +199,5 @@ class SinkTask:
 class SinkConnector(Connector):
     task_class: ClassVar[type[SinkTask]]
 
-    #: What its page says: "exactly once by …" or "at least once".
+    #: Delivery guarantee for the documentation page: "exactly once by …" or "at least once".
     delivery: ClassVar[str] = "at least once"

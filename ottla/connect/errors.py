@@ -1,4 +1,4 @@
-"""What goes wrong in a connector, by what is to be done about it."""
+"""Errors in connectors, classified by the runtime's reaction."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ottla.client.errors import ClientError
 
 
 class ConnectError(ClientError):
-    """Fails the task, with one sentence that says what is wrong and what to do. Kafka's ConnectException."""
+    """Fails the task. The message states the problem and the fix in one sentence. Kafka's ConnectException."""
 
 
 class RetriableError(ConnectError):
-    """May go away by itself: tried again until `errors.retry.timeout` is over. Kafka's RetriableException."""
+    """A transient problem, retried until `errors.retry.timeout` expires. Kafka's RetriableException."""
 
 
 class DataError(ConnectError):
-    """A record that does not fit. `errors.tolerance` decides whether the task fails. Kafka's DataException."""
+    """An invalid record. `errors.tolerance` decides whether the task fails. Kafka's DataException."""

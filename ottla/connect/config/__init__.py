@@ -1,1 +1,1 @@
-"""Configs: their definitions, what is wrong with them, and values that come from elsewhere."""
+"""Config definitions, validation and config providers."""

@@ -1,4 +1,4 @@
-"""Definitions of settings, with which configs are parsed, validated and described, as Kafka's ConfigDef."""
+"""Setting definitions that parse, validate and describe configs, like Kafka's ConfigDef."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.connect.errors import ConnectError
 
 
 class ConfigError(ConnectError):
-    """A config that cannot be used. Kafka's ConfigException."""
+    """An unusable config. Kafka's ConfigException."""
 
 
 class ConfigType(enum.Enum):
@@ -37,10 +37,10 @@ class _NoDefault:
         return "NO_DEFAULT"
 
 
-#: The setting is required.
+#: Marks a required setting.
 NO_DEFAULT = _NoDefault()
 
-#: Raises what is wrong by `invalid(name, value, why)`.
+#: A validator raises `invalid(name, value, why)`.
 Validator = Callable[[str, Any], None]
 
 
@@ -51,14 +51,13 @@ class ConfigKey:
     default: Any = NO_DEFAULT
     importance: Importance = Importance.MEDIUM
     documentation: str = ""
-    #: Raises ConfigError by `invalid(name, value, why)`.
     validator: Validator | None = None
     group: str | None = None
     order: int = -1
     width: str = "NONE"
     display_name: str = ""
     dependents: tuple[str, ...] = ()
-    #: Possible values in the light of the other settings, for forms.
+    #: Returns possible values for forms, given the other settings.
     recommender: Callable[[str, Mapping[str, Any]], Sequence[Any]] | None = None
 
     @property
@@ -67,7 +66,7 @@ class ConfigKey:
 
 
 def invalid(name: str, value: object, why: str = "") -> ConfigError:
-    """In the words of Kafka's ConfigException."""
+    """Build an error with the wording of Kafka's ConfigException."""
     return ConfigError(f"Invalid value {_java(value)} for configuration {name}" + (f": {why}" if why else ""))
 
 
@@ -76,7 +75,7 @@ def _java(value: object) -> str:
 
 
 class ConfigDef:
-    """An ordered set of settings. `define` returns the definition itself, so that calls can be chained."""
+    """An ordered set of settings. `define` returns the definition so that calls can be chained."""
 
     def __init__(self) -> None:
         self.keys: dict[str, ConfigKey] = {}
@@ -97,11 +96,11 @@ class ConfigDef:
         return self
 
     def parse(self, config: Mapping[str, str]) -> dict[str, Any]:
-        """All defined settings as typed values. Raises ConfigError for the first that is wrong."""
+        """Parse all defined settings. Raises ConfigError for the first invalid one."""
         return {key.name: self._value(key, config) for key in self.keys.values()}
 
     def errors(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        """What is wrong, by setting, in Kafka's words; only of those that have something wrong."""
+        """Return Kafka's error messages by setting name. Valid settings are absent."""
         found = {}
         for key in self.keys.values():
             try:

@@ -1,7 +1,7 @@
-"""The settings that every source and every sink has, beside those of its own class.
+"""Settings shared by all source connectors and by all sink connectors.
 
-Which settings there are depends on the config itself: each alias in `transforms`, `predicates` and
-`topic.creation.groups` brings some. `source_config(config)` and `sink_config(config)` return all of them.
+The set of settings depends on the config: each alias in `transforms`, `predicates` and `topic.creation.groups` adds
+some. `source_config(config)` and `sink_config(config)` return all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla.connect.transforms import chain
 
 
 def source_config(config: Mapping[str, str]) -> ConfigDef:
-    """What a source connector with this config may be told, apart from its class's own settings."""
+    """Return the framework settings of a source connector with this config."""
     definition = _defined(_COMMON, _SOURCE)
     _add_plugins(definition, config)
     add_topic_settings(definition, config)
@@ -43,14 +43,14 @@ def source_config(config: Mapping[str, str]) -> ConfigDef:
 
 
 def sink_config(config: Mapping[str, str]) -> ConfigDef:
-    """What a sink connector with this config may be told, apart from its class's own settings."""
+    """Return the framework settings of a sink connector with this config."""
     definition = _defined(_COMMON, _SINK)
     _add_plugins(definition, config)
     return definition
 
 
 def sink_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is wrong with settings of a sink that are right each for itself, by the settings concerned."""
+    """Return conflicts between individually valid sink settings, by setting name."""
     named = parse_value("topics", config.get("topics"), ConfigType.LIST) or []
     topics = [each for each in named if each]
     pattern = (config.get("topics.regex") or "").strip()
@@ -78,7 +78,7 @@ def sink_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
 def _matches(pattern: str, topic: str) -> bool:
     try:
         return compile_java(pattern).fullmatch(topic) is not None
-    except InvalidPattern:  # said of the setting itself
+    except InvalidPattern:  # reported for the setting itself
         return False
 
 

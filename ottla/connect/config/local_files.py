@@ -1,12 +1,12 @@
-"""Which files of the worker's machine a connector may use that comes over REST.
+"""Access control for local files that connectors created over REST may use.
 
-A connector reads and writes as the operating system's user who runs the worker. Whoever reaches the REST API must not
-get that user's files by it. So connectors that use local files are refused, except below the directories that the
-worker's operator names:
+A connector reads and writes as the operating system user of the worker. REST clients must not gain access to that
+user's files. The worker therefore rejects connectors that use local files outside the directories named by the
+operator:
 
     connector.file.directories=/srv/connect/in,/srv/connect/out
 
-Connectors from files on the command line of a standalone worker are the operator's own, and are not limited.
+A standalone worker does not restrict connectors from files on its command line, because they belong to the operator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SETTING = "connector.file.directories"
 
 
 class FileDirectories:
-    """Directories below which connectors may use files. Links and `..` are resolved before the comparison."""
+    """Directories open to connectors. Comparison happens after resolving symbolic links and `..`."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = []
@@ -31,7 +31,7 @@ class FileDirectories:
             self._directories.append(Path(each))
 
     def problems(self, paths: Mapping[str, str]) -> dict[str, list[str]]:
-        """Errors by setting, for paths that are not allowed. The path "" is the worker's own terminal."""
+        """Return errors for forbidden paths, by setting. The path "" means the worker's terminal."""
         return {
             name: [
                 f"Invalid value {path or 'null'} for configuration {name}: Connectors over REST may use local files "
@@ -52,12 +52,12 @@ class FileDirectories:
         try:
             resolved = Path(path).resolve()
             return any(resolved.is_relative_to(each.resolve()) for each in self._directories)
-        except (OSError, RuntimeError, ValueError):  # a circle of links, a zero byte
+        except (OSError, RuntimeError, ValueError):  # a symlink loop or a NUL byte
             return False
 
 
 def local_path(url: str) -> str | None:
-    """The path of a URL that is on this machine: `/path`, `path`, `file:///path`, `sqlite:///path`; else None."""
+    """Return the local path of a URL (`/path`, `path`, `file:///path`, `sqlite:///path`), or None for remote URLs."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -66,5 +66,5 @@ def local_path(url: str) -> str | None:
         return unquote(parts.path).removeprefix("/") if parts.path.startswith("//") else unquote(parts.path)
     if parts.scheme == "file":
         return unquote(parts.path)
-    # A single letter is a drive rather than a scheme.
+    # A single letter is a drive letter, not a scheme.
     return url if len(parts.scheme) < 2 else None

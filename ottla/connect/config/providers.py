@@ -1,4 +1,4 @@
-"""Values that a config takes from elsewhere: `${file:/etc/secrets.properties:password}` (KIP-297).
+"""Config providers (KIP-297), which resolve variables such as `${file:/etc/secrets.properties:password}`.
 
 A worker names its providers:
 
@@ -8,7 +8,7 @@ A worker names its providers:
     config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
     config.providers.env.param.allowlist.pattern=CONNECT_.*
 
-What is resolved is in memory only: neither the topics nor the log nor messages have more than the `${…}`.
+Resolved values stay in memory. Topics, logs and messages contain only the `${…}` variable.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ottla.properties import PropertiesError, decode_properties, parse_propertie
 _HERE = "ottla.connect.config.providers"
 _KAFKA = "org.apache.kafka.common.config.provider"
 
-#: Which of our classes serves a provider of Kafka's.
+#: Our implementation of each Kafka provider class.
 PLUGINS = {
     f"{_KAFKA}.FileConfigProvider": f"{_HERE}:FileConfigProvider",
     f"{_KAFKA}.DirectoryConfigProvider": f"{_HERE}:DirectoryConfigProvider",
     f"{_KAFKA}.EnvVarConfigProvider": f"{_HERE}:EnvVarConfigProvider",
 }
 
-#: Kafka's own pattern: a provider, perhaps a path, and a key.
+#: Kafka's own pattern: a provider, an optional path, and a key.
 _VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 
 
 class ConfigProvider:
-    """Gives the values of a path. `keys` are those wanted; what is not there is left out."""
+    """Return values of a path for the requested `keys`, omitting missing keys."""
 
     def configure(self, config: Mapping[str, str]) -> None: ...
 
@@ -50,12 +50,12 @@ class ConfigProvider:
 
     @property
     def missing_limit(self) -> str | None:
-        """The setting that would limit what it gives away, if it is not set."""
+        """Return the unset setting that would restrict this provider, or None."""
         return None
 
 
 class _AllowedPaths:
-    """Without `allowed.paths` every path is allowed, as in Kafka. Links out of an allowed directory are not."""
+    """Without `allowed.paths` every path is allowed, as in Kafka. Links that leave an allowed directory are rejected."""
 
     def __init__(self, text: str | None) -> None:
         listed = [each for each in parse_value("allowed.paths", text, ConfigType.LIST) or [] if each]
@@ -82,7 +82,7 @@ class _AllowedPaths:
 
 
 class FileConfigProvider(ConfigProvider):
-    """`${file:/path/to.properties:key}`: a value of a properties file."""
+    """`${file:/path/to.properties:key}`: a value from a properties file."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._paths = _AllowedPaths(config.get("allowed.paths"))
@@ -93,7 +93,7 @@ class FileConfigProvider(ConfigProvider):
 
     def get(self, path: str, keys: frozenset[str]) -> Mapping[str, str]:
         allowed = self._paths.allowed(path) if path else None
-        if allowed is None:  # Kafka leaves the variable as it is
+        if allowed is None:  # Kafka leaves the variable unresolved
             return {}
         try:
             read = parse_properties(decode_properties(allowed.read_bytes()))
@@ -122,7 +122,7 @@ class DirectoryConfigProvider(ConfigProvider):
             if os.sep in key or key in ("", ".", ".."):
                 continue
             file = self._paths.allowed(str(directory / key))
-            if file is None:  # a link that leads elsewhere
+            if file is None:  # a link out of the directory
                 continue
             try:
                 if file.is_file():
@@ -133,7 +133,7 @@ class DirectoryConfigProvider(ConfigProvider):
 
 
 class EnvVarConfigProvider(ConfigProvider):
-    """`${env:NAME}`: a variable of the worker's environment."""
+    """`${env:NAME}`: an environment variable of the worker."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         text = config.get("allowlist.pattern")
@@ -157,7 +157,7 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 class ConfigProviders:
-    """Those that a worker's config names."""
+    """The providers configured in a worker."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
         self._providers = providers
@@ -175,8 +175,10 @@ class ConfigProviders:
         return bool(self._providers)
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
-        """With the values of variables in place. A variable of a provider that is not there stays as it is, and so
-        does one whose key is missing. Raises ConfigError."""
+        """Resolve the variables in a config. Variables with an unknown provider or a missing key stay unresolved.
+
+        Raises ConfigError.
+        """
         if not self._providers:
             return dict(config)
         wanted: dict[tuple[str, str], set[str]] = {}
@@ -196,7 +198,10 @@ class ConfigProviders:
         return {name: _VARIABLE.sub(replaced, value) if value else value for name, value in config.items()}
 
     def unlimited(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        """Settings that ask a provider which would give away everything that the worker can read, and why not."""
+        """Return errors for settings that use an unrestricted provider, by setting name.
+
+        Such a provider would expose everything that the worker can read.
+        """
         found: dict[str, list[str]] = {}
         for name, value in config.items():
             for variable in _VARIABLE.finditer(value or ""):

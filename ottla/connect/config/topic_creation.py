@@ -1,4 +1,4 @@
-"""Topics that the records of a source create (KIP-158): which settings there are. The runtime carries them out."""
+"""Settings for topics that source connectors create (KIP-158). The runtime package creates the topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREFIX = "topic.creation."
 
 
 def topic_groups(config: Mapping[str, str]) -> list[str]:
-    """The default group is always the last; there are none if the config has no settings for it and names none."""
+    """Return the groups with the default group last, or none if the config mentions no group."""
     named = [each for each in parse_value(GROUPS, config.get(GROUPS), ConfigType.LIST) or [] if each]
     if not named and not any(each.startswith(f"{_PREFIX}{DEFAULT_GROUP}.") for each in config):
         return []
@@ -36,7 +36,7 @@ def add_topic_settings(definition: ConfigDef, config: Mapping[str, str]) -> None
 
 
 def _define(definition: ConfigDef, group: str, config: Mapping[str, str]) -> None:
-    """Groups take the number of partitions and replicas from the default group, if they say nothing themselves."""
+    """Define the settings of a group. Partition and replica counts default to those of the default group."""
     is_default = group == DEFAULT_GROUP
 
     def inherited(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Checks of single values that Connect's settings share, with Kafka's messages."""
+"""Validators for single values, with Kafka's error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def non_empty_list(name: str, value: Any) -> None:
 
 
 def filled_list(name: str, value: Any) -> None:
-    """Kafka's newer check of lists, with other words than its older one."""
+    """Kafka's newer list check, whose wording differs from the older one."""
     if not value:
         raise ConfigError(
             f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"

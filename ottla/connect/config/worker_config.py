@@ -1,4 +1,4 @@
-"""The settings of a worker, by the names of connect-distributed.properties and connect-standalone.properties."""
+"""Worker settings, named as in connect-distributed.properties and connect-standalone.properties."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
-#: What is passed on under these names is not ours to know.
+#: Settings with these prefixes pass through unchecked.
 _PREFIXES = (
     "key.converter.",
     "value.converter.",
@@ -49,7 +49,7 @@ _PREFIXES = (
     "ssl.",
 )
 
-#: Settings of older releases: what became of them.
+#: Removed settings and their replacements.
 _REMOVED = {
     "rest.host.name": "use listeners instead",
     "rest.port": "use listeners instead",
@@ -211,7 +211,7 @@ STANDALONE = _standalone()
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """`properties` with what `${…}` stands for, and `values` parsed. Raises ConfigError when it is made of bad ones."""
+    """Worker settings, with resolved variables in `properties` and parsed values in `values`. Raises ConfigError."""
 
     properties: Mapping[str, str]
     values: Mapping[str, Any]
@@ -236,11 +236,11 @@ class WorkerConfig:
             )
         return cls(dict(properties), values, distributed, tuple(_warnings(definition, properties)))
 
-    # How the cluster is reached
+    # Cluster access
 
     @cached_property
     def client_properties(self) -> dict[str, str]:
-        """Of the worker's own clients, by the names of the Java client."""
+        """Return the properties of the worker's own clients, with the Java client's names."""
         own = {name: value for name, value in self.properties.items() if name.startswith(_CLIENT_PREFIXES)}
         own["bootstrap.servers"] = ",".join(self.values["bootstrap.servers"])
         for name in ("client.id", "client.dns.lookup", "request.timeout.ms", "retry.backoff.ms"):
@@ -257,7 +257,7 @@ class WorkerConfig:
         return self.values["client.id"] or (f"connect-{self.group_id}" if self.is_distributed else "connect")
 
     def overridden(self, kind: str) -> dict[str, str]:
-        """`producer`, `consumer` or `admin`: the client properties with those of the worker under that prefix."""
+        """Return the client properties with the overrides for `kind`: `producer`, `consumer` or `admin`."""
         return {**self.client_properties, **self.with_prefix(f"{kind}.")}
 
     # The group and the three topics
@@ -272,7 +272,7 @@ class WorkerConfig:
 
     @property
     def offset_topic(self) -> str:
-        """A standalone worker has one as well, for each `offset_file` another: transactions do not reach files."""
+        """A standalone worker also needs a topic, one per `offset_file`, because transactions do not cover files."""
         named = self.values.get("offset.storage.topic")
         if named:
             return str(named)
@@ -288,12 +288,12 @@ class WorkerConfig:
         return self.values.get("offset.storage.file.filename")
 
     def topic_settings(self, kind: str) -> dict[str, str]:
-        """Further settings for a topic that is created: `config.storage.min.insync.replicas` for `config`."""
+        """Return extra topic settings: `config.storage.min.insync.replicas` belongs to the kind `config`."""
         known = ("topic", "partitions", "replication.factor", "file.filename")
         given = self.with_prefix(f"{kind}.storage.")
         return {name: value for name, value in given.items() if name not in known}
 
-    # What connectors use unless they say otherwise
+    # Defaults for connectors
 
     @property
     def key_converter(self) -> str:
@@ -308,12 +308,12 @@ class WorkerConfig:
         return str(self.values["header.converter"])
 
     def converter_config(self, kind: str) -> dict[str, str]:
-        """`key.converter`, `value.converter` or `header.converter`: the settings under that name."""
+        """Return the settings under `key.converter`, `value.converter` or `header.converter`."""
         return self.with_prefix(f"{kind}.")
 
     @property
     def config_providers(self) -> dict[str, str]:
-        """`config.providers` and what belongs to each, as they were written."""
+        """Return `config.providers` and the provider settings, unresolved."""
         return {name: value for name, value in self.properties.items() if name.startswith("config.providers")}
 
     @property
@@ -322,12 +322,10 @@ class WorkerConfig:
 
     @property
     def offset_flush_interval(self) -> float:
-        """In seconds."""
         return float(self.values["offset.flush.interval.ms"]) / 1000
 
     @property
     def shutdown_timeout(self) -> float:
-        """In seconds."""
         return float(self.values["task.shutdown.graceful.timeout.ms"]) / 1000
 
     @property
@@ -342,7 +340,7 @@ class WorkerConfig:
 
     @property
     def spark_settings(self) -> dict[str, str]:
-        """All `spark.*` but the master."""
+        """Return all `spark.*` settings except the master."""
         return {
             name: value
             for name, value in self.properties.items()
@@ -384,7 +382,7 @@ def _warnings(definition: ConfigDef, properties: Mapping[str, str]) -> list[str]
     return found
 
 
-#: Of the client, or of Kafka's worker only.
+#: Settings of the client, or settings that only Kafka's worker uses.
 _OTHERS = frozenset(
     (
         "connections.max.idle.ms",

@@ -1,8 +1,8 @@
-"""The connectors in the box. `PLUGINS` gives each the names by which configs know it."""
+"""The built-in connectors. `PLUGINS` lists the names that configs use for them."""
 
 _HERE = "ottla.connect.connectors"
 
-#: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
+#: Maps names in `connector.class` to import paths. Classes are imported on first use.
 PLUGINS: dict[str, str] = {
     **{
         f"com.github.jcustenborder.kafka.connect.spooldir.{name}": f"{_HERE}.spooldir.connector:{name}"

@@ -1,4 +1,4 @@
-"""What database drivers raise, as one sentence that says what to do. Shared by JDBC and change data capture."""
+"""Turns database driver errors into one sentence with advice, for JDBC and change data capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.connect.errors import ConnectError, RetriableError
 
 
 class SettingNames:
-    """How a connector calls its settings, for advice."""
+    """The connector's setting names, for advice."""
 
     def __init__(self, host: str, user: str, password: str, database: str) -> None:
         self.host = host
@@ -24,12 +24,12 @@ CDC_SETTINGS = SettingNames(
 )
 
 
-#: What libpq adds to its errors.
+#: Hints that libpq appends to errors.
 _HINTS = (" Is the server running", " This probably means", " DETAIL: ", " HINT: ")
 
 
 def one_line(error: object) -> str:
-    """The driver's words without line breaks, hints and the final full stop."""
+    """Return the driver's message without line breaks, hints and the final full stop."""
     text = " ".join(str(error).split())
     for hint in _HINTS:
         text = text.partition(hint)[0]
@@ -92,8 +92,8 @@ def postgres_error(
     return failed(target, doing, f"{said} ({one_line(detail)})" if said and detail else said or text)
 
 
-#: Of MySQL and MariaDB: no such host, nobody listens, connection lost, server goes down, too many connections,
-#: deadlock, lock wait.
+#: MySQL and MariaDB: unknown host, connection refused or lost, server shutdown, too many connections, deadlock, lock
+#: wait timeout.
 _MYSQL_PASSING = {1040, 1053, 1205, 1213, 2002, 2003, 2006, 2013, 2055}
 _MYSQL_PRIVILEGE = {1044, 1142, 1143, 1227, 1370}
 
@@ -120,7 +120,7 @@ def mysql_error(
 
 
 def drop_cursor(cursor: Any) -> None:
-    """Of PyMySQL, whose rows are not all fetched, before its connection is given up: otherwise it reads them all."""
+    """Discard a PyMySQL cursor with unread rows before dropping its connection. Closing it would read them all."""
     result = cursor._result
     if result is not None:
         result.unbuffered_active = False

@@ -1,7 +1,7 @@
-"""FileStream: the lines of a file that grows to a topic, and records to lines, as Kafka's connectors of that name.
+"""FileStream: copies lines from a growing file to a topic, and records to lines, like Kafka's FileStream connectors.
 
-A position is a number of bytes, so it is right for every file. Kafka counts characters and skips bytes, which is the
-same only for ASCII.
+Positions count bytes and are correct for every file. Kafka counts characters but skips bytes, which agrees only for
+ASCII.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _FILENAME = "filename"
 _POSITION = "position"
 
 _CHUNK = 1 << 20
-#: Of the disk, or of what a user may have of it: somebody will make room.
+#: Disk full or quota exceeded: retry until space is available.
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-#: A carriage return ends a line, alone or before a line feed. At the very end it may still be followed by one.
+#: A carriage return ends a line, alone or before a line feed. At the end of the data a line feed may still follow.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 
 
 class FileStreamSourceTask(SourceTask):
-    """Invariant: `_position` is the end of the last line that was split off, and `_rest` what was read beyond it."""
+    """Invariant: `_position` is the end of the last complete line, and `_rest` holds the bytes read after it."""
 
     def start(self, config: Config, context: SourceTaskContext) -> None:
         settings = FileStreamSourceConnector.config_def.parse(config)
@@ -97,7 +97,7 @@ class FileStreamSourceTask(SourceTask):
         ]
 
     def poll_columns(self) -> SourceColumns | None:
-        """All lines that were read, without an object for each."""
+        """Return all lines read, without creating an object per line."""
         if not self._open():
             return None
         if not self._lines:
@@ -116,7 +116,7 @@ class FileStreamSourceTask(SourceTask):
         )
 
     def _columns_of(self, data: bytes) -> SourceColumns | None:
-        """Where line feeds are all that ends lines."""
+        """Split data whose lines end only with line feeds."""
         *lines, self._rest = data.rsplit(b"\n", 1)
         if not lines:
             return None
@@ -129,7 +129,7 @@ class FileStreamSourceTask(SourceTask):
                 end += len(line) + 1
                 yield line, end
 
-        # In UTF-8 a line feed is never a part of anything else, not even of what has to be replaced.
+        # In UTF-8 a line feed byte is never part of another character, valid or not.
         return self._columns(text.decode(errors="replace").split("\n"), self._position, with_ends)
 
     def _columns(
@@ -230,7 +230,7 @@ class FileStreamSourceConnector(SourceConnector):
         return not self.config.get(_FILE)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self.config)]  # one stream can be read by one task only
+        return [dict(self.config)]  # only one task can read a stream
 
     def check_offsets(
         self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
@@ -242,7 +242,7 @@ class FileStreamSourceConnector(SourceConnector):
             )
         for partition, offset in offsets:
             if offset is None:
-                continue  # whatever it is, it may be removed
+                continue  # whatever this is, it may be removed
             if _POSITION not in offset:
                 raise ConnectError(f"Offset objects should either be null or contain the key '{_POSITION}'")
             position = offset[_POSITION]
@@ -284,7 +284,7 @@ class FileStreamSinkTask(SinkTask):
         assert self._stream is not None
         try:
             text = "\n".join(values)
-        except TypeError:  # not all are texts
+        except TypeError:  # not all values are texts
             text = "\n".join(map(_text, values))
         data = f"{text}\n".encode() if values else b""
         if self._path:
@@ -293,7 +293,7 @@ class FileStreamSinkTask(SinkTask):
             self._stream.write(data)
 
     def _append(self, data: bytes) -> None:
-        """All of it, or nothing: the same records come again after a RetriableError."""
+        """Append all data or nothing, because the same records come again after a RetriableError."""
         assert self._stream is not None
         size = os.fstat(self._stream.fileno()).st_size
         written = 0
@@ -307,7 +307,7 @@ class FileStreamSinkTask(SinkTask):
             raise kind(sentence) from error
 
     def _take_back(self, size: int, written: int) -> None:
-        """Half a line would stay otherwise. Not if somebody else writes to the file as well."""
+        """Remove a partial line, unless another process has written to the file."""
         assert self._stream is not None
         with contextlib.suppress(OSError):
             if written and os.fstat(self._stream.fileno()).st_size == size + written:
@@ -328,7 +328,7 @@ def _now_ms() -> int:
 
 
 def _text(value: Any) -> str:
-    """As Java prints it."""
+    """Return the value as Java prints it."""
     if isinstance(value, str):
         return value
     from ottla.connect.data.java_values import java_text

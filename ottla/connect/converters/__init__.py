@@ -1,6 +1,6 @@
-"""Converters: between Connect's values and the bytes of keys, values and headers.
+"""Converters between Connect values and the bytes of keys, values and headers.
 
-`load_converter` makes the one that a config names; `PLUGINS` says which class serves which of Kafka's.
+`load_converter` creates the configured converter. `PLUGINS` maps Java class names to ours.
 """
 
 from ottla.connect.converters.converter import Converter, HeaderConverter
@@ -10,7 +10,7 @@ __all__ = ["PLUGINS", "Converter", "HeaderConverter", "load_converter"]
 
 _HERE = "ottla.connect.converters"
 
-#: Which of our classes serves a class of Kafka's or Confluent's.
+#: Our implementation of each Kafka or Confluent class.
 PLUGINS = {
     "org.apache.kafka.connect.storage.StringConverter": f"{_HERE}.string_converter:StringConverter",
     "org.apache.kafka.connect.json.JsonConverter": f"{_HERE}.json_converter:JsonConverter",

@@ -1,4 +1,4 @@
-"""Bytes as they are."""
+"""ByteArrayConverter: passes bytes through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a converter is."""
+"""The converter interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NULL: SchemaAndValue = (None, None)
 
 
 def converter_config() -> ConfigDef:
-    """What every converter of Kafka's own has."""
+    """Return the settings common to Kafka's own converters."""
     return ConfigDef().define(
         "converter.type",
         ConfigType.STRING,
@@ -31,10 +31,10 @@ def _kind(name: str, value: Any) -> None:
 
 
 class Converter:
-    """Between a value of Connect and the bytes of a key or a value. One thread at a time calls it.
+    """Converts between Connect values and the bytes of a key or value. One thread calls it at a time.
 
-    As a header converter it does the same with the bytes of a header, whatever the header's key. It may be asked again
-    for what it has converted: when another record that was converted together with it fails.
+    A header converter does the same for header values and ignores the header's key. The runtime may convert a value
+    twice, when another record in the same batch fails.
     """
 
     config_def: ClassVar[ConfigDef] = converter_config()
@@ -46,26 +46,28 @@ class Converter:
         keep_in_step(cls, "to_connect", "all_to_connect", Converter.all_to_connect)
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """`config` has the settings that follow `key.converter.`, `value.converter.` or `header.converter.`"""
+        """`config` holds the settings without the prefix `key.converter.`, `value.converter.` or `header.converter.`"""
         self.config_def.parse(config)
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Raises DataError for what it cannot convert."""
+        """Raises DataError for unsupported values."""
         raise NotImplementedError
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """Raises DataError for what it cannot convert."""
+        """Raises DataError for malformed data."""
         raise NotImplementedError
 
     def all_from_connect(
         self, topic: str, schema: Schema | None, values: Sequence[Any]
     ) -> list[bytes | None]:
-        """What `from_connect` makes of each of them. Raises anything for what it cannot convert."""
+        """Apply `from_connect` to all values. May raise any exception for unsupported values."""
         return [self.from_connect(topic, schema, each) for each in values]
 
     def all_to_connect(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema | None, list[Any]]:
-        """What `to_connect` makes of each of them, and the schema that all have. Raises anything for what it cannot
-        convert, and MixedRecordsError if there are several schemas."""
+        """Apply `to_connect` to all values, and return their common schema with the values.
+
+        Raises MixedRecordsError if the schemas differ. May raise any exception for malformed data.
+        """
         schemas, values = zip(*(self.to_connect(topic, each) for each in data), strict=True)
         return only_schema(schemas), list(values)
 
@@ -79,7 +81,7 @@ class Converter:
 
 
 class HeaderConverter(Converter):
-    """One that can be used for headers only."""
+    """A converter for headers only."""
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_header(topic, "", schema, value)

@@ -1,4 +1,4 @@
-"""JSON, with the schema in each record (`{"schema":…,"payload":…}`) or without."""
+"""JsonConverter: JSON with the schema in each record (`{"schema":…,"payload":…}`) or without."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class JsonConverter(Converter):
         )
         self._readers = Readers(replace_null=replace_null, cache_size=self._cache_size)
         self._heads: dict[Schema | None, str] = {}
-        #: The bytes before the payload, and what they say: most records begin as the one before.
+        #: The bytes before the payload with their schema and reader. Most records start like the previous one.
         self._last_head: tuple[bytes, Schema, Reader] | None = None
         self._schemas: dict[str, Schema] = {}
         self._schema: Schema | None = None
@@ -115,7 +115,7 @@ class JsonConverter(Converter):
     ) -> list[bytes | None]:
         if schema is None or not values:
             return super().all_from_connect(topic, schema, values)
-        # JSON as it is written here has no line feeds.
+        # This JSON contains no line feeds.
         payloads = "\n".join(self._writers.write_all(schema, values))
         written = to_bytes(payloads).split(b"\n")
         if not self._with_schemas:
@@ -150,7 +150,7 @@ class JsonConverter(Converter):
             try:
                 node = scan_decimals.whole(data[len(head) : -1])
             except DataError:
-                pass  # something else follows the payload
+                pass  # other members follow the payload
             else:
                 return schema, read(node)
         return self._read_envelope(data)
@@ -190,7 +190,7 @@ class JsonConverter(Converter):
         return Readers(replace_null=False, cache_size=1).of(schema)(node)
 
     def _remember_head(self, data: bytes, schema: Schema, read: Reader) -> None:
-        """Only as JsonConverter itself writes it: the schema first, without spaces."""
+        """Cache the head if JsonConverter itself wrote it: the schema first, without spaces."""
         written = f'{{"schema":{write_schema(schema, self._write_default)},"payload":'
         head = to_bytes(written)
         self._last_head = (head, schema, read) if data.startswith(head) else None

@@ -1,4 +1,4 @@
-"""From a config to a configured converter."""
+"""Creates configured converters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DEFAULTS = {"header": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}
 
 
 def load_converter(config: Mapping[str, str], worker_defaults: Mapping[str, str], role: str) -> Converter:
-    """The converter of a connector for `role`, which is key, value or header.
+    """Create a connector's converter for `role`: key, value or header.
 
-    A connector that names a class brings the settings of that class as well; else the worker's class is taken with
-    the worker's settings, and those of the connector are ignored, as in Kafka.
+    A connector that names a class also supplies the settings of that class. Otherwise the worker's class and settings
+    apply, and the connector's settings are ignored, as in Kafka.
     """
     setting = f"{role}.converter"
     if config.get(setting) is not None:
@@ -34,7 +34,7 @@ def load_converter(config: Mapping[str, str], worker_defaults: Mapping[str, str]
 
 
 def converter_class(name: str, setting: str = "key.converter") -> type[Converter]:
-    """By Java's name, by the last part of it with or without "Converter", or by Python's: `my.module:MyConverter`."""
+    """Find a class by Java name, by short name with or without "Converter", or by Python path: `my.module:MyConverter`."""
     from ottla.connect.converters import PLUGINS
 
     name = name.strip()
@@ -47,7 +47,7 @@ def converter_class(name: str, setting: str = "key.converter") -> type[Converter
 
 
 def load_class(name: str, plugins: Mapping[str, str], suffix: str) -> Any:
-    """None if there is none of this name."""
+    """Return None if no class has this name."""
     where = plugins.get(name)
     if where is None:
         for java_name, place in plugins.items():

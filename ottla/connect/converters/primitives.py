@@ -1,4 +1,4 @@
-"""Numbers and booleans in the bytes of Kafka's own serializers: big-endian, of fixed size."""
+"""Numbers and booleans in the format of Kafka's serializers: big-endian, fixed size."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from ottla.connect.errors import DataError
 
 
 class _NumberConverter(Converter):
-    """A number with a schema has to be of exactly this type. Without one any that fits will do: Python's numbers have
-    no sizes."""
+    """With a schema, a number must have exactly this type. Without one, any number in range is accepted.
+
+    Python's numbers have no sizes.
+    """
 
     type_name: ClassVar[str]
     schema: ClassVar[Schema]

@@ -1,4 +1,4 @@
-"""Headers as texts whose types are guessed when they are read. Kafka's default for headers."""
+"""SimpleHeaderConverter: headers as text whose type is inferred on reading. Kafka's default for headers."""
 
 from __future__ import annotations
 

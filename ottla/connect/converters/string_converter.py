@@ -1,4 +1,4 @@
-"""Texts in some encoding, UTF-8 unless the config says otherwise."""
+"""StringConverter: text in a configurable encoding, by default UTF-8."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Connect's data: schemas, structs, and the records that connectors, transforms and converters hand on."""
+"""Connect's data model: schemas, structs, and the records that connectors, transforms and converters exchange."""

@@ -1,8 +1,7 @@
-"""Many records at once, in columns: the fast way through transforms and converters.
+"""Batches of records in columns, the fast path through transforms and converters.
 
-Everything is defined for one record. What can also handle columns does the same with them, only faster, and has no side
-effects: where it raises, or cannot say, the same records go one by one, and whatever is wrong with one of them is found
-and handled there.
+Every operation is defined for single records. Columnar versions do the same faster and without side effects. If a
+columnar version raises or declines, the runtime processes the same records one by one and handles errors there.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from typing import Any, Self
 from ottla.connect.data.record import SinkRecord, SourceRecord
 from ottla.connect.data.schema import Schema
 
-#: Fewer records are not worth it.
+#: Smaller batches are not worth the overhead.
 _FEWEST = 4
 
 
 class MixedRecordsError(Exception):
-    """What records share in columns they do not share any more, for example because some have got another schema."""
+    """The records no longer share topic, partition or schemas, for example because some got another schema."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Columns:
-    """Records without headers that share topic, partition and schemas. Nobody changes a list that was given."""
+    """Records without headers that share topic, partition and schemas. Invariant: lists are never modified."""
 
     topic: str
-    #: The partition of Kafka's topic; None leaves it to the key.
+    #: The Kafka partition. None leaves the choice to the key.
     partition: int | None = None
     value_schema: Schema | None
     values: list[Any]
@@ -42,7 +41,7 @@ class Columns:
         return replace(self, **changes)
 
     def parts(self, most: int) -> Iterator[Self]:
-        """The same, at most so many in each."""
+        """Split into parts of at most `most` records."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         lists = {name: column for name, column in given.items() if isinstance(column, list)}
         for begin in range(0, len(self), most):
@@ -51,7 +50,7 @@ class Columns:
 
 @dataclass(slots=True, kw_only=True)
 class SinkColumns(Columns):
-    """What transforms leave as it was is there as well: offsets, `original_topic` and `original_partition`."""
+    """Also holds the values that transforms preserve: offsets, `original_topic` and `original_partition`."""
 
     offsets: list[int]
     timestamp_types: list[int]
@@ -71,7 +70,7 @@ class SinkColumns(Columns):
 
 
 def runs(records: Sequence[SourceRecord]) -> Iterator[tuple[Sequence[SourceRecord], Columns | None]]:
-    """All records in their order, in runs of those that share what columns share; None where columns are of no use."""
+    """Group records in order into runs with common attributes, or None where columns do not pay off."""
     begin = 0
     first: SourceRecord | None = None
     for index, each in enumerate(records):
@@ -107,7 +106,7 @@ def _run(records: Sequence[SourceRecord]) -> tuple[Sequence[SourceRecord], Colum
 
 
 def only_schema(schemas: Sequence[Schema | None]) -> Schema | None:
-    """That all of them are. Raises MixedRecordsError."""
+    """Return the schema common to all. Raises MixedRecordsError."""
     first = schemas[0]
     for each in schemas:
         if each is not first and each != first:
@@ -116,7 +115,10 @@ def only_schema(schemas: Sequence[Schema | None]) -> Schema | None:
 
 
 def keep_in_step(kind: type, one: str, many: str, default: Any) -> None:
-    """For `__init_subclass__`: a class that changes method `one` must not inherit a `many` that knows nothing of it."""
+    """Reset an inherited columnar method in a subclass that overrides only the single-record method.
+
+    Call it from `__init_subclass__`: the inherited `many` would ignore the new `one`.
+    """
     for each in kind.__mro__:
         if many in vars(each):
             return

@@ -1,7 +1,7 @@
-"""Java's SimpleDateFormat in UTC and in English, between milliseconds since 1970 and texts.
+"""Java's SimpleDateFormat in UTC and English, between milliseconds since 1970 and text.
 
-Parsing is lenient, as Java's is by default: the 32nd of January is the 1st of February, and what follows the date is
-not looked at. Weeks and the number of a day in them (w, W, F, u) can be written, but are ignored when they are read.
+Parsing is lenient, like Java's default: the 32nd of January is the 1st of February, and trailing text is ignored. Weeks
+and day-of-week numbers (w, W, F, u) are formatted, but ignored in parsing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_MS = 86_400_000
 
 
 class BadPattern(ValueError):
-    """A pattern that Java refuses."""
+    """A pattern that Java rejects."""
 
 
 class BadDate(ValueError):
@@ -51,7 +51,7 @@ class DateFormat:
         )
 
     def parse(self, text: str) -> int:
-        """Milliseconds. Raises BadDate."""
+        """Return milliseconds. Raises BadDate."""
         return _Parsing(text, self._parts).millis()
 
 
@@ -92,12 +92,12 @@ def _compiled(pattern: str) -> list[tuple[str | None, int, str]]:
     return parts
 
 
-#: The 15th of October 1582. Dates before it are those of the Julian calendar, as in Java's GregorianCalendar.
+#: The 15th of October 1582. Earlier dates use the Julian calendar, as in Java's GregorianCalendar.
 _CUTOVER = -141_427
 
 
 def _days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date whose month and day may be out of range."""
+    """Return days since 1970. Month and day may be out of range."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     shifted = year - (month <= 2)
@@ -187,7 +187,7 @@ class _Fields:
 
 
 def _week_year_begin(year: int) -> int:
-    """The Sunday of the week that has the 1st of January."""
+    """Return the Sunday of the week with the 1st of January."""
     first = _days_of(year, 1, 1)
     return first - (first + 4) % 7
 
@@ -200,7 +200,7 @@ _ISO = {
     2: re.compile(r"Z|([+-])(\d\d)(\d\d)"),
     3: re.compile(r"Z|([+-])(\d\d):(\d\d)"),
 }
-#: Zones by the names that people write, with their distance from UTC in hours.
+#: Common zone names, with their offset from UTC in hours.
 _ZONES = {
     "UTC": 0, "UT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "IST": 5.5,
     "JST": 9, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
@@ -236,7 +236,7 @@ class _Parsing:
         self._at += len(literal)
 
     def _number(self, letter: str, count: int, *, fixed: bool) -> None:
-        """`fixed` if another number follows at once: then it has at most `count` letters, spaces included."""
+        """`fixed` means that another number follows directly: at most `count` characters are read, including spaces."""
         end = self._at + count if fixed else len(self._text)
         if end > len(self._text):
             raise BadDate
@@ -327,7 +327,7 @@ def _minutes(sign: str, hours: str, minutes: str) -> int:
 
 
 def _century(two_digits: int) -> int:
-    """The year within 80 years before and 20 years after today."""
+    """Return the year within 80 years before and 20 years after today."""
     first = time.gmtime().tm_year - 80
     year = first - first % 100 + two_digits
     return year + 100 if year < first else year

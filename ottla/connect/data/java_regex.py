@@ -29,12 +29,12 @@ _REPETITION = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
 class InvalidPattern(ValueError):
-    """In one sentence."""
+    """Describes the error in one sentence."""
 
 
 @lru_cache(maxsize=256)
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """As `Pattern.compile`: classes are those of ASCII. Raises InvalidPattern."""
+    """Compile like `Pattern.compile`, with ASCII character classes. Raises InvalidPattern."""
     try:
         translator = _Translator(pattern)
         return re.compile(translator.translated(), re.ASCII)
@@ -48,7 +48,7 @@ class _Translator:
         self._at = 0
 
     def _error(self, what: str, index: int) -> InvalidPattern:
-        """With a mark below the place, as Java's PatternSyntaxException."""
+        """Build an error with a mark below the position, like Java's PatternSyntaxException."""
         mark = "\n" + " " * index + "^" if 0 <= index < len(self._pattern) else ""
         return InvalidPattern(f"{what} near index {index}\n{self._pattern}{mark}")
 
@@ -59,7 +59,7 @@ class _Translator:
         return written
 
     def _group(self) -> str:
-        """Up to the parenthesis that ends it. Flags in the middle hold until there, which Python wants as a group."""
+        """Translate up to the closing parenthesis. Inline flags apply until there, which Python expresses as a group."""
         written: list[str] = []
         opened = 0
         while self._at < len(self._pattern):
@@ -189,7 +189,7 @@ class _Translator:
         return known[name]
 
     def _class(self) -> str:
-        """After its `[`. Classes inside are a union, `&&` an intersection."""
+        """Translate a class after its `[`. Nested classes form a union, `&&` an intersection."""
         negated = self._pattern.startswith("^", self._at)
         self._at += negated
         parts: list[str] = []
@@ -214,7 +214,7 @@ class _Translator:
             elif letter == "\\":
                 members.append(self._class_escape())
             elif letter == "-" and members and members[-1] in _CLASSES:
-                members.append("\\-")  # no range begins with a class
+                members.append("\\-")  # no range starts with a class
                 self._at += 1
             else:
                 members.append("\\" + letter if letter in "]^[&~|" else letter)
@@ -240,7 +240,7 @@ def _union(members: list[str], nested: list[str]) -> str:
 
 
 def _flags(on: str, off: str | None) -> str:
-    """Of Java's flags those that Python has; u, U and d say nothing that matters for ASCII."""
+    """Return the flags that Python shares with Java. u, U and d do not matter for ASCII."""
     for letter in on + (off or ""):
         if letter not in "idmsuxU":
             raise InvalidPattern(f"Unknown inline modifier {letter}")
@@ -250,7 +250,7 @@ def _flags(on: str, off: str | None) -> str:
 
 
 def replacement(template: str, found: re.Match[str]) -> str:
-    """As `Matcher.appendReplacement`: $1, ${name}, and a backslash that takes the meaning from what follows."""
+    """Expand like `Matcher.appendReplacement`: $1, ${name}, and backslash escapes."""
     written: list[str] = []
     at = 0
     while at < len(template):

@@ -1,4 +1,4 @@
-"""What a value would be in Java: the name of its class, as in Kafka's messages, and how its numbers are printed."""
+"""Java class names of values, as in Kafka's messages, and Java's number formatting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.connect.data.schema import Schema, SchemaType
 
 
 class Float32(float):
-    """A number of Java's `float`, where no schema says so: it is printed with fewer digits than a `double`."""
+    """A Java `float` without a schema. It prints with fewer digits than a `double`."""
 
     __slots__ = ()
 
 
 def java_class(value: Any, schema: Schema | None = None) -> str:
-    """As `getClass()` is printed: `class java.lang.String`. Whole numbers are Long, as in JSON without a schema."""
+    """Return the text of `getClass()`: `class java.lang.String`. Whole numbers are Long, as in schemaless JSON."""
     return f"class {java_class_name(value, schema)}"
 
 
@@ -31,7 +31,7 @@ _BOXES = {
 
 
 def java_class_name(value: Any, schema: Schema | None = None) -> str:
-    """With a schema, numbers are of its type."""
+    """Return the class name. With a schema, numbers have its type."""
     if isinstance(value, bool):
         return "java.lang.Boolean"
     box = _BOXES.get(schema.type) if schema is not None else None
@@ -61,18 +61,18 @@ def java_class_name(value: Any, schema: Schema | None = None) -> str:
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: as Python's shortest digits, with an exponent below 0.001 and from ten millions."""
+    """Format like `Double.toString`: Python's shortest digits, with an exponent below 0.001 and from ten million."""
     if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3:
         return float.__repr__(value)
     return _java_digits(float.__repr__(value), value)
 
 
 def java_float(value: float) -> str:
-    """`Float.toString` of the nearest float: the fewest digits that tell it from its neighbours."""
+    """Format the nearest float like `Float.toString`, with the fewest digits that identify it."""
     exact = float(as_float32(value))
-    if exact - exact != 0:  # not a number, or infinite
+    if exact - exact != 0:  # NaN or infinite
         return _java_digits(repr(exact), exact)
-    for digits in range(2, 10):  # Java writes two digits at least, and the nearest two
+    for digits in range(2, 10):  # Java writes at least two digits, and the nearest two
         shortest = float(f"{exact:.{digits}g}")
         if as_float32(shortest) == exact:
             break
@@ -105,13 +105,13 @@ def _java_digits(text: str, value: float) -> str:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """The low bits of a number, as Java narrows one: `(byte) 200` is -56."""
+    """Return the low bits of a number, like a narrowing cast in Java: `(byte) 200` is -56."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def java_text(value: Any, *, single: bool = False) -> str:
-    """As `String.valueOf` prints a value; `single` if a number is a `float` by its schema."""
+    """Format like `String.valueOf`. `single` means that the schema makes the number a `float`."""
     if value is None:
         return "null"
     if value is True:
@@ -140,6 +140,6 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def _java_date(moment: dt.datetime) -> str:
-    """`java.util.Date.toString` where the time zone is UTC, as it is on servers."""
+    """Format like `java.util.Date.toString` in UTC, the usual zone of servers."""
     clock = f"{moment.hour:02}:{moment.minute:02}:{moment.second:02}"
     return f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02} {clock} UTC {moment.year}"

@@ -1,7 +1,7 @@
-"""The logical types of Connect: Decimal, Date, Time and Timestamp, by the names that Kafka gives them.
+"""Connect's logical types Decimal, Date, Time and Timestamp, with Kafka's names.
 
-In Python they are `decimal.Decimal`, `datetime.date`, `datetime.time` and `datetime.datetime` in UTC (one without a
-time zone is taken as UTC); on the wire bytes, days, milliseconds of the day and milliseconds since 1970.
+In Python they are `decimal.Decimal`, `datetime.date`, `datetime.time` and `datetime.datetime` in UTC. Naive datetimes
+count as UTC. On the wire they are bytes, days, milliseconds of the day, and milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
-#: Schemas of required values; `.as_optional()` gives those of optional ones.
+#: Schemas for required values. `.as_optional()` returns the optional variant.
 DATE_SCHEMA = Schema(SchemaType.INT32, name=DATE, version=1)
 TIME_SCHEMA = Schema(SchemaType.INT32, name=TIME, version=1)
 TIMESTAMP_SCHEMA = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
@@ -48,7 +48,7 @@ def scale_of(schema: Schema) -> int:
 
 
 def decimal_to_bytes(schema: Schema, value: decimal.Decimal) -> bytes:
-    """The unscaled number, big-endian, in as few bytes as it needs."""
+    """Return the unscaled number, big-endian, in the fewest bytes."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise DataError(f"{value} is not a number that a Decimal can be.")
@@ -72,7 +72,7 @@ def decimal_from_bytes(schema: Schema, data: bytes) -> decimal.Decimal:
 
 
 def decimal_of(unscaled: int, scale: int) -> decimal.Decimal:
-    """Exact, however many digits there are."""
+    """Build a decimal exactly, with any number of digits."""
     digits = tuple(map(int, str(abs(unscaled))))
     return decimal.Decimal((1 if unscaled < 0 else 0, digits, -scale))
 
@@ -124,7 +124,7 @@ def timestamp_from_millis(millis: int) -> dt.datetime:
 
 
 def in_utc(value: dt.datetime) -> dt.datetime:
-    """Without its time zone, so that arithmetic is cheap."""
+    """Convert to a naive UTC time, which makes arithmetic cheap."""
     if value.tzinfo is None:
         return value
     if value.tzinfo is not dt.UTC:
@@ -133,7 +133,7 @@ def in_utc(value: dt.datetime) -> dt.datetime:
 
 
 def millis_of(value: dt.datetime | dt.date | dt.time) -> int:
-    """What `java.util.Date.getTime` gives, of any of the three."""
+    """Return the equivalent of `java.util.Date.getTime` for any of the three types."""
     if isinstance(value, dt.datetime):
         return timestamp_to_millis(value)
     if isinstance(value, dt.date):

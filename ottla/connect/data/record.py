@@ -1,4 +1,4 @@
-"""Records on their way through a connector."""
+"""Source and sink records, as seen by connectors and transforms."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Header(NamedTuple):
 
 @dataclass(slots=True)
 class ConnectRecord:
-    """What transforms see: they return a changed copy (`replaced`), or None to drop the record.
+    """The record interface for transforms, which return a changed copy (`replaced`), or None to drop the record.
 
-    Copies share the list of headers: whoever changes headers makes a new list.
+    Copies share the list of headers. To change headers, create a new list.
     """
 
     topic: str
@@ -31,14 +31,14 @@ class ConnectRecord:
     value_schema: Schema | None = None
     key: Any = None
     key_schema: Schema | None = None
-    #: The partition of Kafka's topic; None leaves it to the key.
+    #: The Kafka partition. None leaves the choice to the key.
     partition: int | None = None
     #: Milliseconds since 1970.
     timestamp: int | None = None
     headers: list[Header] = field(default_factory=list)
 
     def replaced(self: Record, **changes: Any) -> Record:
-        """As `dataclasses.replace`, several times as fast."""
+        """Same as `dataclasses.replace`, but several times faster."""
         kind = type(self)
         copy = kind(*_all_of(kind)(self))
         for name, value in changes.items():
@@ -46,7 +46,7 @@ class ConnectRecord:
         return copy
 
     def __str__(self) -> str:
-        """In the words of Kafka's ConnectRecord, which messages show."""
+        """Format like Kafka's ConnectRecord, for messages."""
         headers = ", ".join(
             f"ConnectHeader(key={each.key}, value={java_text(each.value)}, schema={_null(each.schema)})"
             for each in self.headers
@@ -75,7 +75,7 @@ def _all_of(kind: type[ConnectRecord]) -> Callable[[Any], tuple[Any, ...]]:
 
 @dataclass(slots=True)
 class SourceRecord(ConnectRecord):
-    """`source_partition` and `source_offset` hold strings, numbers, booleans and None only."""
+    """`source_partition` and `source_offset` contain only strings, numbers, booleans and None."""
 
     source_partition: Mapping[str, Any] = field(default_factory=dict)
     source_offset: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class SourceRecord(ConnectRecord):
 
 @dataclass(slots=True)
 class SinkRecord(ConnectRecord):
-    """Topic, partition and offset before any transform are kept: sinks are idempotent by these."""
+    """Keeps topic, partition and offset from before the transforms, so that sinks can be idempotent."""
 
     offset: int = -1
     timestamp_type: int = 0

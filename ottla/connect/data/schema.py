@@ -1,7 +1,7 @@
-"""Schemas of keys, values and headers, with the meaning that Kafka Connect gives them.
+"""Schemas of keys, values and headers, with Kafka Connect's semantics.
 
-A value without a schema is None, bool, int, float, str, bytes, list or dict. With a schema it is that as well, or a
-`Struct`, or for the logical types of `logical.py` a Decimal, date, time or datetime (in UTC).
+A schemaless value is None, bool, int, float, str, bytes, list or dict. A value with a schema may also be a `Struct`, or
+for the logical types in `logical.py` a Decimal, date, time or datetime (in UTC).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """Immutable, and compared by content: two schemas that say the same are equal, as in Connect."""
+    """Immutable and compared by content, as in Connect."""
 
     type: SchemaType
     optional: bool = False
@@ -62,11 +62,11 @@ class Schema:
     doc: str | None = None
     parameters: Mapping[str, str] | None = None
     fields: tuple[Field, ...] = ()
-    #: Of a map.
+    #: For maps.
     key_schema: Schema | None = None
-    #: Of a map or an array.
+    #: For maps and arrays.
     value_schema: Schema | None = None
-    #: Values of exactly this type fit without a closer look. None if there is more to it, as with a logical type.
+    #: Values of exactly this type fit without further checks. None if checks are needed, as for logical types.
     plain_type: builtins.type | None = field(init=False, repr=False, compare=False, hash=False)
     _by_name: dict[str, Field] = field(init=False, repr=False, compare=False, hash=False)
     _hash: int | None = field(init=False, repr=False, compare=False, hash=False)
@@ -84,7 +84,7 @@ class Schema:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Hashes of texts differ from process to process."""
+        """Drop the cached hash, because string hashes differ between processes."""
         return {**self.__dict__, "_hash": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ class Schema:
 
 
 class SchemaBuilder:
-    """Builds the schema of a struct, field by field: `SchemaBuilder("Person").field("name", STRING).build()`."""
+    """Builds a struct schema field by field: `SchemaBuilder("Person").field("name", STRING).build()`."""
 
     def __init__(
         self, name: str | None = None, *, version: int | None = None, optional: bool = False

@@ -12,9 +12,9 @@ from ottla.connect.errors import DataError
 
 
 class Struct:
-    """Values by field, in the order of the schema. A field that was not set is None; `get` gives its default then.
+    """Field values in schema order. Unset fields are None, and `get` returns their default.
 
-    What is put has to fit the schema of its field, as in Connect.
+    Values must fit the schema of their field, as in Connect.
     """
 
     __slots__ = ("schema", "values")
@@ -30,7 +30,7 @@ class Struct:
 
     @classmethod
     def of(cls, schema: Schema, values: list[Any]) -> Struct:
-        """From values in the order of the fields that are known to fit: nothing is checked."""
+        """Build a struct from valid values in field order, without checks."""
         struct = cls.__new__(cls)
         struct.schema = schema
         struct.values = values
@@ -38,7 +38,7 @@ class Struct:
 
     @classmethod
     def all_of(cls, schema: Schema, rows: Iterable[list[Any]]) -> list[Struct]:
-        """As `of`, of many."""
+        """Build many structs without checks, like `of`."""
         new = cls.__new__
         structs = []
         for values in rows:
@@ -67,7 +67,7 @@ class Struct:
         return self.values[self._index(name)]
 
     def validate(self) -> None:
-        """Raises DataError for the first field whose value is missing or does not fit."""
+        """Raises DataError for the first missing or invalid field."""
         for field, value in zip(self.schema.fields, self.values, strict=True):
             if value is None and (field.schema.optional or field.schema.default is not None):
                 continue

@@ -1,4 +1,4 @@
-"""Whether a value fits a schema, with the messages of Kafka's ConnectSchema.validateValue."""
+"""Validates values against schemas, with the messages of Kafka's ConnectSchema.validateValue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.connect.errors import DataError
 
 
 def validate_value(schema: Schema, value: Any, location: str = "value") -> None:
-    """Raises DataError. `location` says in the message where the value is: `field: "a"`."""
+    """Raises DataError. `location` describes the value in the message: `field: "a"`."""
     if value is None:
         if not schema.optional:
             raise DataError(
@@ -75,7 +75,7 @@ TYPES: dict[SchemaType, Callable[[Any], bool]] = {
     SchemaType.BYTES: _of(bytes, bytearray, memoryview),
     SchemaType.ARRAY: _of(list, tuple),
     SchemaType.MAP: _of(Mapping),
-    # SchemaType.STRUCT is added by struct.py.
+    # struct.py adds SchemaType.STRUCT.
 }
 
 LOGICAL_TYPES: dict[str, Callable[[Any], bool]] = {

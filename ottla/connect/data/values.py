@@ -1,4 +1,4 @@
-"""Values as texts and back, as Kafka's `Values` does for headers: `[1,2]` becomes an array of numbers."""
+"""Converts values to text and back, like Kafka's `Values` for headers: `[1,2]` becomes an array of numbers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _quoted(text: str) -> str:
 
 
 def moment_to_string(millis: int) -> str:
-    """A time if it is on the first day of 1970, a date if it is midnight, else both."""
+    """Format a time on the first day of 1970 as a time, midnight as a date, and other moments as both."""
     if millis < logical.DAY_MS:
         return _clock(millis % logical.DAY_MS)
     day = date_format("yyyy-MM-dd").format(millis)
@@ -81,7 +81,7 @@ _NUMBER = re.compile(r"(?:[0-9]|[+-](?=[0-9.]))[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?
 
 
 def parse_string(text: str | None) -> SchemaAndValue:
-    """The value that a text most likely is, with its schema; at last the text itself."""
+    """Infer the most likely value and schema of a text. The fallback is the text itself."""
     if text is None:
         return _NULL
     if not text:
@@ -89,7 +89,7 @@ def parse_string(text: str | None) -> SchemaAndValue:
     if text == "null":
         return _NULL
     try:
-        return _Parser(text).value(embedded=False)  # what follows is not looked at
+        return _Parser(text).value(embedded=False)  # trailing text is ignored
     except (_NotParsed, RecursionError):
         return schemas.STRING, text
 
@@ -123,7 +123,7 @@ class _Parser:
         return False
 
     def _word(self, expected: str, *, whole: bool) -> bool:
-        """A literal that ends here: `true`, but not `trueish`; `whole` if nothing may follow at all."""
+        """Consume a literal such as `true`, but not in `trueish`. `whole` allows nothing after it."""
         self._skip()
         end = self.position + len(expected)
         if self.text[self.position : end] != expected:
@@ -159,7 +159,7 @@ class _Parser:
         raise _NotParsed
 
     def _quoted(self) -> str:
-        """A quotation mark behind a backslash does not end it; the backslash stays, as in Kafka."""
+        """Read up to the closing quote. A backslash escapes a quote but stays in the text, as in Kafka."""
         begin = self.position
         while self.position < len(self.text):
             letter = self.text[self.position]
@@ -215,7 +215,7 @@ _WIDTHS = [
 
 
 class _Common:
-    """The schema that all elements have: of numbers the widest, and None where they differ."""
+    """The common schema of elements: the widest number type, or None if they differ."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None

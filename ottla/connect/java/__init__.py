@@ -1,7 +1,7 @@
-"""Connectors that are written in Java, from the jars of `plugin.path`, inside a Python process.
+"""Java connectors from the jars in `plugin.path`, run inside a Python process.
 
-1. `jars`: which connectors there are, read from the jars without Java.
-2. `machine`: the one Java machine of a process, with a class loader for each plugin.
-3. `data`: records to Java and back, as JSON with schemas.
-4. `connectors`, `tasks`: the interfaces of `api.py` in front of Java's.
+1. `jars`: finds the connectors in the jars without starting Java.
+2. `machine`: the JVM of a process, with one class loader per plugin.
+3. `data`: converts records to Java and back, as JSON with schemas.
+4. `connectors`, `tasks`: implement the interfaces of `api.py` on top of Java's.
 """

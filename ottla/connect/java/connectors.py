@@ -1,4 +1,4 @@
-"""Java connectors as classes of Python: in front of each one that is found, a SourceConnector or SinkConnector."""
+"""Wraps each Java connector in a Python SourceConnector or SinkConnector class."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class JavaSinkConnector(_JavaConnector, SinkConnector):
 
 
 def _definition(java: Any) -> ConfigDef:
-    """The names, types, defaults and texts. What is wrong with values is left to the connector's `validate`."""
+    """Convert names, types, defaults and texts. The connector's `validate` checks the values."""
     import jpype
 
     definition = ConfigDef()
@@ -130,7 +130,7 @@ def _definition(java: Any) -> ConfigDef:
 
 
 def _field(key: Any, name: str) -> Any:
-    """Some releases of Kafka have a method of the same name, which hides the field."""
+    """Read a public field. In some Kafka releases a method of the same name hides it."""
     return key.getClass().getField(name).get(key)
 
 

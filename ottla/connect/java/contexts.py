@@ -1,4 +1,4 @@
-"""What Kafka's worker offers to connectors and tasks, as Python objects that implement Java's interfaces."""
+"""The contexts that Kafka's worker offers to connectors and tasks, as Python implementations of Java interfaces."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _SourceTaskContext:
         return self._reader
 
     def transactionContext(self) -> Any:
-        """Null says that the connector does not define transactions: the worker does."""
+        """Return null: the worker, not the connector, defines transactions."""
         return None
 
     def pluginMetrics(self) -> Any:
@@ -58,7 +58,7 @@ class _SourceTaskContext:
 
 
 class _FullContext(SinkTaskContext, Protocol):
-    """What the runtime offers beyond what sinks in Python need."""
+    """Runtime calls that only Java sinks need."""
 
     def pause(self, partitions: Iterable[TopicPartition], /) -> None: ...
 
@@ -88,7 +88,7 @@ class _SinkTaskContext:
         return found
 
     def offset(self, *wanted: Any) -> None:
-        """Of one partition, or of several in a map."""
+        """Rewind one partition, or several given as a map."""
         if len(wanted) == 2:
             self._context.rewind({_partition(wanted[0]): int(wanted[1])})
         else:
@@ -96,7 +96,7 @@ class _SinkTaskContext:
             self._context.rewind({_partition(each.getKey()): int(each.getValue()) for each in entries})
 
     def timeout(self, _milliseconds: int) -> None:
-        """How long to wait before records are put again is said by `errors.retry.delay.max.ms`."""
+        """Ignored: `errors.retry.delay.max.ms` determines the delay before records are put again."""
 
     def pause(self, *partitions: Any) -> None:
         self._context.pause([_partition(each) for each in _flat(partitions)])
@@ -121,7 +121,7 @@ def _partition(java: Any) -> TopicPartition:
 
 
 def _flat(arguments: Sequence[Any]) -> list[Any]:
-    """A method with a variable number of arguments may get them one by one, or as one array."""
+    """Flatten varargs, which arrive one by one or as one array."""
     return [*arguments[0]] if len(arguments) == 1 and hasattr(arguments[0], "__iter__") else [*arguments]
 
 
@@ -159,7 +159,7 @@ class _ConnectorContext:
 
 
 class _PluginMetrics:
-    """Metrics of a plugin are accepted and not shown."""
+    """Accepts the metrics of a plugin, but does not expose them."""
 
     def metricName(self, name: str, description: str, tags: Any) -> Any:
         import jpype

@@ -1,4 +1,4 @@
-"""Records to Java and back. What crosses is JSON with schemas: one array of bytes for each key, value and header."""
+"""Converts records to Java and back, as JSON with schemas: one byte array per key, value and header."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Crossing:
 
 
 def to_java_config(config: Mapping[str, str], class_name: str) -> Any:
-    """The config with the full name of the connector's class, whatever it was called in it: some look at that."""
+    """Replace the class name with the full one, because some connectors read it."""
     return to_java_map({**config, "connector.class": class_name} if "connector.class" in config else config)
 
 
@@ -111,7 +111,7 @@ def to_java_map(values: Mapping[str, str]) -> Any:
 
 
 def from_java_map(found: Any) -> dict[str, Any]:
-    """A source partition or offset: texts, numbers and booleans."""
+    """Convert a source partition or offset: texts, numbers and booleans."""
     return (
         {} if found is None else {str(each.getKey()): from_java(each.getValue()) for each in found.entrySet()}
     )
@@ -132,7 +132,7 @@ def from_java(value: Any) -> Any:
 
 
 def offset_to_java(offset: Mapping[str, Any] | None) -> Any:
-    """As Kafka reads it from JSON: whole numbers are Long, others Double."""
+    """Convert an offset as Kafka reads it from JSON: whole numbers are Long, others Double."""
     import jpype
 
     if offset is None:

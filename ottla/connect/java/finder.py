@@ -1,4 +1,4 @@
-"""Makes the connectors of `plugin.path` known beside those in Python."""
+"""Registers the connectors in `plugin.path` beside those in Python."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.java import jars
 from ottla.connect.plugins import Plugin, PluginKind
 
-#: Before the name of a class: the one of a jar is wanted, though there is one in Python that does the same.
+#: Class name prefix that selects the connector from a jar even if Python has an equivalent.
 PREFIX = "java:"
 
 _known: set[tuple[str, ...]] = set()
 
 
 def use_plugin_path(worker: WorkerConfig) -> None:
-    """From now on, `plugins.find` knows the connectors of the worker's `plugin.path`."""
+    """Make `plugins.find` search the worker's `plugin.path`."""
     path = tuple(worker.plugin_path)
     if path and path not in _known:
         _known.add(path)

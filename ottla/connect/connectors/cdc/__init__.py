@@ -1,1 +1,1 @@
-"""Change data capture: the changes of a database's tables as Debezium's connectors publish them."""
+"""Change data capture: row changes published in the format of Debezium's connectors."""

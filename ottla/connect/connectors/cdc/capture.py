@@ -1,4 +1,4 @@
-"""What a task needs of a database to capture its changes, and what it gets from its log."""
+"""The interface between a CDC task and a database, and the items read from the database's log."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ottla.connect.errors import ConnectError
 
 
 class Began(NamedTuple):
-    """A transaction begins."""
+    """The start of a transaction."""
 
 
 class Changed(NamedTuple):
-    """A change of the transaction, which need not give any records."""
+    """One change in the transaction. It may produce no records."""
 
     records: Sequence[SourceRecord]
-    #: Which change of the transaction it is, from 1.
+    #: Number of the change within the transaction, from 1.
     number: int
 
 
 class Ended(NamedTuple):
-    """The transaction is complete, and `Capture.position` is behind it."""
+    """The end of a transaction. `Capture.position` now lies after it."""
 
-    #: What the offset of its last record says instead.
+    #: Replaces the offset of the last record.
     offset: Mapping[str, Any]
-    #: In the order of `Later.position`.
+    #: Comparable with `Later.position`.
     position: Any
 
 
@@ -41,24 +41,24 @@ Item = Began | Changed | Ended
 
 
 class Snapshot(Protocol):
-    """The tables as they are at one position of the log."""
+    """The tables at one log position."""
 
     rows: SnapshotRows
 
     @property
     def at(self) -> Any:
-        """That position, in the order of `Later.position`."""
+        """Return the log position, comparable with `Later.position`."""
 
     def close(self) -> None: ...
 
 
 class Capture(Protocol):
-    """One database. Invariant: it can be closed at any time, and opens again what it needs."""
+    """Access to one database. Invariant: `close` is safe at any time, and later calls reconnect as needed."""
 
     config: ClassVar[ConfigDef]
-    #: What calls raise when the database cannot be reached or refuses something.
+    #: Exceptions that calls raise when the database is unreachable or rejects a statement.
     errors: ClassVar[tuple[type[Exception], ...]]
-    #: Behind everything that was handed on: a named tuple with a field `changes`.
+    #: Position after the last item returned: a named tuple with a field `changes`.
     position: Any
 
     def __init__(
@@ -66,41 +66,44 @@ class Capture(Protocol):
     ) -> None: ...
 
     def prepare(self, offset: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Check everything, and go to the offset. Returns it, or None if it cannot be gone on from."""
+        """Check the database and seek to the offset. Return the offset, or None if the stream cannot resume there."""
 
     def go_to_end(self) -> None:
-        """Begin with what comes now."""
+        """Skip the existing changes and start with the next one."""
 
     def take_snapshot(self, progress: SnapshotProgress, *, begins: bool) -> Snapshot:
-        """Of what is left. With `begins` nothing was published, and the stream begins where this one is taken."""
+        """Snapshot the remaining rows.
+
+        `begins` means that nothing is published yet, and the stream starts at this snapshot.
+        """
 
     def of_row(self, row: SnapshotRow) -> tuple[Struct, dict[str, Any]]:
-        """The `source` of a row of the last snapshot, and its offset."""
+        """Return the `source` struct and the offset of a row in the last snapshot."""
 
     def read(self) -> Iterator[Item]:
-        """The changes behind `position` that there are now."""
+        """Yield the changes available after `position`."""
 
     def committed_at(self) -> Any:
-        """Where the transaction that is being read was committed, in the order of `Later.position`."""
+        """Return the commit position of the current transaction, comparable with `Later.position`."""
 
     def key(self, table: CapturedTable, row: Row) -> Key:
-        """As snapshots have it."""
+        """Return the key of a row in the snapshot's format."""
 
     def heartbeat_offset(self) -> dict[str, Any]: ...
 
     def state(self) -> Any:
-        """For `restore`, if what is read from here on is not handed on."""
+        """Return a checkpoint for `restore`, which undoes later reads that were not published."""
 
     def restore(self, state: Any) -> None: ...
 
     def offered(self, offset: Mapping[str, Any]) -> None:
-        """The offset of the last record that was handed on."""
+        """Remember the offset of the last record returned to the runtime."""
 
     def committed(self) -> None:
-        """All that was offered is committed."""
+        """Mark all offered records as committed."""
 
     def finish(self) -> None:
-        """Tell the database what is committed, before the task stops."""
+        """Report the committed position to the database before the task stops."""
 
     def explained(self, error: Exception, doing: str) -> ConnectError: ...
 

@@ -1,4 +1,4 @@
-"""Settings that Debezium's relational connectors share, with its names and defaults."""
+"""Settings shared by Debezium's relational connectors, with Debezium's names and defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STRING, _LIST, _INT, _LONG, _BOOLEAN = (
 
 
 def common_settings(*, port: int, schemas: str, database_required: bool) -> ConfigDef:
-    """`schemas` is what the database calls what stands before a table's name: schema or database."""
+    """`schemas` is the database's word for the qualifier of a table name: schema or database."""
     definition = ConfigDef()
 
     def low(name: str, type_: ConfigType, default: Any, text: str, validator: Any = None) -> None:
@@ -129,7 +129,7 @@ def _lower(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
 
 
 def key_columns(text: str) -> dict[str, list[str]]:
-    """Of `message.key.columns`."""
+    """Parse `message.key.columns`."""
     found = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         table, _, columns = part.rpartition(":")

@@ -1,4 +1,4 @@
-"""What connectors that capture changes check of their settings and of offsets that an operator writes."""
+"""Validation of settings and of operator-written offsets, shared by the CDC connectors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ottla.connect.errors import ConnectError
 
 class CdcConnector(SourceConnector):
     version: ClassVar[str] = __version__
-    #: What the database calls what stands before a table's name: schema or database.
+    #: The database's word for the qualifier of a table name: schema or database.
     schemas: ClassVar[str]
-    #: What an offset must have to be one.
+    #: Fields required in an offset.
     offset_needs: ClassVar[str]
 
     @staticmethod

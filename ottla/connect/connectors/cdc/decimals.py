@@ -1,4 +1,4 @@
-"""Numbers with digits after the point, by `decimal.handling.mode`."""
+"""Decimal numbers, represented according to `decimal.handling.mode`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VARIABLE_SCALE = replace(
 def decimal_type(
     mode: str, precision: int | None, scale: int | None, column: str
 ) -> tuple[Schema, Callable[[str], Any], Any]:
-    """The schema, how a number in text form is read, and what stands for a missing one."""
+    """Return the schema, a parser for the text form, and the substitute for a missing value."""
     if mode == "double":
         return FLOAT64, float, 0.0
     if mode == "string":

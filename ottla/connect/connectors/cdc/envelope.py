@@ -1,4 +1,4 @@
-"""Debezium's change events: the schemas of a table's keys and values, and the records that changes become."""
+"""Debezium's change events: the key and value schemas of a table, and the records for changes."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def source_schema(name: str, *own: tuple[str, Schema]) -> Schema:
 
 @dataclass(frozen=True)
 class CapturedColumn:
-    """`read` makes the value of what the database sends, which is never None."""
+    """A captured column. `read` converts the database's value, which is never None."""
 
     name: str
     schema: Schema
     read: Callable[[Any], Any]
-    #: Position among all columns of the table, also of those that are not captured.
+    #: Position among all columns of the table, including columns that are not captured.
     position: int
-    #: What stands for a value that a required field has not got.
+    #: Substitute for a missing value in a required field.
     missing: Any = None
-    #: A transformation of values that are to be hidden.
+    #: Hides the value.
     mask: Callable[[Any], Any] | None = None
 
     def value(self, raw: Any) -> Any:
@@ -73,7 +73,7 @@ class CapturedColumn:
 
 
 class CapturedTable:
-    """A table as it is at one point of the stream: makes structs of its rows."""
+    """A table at one point of the stream. Converts rows to structs."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ def _struct(name: str, columns: Sequence[CapturedColumn], *, optional: bool = Fa
 
 
 class Events:
-    """Makes the records of changes. One per task; `partition` is the source partition of all of them."""
+    """Builds change event records. Each task has one instance, and `partition` is their common source partition."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Events:
         self._partition = partition
         self._tombstones = tombstones
         self._skipped = set(skipped)
-        #: Whether the row of this key is to be published at all: no, if a later snapshot has shown the change already.
+        #: Returns False if a later snapshot already shows the change of this row.
         self.keep = keep
 
     def read(self, table: CapturedTable, row: Row, source: Struct, offset: Mapping[str, Any]) -> SourceRecord:
@@ -174,7 +174,7 @@ class Events:
         *,
         old_key: Row | None = None,
     ) -> list[SourceRecord]:
-        """`before` is the whole row if the database sends it, `old_key` one with the key, if that has changed."""
+        """`before` is the whole row if the database sends it. `old_key` holds only the old key, if the key changed."""
         old = before if before is not None else old_key
         if old is not None and table.key_schema is not None:
             key_before, key_after = table.key(old), table.key(after)
@@ -196,7 +196,7 @@ class Events:
         block: Struct | None,
         offset: Mapping[str, Any],
     ) -> list[SourceRecord]:
-        """Another key is another row: the old one ends, the new one begins. Headers tell that they belong together."""
+        """Publish a key change as a delete and an insert, linked by headers."""
         key_before, key_after = table.key(before), table.key(after)
         records = []
         if DELETE not in self._skipped and self.keep(table, before):

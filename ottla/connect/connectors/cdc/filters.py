@@ -1,4 +1,4 @@
-"""Which tables and columns are captured, and what is hidden of them: Debezium's include, exclude and mask settings."""
+"""Debezium's include, exclude and mask settings for tables and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HASH = re.compile(r"column\.mask\.hash(?:\.v2)?\.([^.]+)\.with\.salt\.(.+)")
 
 
 def patterns(name: str, texts: Iterable[str]) -> list[re.Pattern[str]]:
-    """Anchored and without regard to case, as Debezium matches."""
+    """Compile patterns that ignore case. Debezium matches the whole name."""
     found = []
     for text in texts:
         try:
@@ -30,7 +30,7 @@ def _any(found: list[re.Pattern[str]], name: str) -> bool:
 
 
 class Filters:
-    """`schema` is PostgreSQL's schema, or MySQL's database: what stands before a table's name."""
+    """`schema` is the qualifier of a table name: a PostgreSQL schema or a MySQL database."""
 
     def __init__(self, settings: Mapping[str, Any], config: Mapping[str, str], schemas: str) -> None:
         def of(name: str) -> list[re.Pattern[str]]:
@@ -64,7 +64,7 @@ class Filters:
 
 
 def _mask(name: str) -> Callable[[Any], Any] | None:
-    """What to do with the text of a column, by the name of a setting."""
+    """Return the masking function for the text of a column, selected by setting name."""
     matched = _MASK_WITH_LENGTH.fullmatch(name)
     if matched:
         stars = "*" * int(matched.group(1))

@@ -1,4 +1,4 @@
-"""Heartbeats: records that move the offset on while nothing is captured, so that the database can remove its log."""
+"""Heartbeat records, which advance the offset during idle periods so that the database can trim its log."""
 
 from __future__ import annotations
 

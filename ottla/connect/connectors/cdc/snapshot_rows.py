@@ -1,4 +1,4 @@
-"""The rows of a snapshot, table by table, each with Debezium's marker that says which of them it is."""
+"""The rows of a snapshot, table by table, with Debezium's snapshot markers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ottla.connect.connectors.cdc.snapshots import SnapshotProgress
 class SnapshotRow(NamedTuple):
     table: CapturedTable
     values: Row
-    #: None: the table's key has no order that can be continued.
+    #: None if the table's key has no order to resume from.
     key: list[Any] | None
     #: first, first_in_data_collection, true, last_in_data_collection or last
     marker: str = "true"
 
 
-#: The rows of a table, given its schema, its name, and the key behind which they begin.
+#: Reads a table by schema, name, and the key after which to start.
 TableRows = Callable[[str, str, list[Any] | None], Iterator[SnapshotRow]]
 
 
 class SnapshotRows:
-    """What is left of a snapshot. `tables` are in the order of their full names."""
+    """The remaining rows of a snapshot. `tables` are sorted by full name."""
 
     def __init__(
         self, tables: Sequence[tuple[str, str]], progress: SnapshotProgress, table_rows: TableRows
@@ -39,14 +39,14 @@ class SnapshotRows:
         return [f"{schema}.{table}" for schema, table in self._tables]
 
     def read(self, most: int) -> list[SnapshotRow]:
-        """No rows: all have been read."""
+        """Return up to `most` rows. An empty list means the end."""
         return list(itertools.islice(self._rows, most))
 
     def close(self) -> None:
         self._rows.close()
 
     def _all(self) -> Generator[SnapshotRow, None, None]:
-        """With markers, for which each row waits for the next."""
+        """Yield rows with markers. Each row waits for the next one to decide its marker."""
         waiting: SnapshotRow | None = None
         first = True
         progress = self._progress

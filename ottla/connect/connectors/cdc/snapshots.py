@@ -1,9 +1,11 @@
-"""How far a snapshot has come, so that a task that begins again in the middle of it neither loses nor repeats rows.
+"""Snapshot progress, which lets a restarted task continue without losing or repeating rows.
 
-All rows of the first attempt show one point of the database's log, and what is streamed begins there. After a restart
-that view is gone: the rest is read as it is at a later point. Changes of that rest before that point are in what was
-read already, and must not be streamed: `Later` keeps which rows those are. Rows are told apart by their key, in whose
-order tables are read; a table whose key has no order that we share with the database is read from its beginning.
+All rows of the first attempt reflect one log position, and the stream starts there. That view is lost on a restart, so
+the task reads the remaining rows at a later position. The remaining rows already include their changes before that
+position. The stream must skip those changes: `Later` records the affected rows.
+
+Rows are identified by key, and tables are read in key order. A table is read again from the start if its key order
+differs between the database and Python.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Values of a key, whole numbers or texts.
+#: Key values, whole numbers or texts.
 Key = tuple[Any, ...]
 
 
 def after(key: Key, bound: Sequence[Any] | None) -> bool:
-    """Texts are compared by their bytes, as COLLATE "C" does."""
+    """Compare keys. Texts are compared bytewise, like COLLATE "C"."""
     return bound is None or _comparable(key) > _comparable(tuple(bound))
 
 
@@ -28,19 +30,19 @@ def _comparable(key: Key) -> tuple[Any, ...]:
 
 @dataclass
 class Later:
-    """Rows of a table behind `begin` show the point `position` of the log; without a begin, all rows of the table."""
+    """Rows of a table after `begin` reflect the log position `position`. Without `begin`, all rows do."""
 
     table: str
     begin: list[Any] | None
-    #: Positions compare as they are: numbers, or lists of numbers and texts.
+    #: Positions are directly comparable: numbers, or lists of numbers and texts.
     position: Any
 
 
 @dataclass
 class SnapshotProgress:
-    #: Tables are read in the order of their names: those before this one are done.
+    #: Tables are read in name order. Tables before this one are done.
     table: str | None = None
-    #: The last key of it that was read.
+    #: Last key read from this table.
     key: list[Any] | None = None
     later: list[Later] = field(default_factory=list)
 
@@ -67,7 +69,7 @@ class SnapshotProgress:
         )
 
     def resume_at(self, position: Any, tables: Sequence[str]) -> None:
-        """The rest will be read as it is at `position`."""
+        """Record that the remaining rows will be read at `position`."""
         for table in tables:
             if self.table is None or table > self.table:
                 self.later.append(Later(table, None, position))
@@ -80,7 +82,7 @@ def later_from(text: str | None) -> list[Later]:
 
 
 class Shown:
-    """Which changes a snapshot has shown already."""
+    """Tells which changes a snapshot already shows."""
 
     def __init__(self, later: Sequence[Later]) -> None:
         self._by_table: dict[str, list[Later]] = {}
@@ -89,7 +91,7 @@ class Shown:
         self.until = max((each.position for each in later), default=None)
 
     def has(self, table: str, key: Key | None, position: Any) -> bool:
-        """Whether a change that was committed at `position` was visible when its row was read."""
+        """Return True if a change committed at `position` was visible when its row was read."""
         for each in reversed(self._by_table.get(table, ())):
             if each.begin is None or (key is not None and after(key, each.begin)):
                 return bool(position < each.position)

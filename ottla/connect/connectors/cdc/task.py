@@ -1,7 +1,7 @@
-"""The task: a snapshot where one is due, then the stream. Every record says where it goes on.
+"""The CDC task: a snapshot if needed, then the stream. Every record carries the offset to resume from.
 
-Invariant: the capture's position (or `_progress`, while there is a snapshot) is behind everything that `poll` has
-returned, so that a connection may be lost and opened again at any time.
+Invariant: the capture's position (or `_progress` during a snapshot) lies after every record returned by `poll`, so the
+task can reconnect at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.connect.errors import ConnectError
 
 
 class CdcTask(SourceTask):
-    """Of any database: `capture_class` knows what is special about it."""
+    """Works for any database. `capture_class` holds the database-specific part."""
 
     capture_class: ClassVar[type[Capture]]
     _snapshot: Snapshot | None = None
@@ -41,7 +41,7 @@ class CdcTask(SourceTask):
         self._held: list[SourceRecord] = []
         self._idle_until = 0.0
         self._shown = Shown([])
-        #: As offsets keep it, until the stream has passed it.
+        #: Serialized for offsets, until the stream has passed the snapshot.
         self._later: str | None = None
         self._progress: SnapshotProgress | None = None
         self._is_finished = False
@@ -78,7 +78,7 @@ class CdcTask(SourceTask):
     # The snapshot
 
     def _take_snapshot(self, progress: SnapshotProgress) -> Snapshot:
-        """From its beginning, or what is left of it."""
+        """Start a snapshot, or resume one."""
         begins = progress.table is None and not progress.later
         self._snapshot = snapshot = self._capture.take_snapshot(progress, begins=begins)
         if not begins:
@@ -118,7 +118,7 @@ class CdcTask(SourceTask):
                 records += self._with_later(item.records)
                 if len(records) >= self._most:
                     if began > 0:
-                        # The transaction goes into the next batch as a whole, if it fits.
+                        # Move the whole transaction into the next batch if it fits.
                         records, self._held = records[:began], records[began:]
                     else:
                         self._capture.position = self._capture.position._replace(changes=item.number)
@@ -143,14 +143,14 @@ class CdcTask(SourceTask):
         return records
 
     def _end_transaction(self, end: Ended, records: Sequence[SourceRecord]) -> None:
-        """The last record's offset is behind the whole transaction."""
+        """Set the offset of the last record to the end of the transaction."""
         if self._shown.until is not None and end.position >= self._shown.until:
             self._set_later(None)
         if records:
             records[-1].source_offset = {**records[-1].source_offset, **end.offset, "changes": 0}
 
     def _keep(self, table: CapturedTable, row: Row) -> bool:
-        """Whether the snapshot has not shown this change already."""
+        """Return False if the snapshot already shows this change."""
         if self._shown.until is None:
             return True
         key = self._capture.key(table, row)
@@ -165,7 +165,7 @@ class CdcTask(SourceTask):
             offset["snapshot_later"] = self._later
         return [self._heartbeat.record(offset)]
 
-    # Calls
+    # The SourceTask interface
 
     def poll(self) -> Sequence[SourceRecord]:
         if self._is_finished:
@@ -179,7 +179,7 @@ class CdcTask(SourceTask):
         except failures as error:
             self._abandon()
             if self._progress is None:
-                # What was read and not returned is read again.
+                # Read the unreturned changes again.
                 state, self._shown, self._later = before
                 self._capture.restore(state)
             if isinstance(error, ConnectError):
@@ -193,7 +193,7 @@ class CdcTask(SourceTask):
         self._capture.committed()
 
     def _abandon(self) -> None:
-        """The next poll opens everything again."""
+        """Close all connections. The next poll reopens them."""
         self._items, self._held = None, []
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
@@ -202,7 +202,7 @@ class CdcTask(SourceTask):
         self._capture.close()
 
     def stop(self) -> None:
-        if not hasattr(self, "_capture"):  # its settings were wrong
+        if not hasattr(self, "_capture"):  # the settings were invalid
             return
         if self._progress is None:
             with contextlib.suppress(*self._capture.errors, ConnectError):

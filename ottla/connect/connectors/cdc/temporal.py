@@ -1,4 +1,4 @@
-"""Dates and times as Debezium writes them, by `time.precision.mode`."""
+"""Dates and times in Debezium's formats, according to `time.precision.mode`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DAY = 86_400_000_000
 
 
 def micros_of(moment: dt.datetime) -> int:
-    """Since 1970, of a time without zone."""
+    """Convert a naive datetime to microseconds since 1970."""
     seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
     return (moment.toordinal() - _EPOCH_DAY) * _DAY + seconds * 1_000_000 + moment.microsecond
 
@@ -42,14 +42,14 @@ def days_of(day: dt.date) -> int:
 
 
 def date_type(mode: str) -> tuple[Schema, Callable[[dt.date], Any], Any]:
-    """The schema, how a date is written, and what stands for a missing one."""
+    """Return the schema, the conversion of a date, and the substitute for a missing value."""
     if mode == "connect":
         return logical.DATE_SCHEMA, lambda day: day, _EPOCH.date()
     return DATE, days_of, 0
 
 
 def time_type(mode: str, digits: int) -> tuple[Schema, Callable[[int], Any], Any]:
-    """From microseconds of the day; `digits` are those after the point that the column keeps."""
+    """Convert from microseconds of the day. `digits` is the column's number of fractional digits."""
     if mode == "connect":
         return logical.TIME_SCHEMA, lambda micros: logical.time_from_millis(micros // 1000), dt.time()
     if mode == "adaptive" and digits <= 3:
@@ -58,7 +58,7 @@ def time_type(mode: str, digits: int) -> tuple[Schema, Callable[[int], Any], Any
 
 
 def timestamp_type(mode: str, digits: int) -> tuple[Schema, Callable[[int], Any], Any]:
-    """From microseconds since 1970."""
+    """Convert from microseconds since 1970."""
     if mode == "connect":
         missing = _EPOCH.replace(tzinfo=dt.UTC)
         return (

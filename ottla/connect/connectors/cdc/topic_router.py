@@ -1,4 +1,4 @@
-"""ByLogicalTableRouter: tables that are one logically, as shards, share a topic."""
+"""ByLogicalTableRouter: sends the tables of one logical table, such as shards, to one topic."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ByLogicalTableRouter(Transform):
         return changed, changed.schema
 
     def _known(self, schema: Schema, topic: str, build: Any) -> Schema:
-        """By the very object, which lives as long as it is kept here."""
+        """Cache by object identity. The cache keeps the schema alive, so its id stays unique."""
         known = self._renamed.get((id(schema), topic))
         if known is None:
             if len(self._renamed) >= 256:

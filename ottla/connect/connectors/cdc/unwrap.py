@@ -1,4 +1,4 @@
-"""ExtractNewRecordState: the row as it is after a change, in place of Debezium's envelope."""
+"""ExtractNewRecordState: replaces Debezium's envelope with the row after the change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELETED = "__deleted"
 
 
 class Added(NamedTuple):
-    """A field of the envelope, or of a struct in it, and what it is called in the record."""
+    """A field of the envelope, or of a struct in it, and its name in the record."""
 
     struct: str | None
     field: str
@@ -137,7 +137,7 @@ class ExtractNewRecordState(Transform):
         if record.value is None:
             return self._tombstone(record) if self._keeps_tombstones else None
         if not is_change_event(record.value):
-            # Heartbeats, transactions and changes of schemas pass.
+            # Heartbeats, transactions and schema changes pass through.
             return record
         envelope: Struct = record.value
         after, before = envelope.get("after"), envelope.get("before")
@@ -157,7 +157,7 @@ class ExtractNewRecordState(Transform):
         if self._deletes == "delete-to-tombstone":
             return record.replaced(value=None, value_schema=None, headers=headers)
         if self._deletes == "tombstone" or before is None:
-            # As in Debezium it still has a schema, with which some converters write more than nothing.
+            # Debezium keeps the schema here. Some converters then write a non-empty value.
             return record.replaced(value=None, value_schema=envelope.schema.fields[1].schema, headers=headers)
         return self._changed(record, envelope, before, headers, deleted="true")
 

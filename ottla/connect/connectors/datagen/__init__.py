@@ -1,1 +1,1 @@
-"""Confluent's Datagen: made-up records, by a schema in Avro's notation that says how they are made up."""
+"""Confluent's Datagen: random records from an annotated Avro schema."""

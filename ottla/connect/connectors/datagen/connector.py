@@ -17,7 +17,7 @@ from ottla.connect.data.schema import INT64, OPTIONAL_STRING
 from ottla.connect.errors import ConnectError
 
 _HIGH = Importance.HIGH
-#: With `max.interval` 0 records come as fast as they can, this many at once.
+#: Batch size for `max.interval` 0, which sends records as fast as possible.
 _BATCH = 500
 _LONGEST_WAIT = 0.5
 
@@ -77,7 +77,7 @@ class DatagenConnector(SourceConnector):
 
 
 def _generator(settings: Mapping[str, Any], seed: int) -> tuple[Generator, str]:
-    """With the field that is the key, or nothing."""
+    """Return the generator and the name of the key field, which may be empty."""
     key: str = settings["schema.keyfield"]
     if settings["quickstart"]:
         found = QUICKSTARTS.get(settings["quickstart"].lower())
@@ -113,7 +113,7 @@ class DatagenTask(SourceTask):
         self._last: int = settings["iterations"]
         self._topic: str = settings["kafka.topic"]
         self._interval: float = settings["max.interval"] / 1000
-        # Tasks differ, also with the same seed.
+        # Tasks produce different records even with the same seed.
         self._generator, self._key = _generator(settings, self._seed + self._id)
         self._due = time.monotonic()
         self._has_uncommitted = False
@@ -121,7 +121,7 @@ class DatagenTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         if 0 < self._last <= self._number:
             if self._has_uncommitted:
-                # Failing now would abort the transaction with the last of them.
+                # Failing now would abort the transaction with the last records.
                 return []
             raise ConnectError(
                 f"Stopping connector: generated the configured {self._last} number of messages"

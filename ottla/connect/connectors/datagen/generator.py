@@ -1,7 +1,6 @@
-"""Values by an Avro schema whose types say in `arg.properties` how they are made up, as in avro-random-generator.
+"""Random values from an Avro schema with `arg.properties` annotations, as in avro-random-generator.
 
-Record number n depends on the seed and on n only, not on the records before it: whoever begins again at n goes on with
-the same records.
+Record number n depends only on the seed and on n. A task that resumes at n therefore continues with the same records.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ottla.connect.data.schema import Schema, SchemaBuilder, SchemaType
 from ottla.connect.data.struct import Struct
 from ottla.connect.errors import ConnectError
 
-#: Makes one value, of the record with this number.
+#: Makes one value for the record with this number.
 Maker = Callable[[random.Random, int], Any]
 
 _PRIMITIVES = {
@@ -175,7 +174,7 @@ def _ordered(low: float, high: float) -> None:
 
 
 def _iteration(kind: str, iteration: Mapping[str, Any], how: Mapping[str, Any]) -> Maker:
-    """Counts from `start` by `step`, and begins again at `restart`."""
+    """Count from `start` by `step`, and start over at `restart`."""
     if kind == "boolean":
         start = bool(iteration.get("start", False))
         return lambda _, number: start ^ bool(number % 2)

@@ -1,4 +1,4 @@
-"""Text that matches a regular expression: literals, classes, groups, alternatives and counts."""
+"""Random text that matches a regular expression: literals, classes, groups, alternatives and counts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from ottla.connect.errors import ConnectError
 
-#: Makes one text.
 Maker = Callable[[random.Random], str]
 
-# How often `*` and `+` repeat at most.
+# Maximum repetitions of `*` and `+`.
 _MANY = 10
 _CLASSES = {"d": string.digits, "w": string.ascii_letters + string.digits + "_", "s": " \t"}
 _ANY = string.ascii_letters + string.digits

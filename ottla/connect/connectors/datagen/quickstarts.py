@@ -1,4 +1,4 @@
-"""The quickstarts of Datagen: fields and types are Confluent's, so that examples written for it work."""
+"""The quickstarts of Datagen. Fields and types match Confluent's, so existing examples work."""
 
 from __future__ import annotations
 

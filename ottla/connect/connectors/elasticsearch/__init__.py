@@ -1,1 +1,1 @@
-"""Topics as indices of Elasticsearch or OpenSearch, by the settings of Confluent's sink."""
+"""Writes topics to Elasticsearch or OpenSearch indices, with the settings of Confluent's sink."""

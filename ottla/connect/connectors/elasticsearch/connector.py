@@ -1,7 +1,8 @@
-"""The sink `io.confluent.connect.elasticsearch.ElasticsearchSinkConnector`, also for OpenSearch: both speak `_bulk`.
+"""The sink `io.confluent.connect.elasticsearch.ElasticsearchSinkConnector`, which uses the `_bulk` API.
 
-Exactly once: a document's id is the key, with the offset as its external version, or topic, partition and offset. What
-comes again is the same document, or has an older version than what is there, and is passed over.
+The sink works with OpenSearch as well. Delivery is exactly once: the document id is either the key, with the offset as
+external version, or topic, partition and offset. A repeated record yields the same document, or an older version that
+the index ignores.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class ElasticsearchSinkTask(SinkTask):
     def _send(
         self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] = _JSON
     ) -> Any:
-        """By the first node that answers."""
+        """Send to the first node that answers."""
         assert self._client is not None
         for number, url in enumerate(self._urls):
             try:
@@ -231,7 +232,7 @@ class ElasticsearchSinkTask(SinkTask):
                 ):
                     raise
             else:
-                # The next request goes to the node that answered.
+                # Send the next request to the node that answered.
                 self._urls = [*self._urls[number:], *self._urls[:number]]
                 return response.json() if method != "HEAD" and response.content else None
         return None
@@ -247,7 +248,7 @@ class ElasticsearchSinkTask(SinkTask):
             index = self._index(record)
             ignored = settings["key.ignore"] or record.topic in settings["topic.key.ignore"]
             if record.value is None and ignored:
-                # There is no document of this id.
+                # No document has this id.
                 return None
             return _Action(record, self._lines(record, index, document_id(record, ignored), ignored))
         except DataError as error:

@@ -1,4 +1,4 @@
-"""What a record is for Elasticsearch: a document with an id, and a mapping from its schema."""
+"""Converts records to Elasticsearch documents, with ids and schema-based mappings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _document(value: Any, compact_maps: bool) -> Any:
 
 
 def mapping(schema: Schema) -> dict[str, Any]:
-    """How fields of a schema are indexed."""
+    """Return the index mapping for a schema."""
     if schema.name in _LOGICAL:
         return {"type": _LOGICAL[schema.name]}
     if schema.type is SchemaType.STRUCT:

@@ -1,1 +1,1 @@
-"""Topics as files on S3, HDFS or a local disk, by the settings and names of Confluent's S3 sink."""
+"""Writes topics to files on S3, HDFS or a local disk, with the settings and file names of Confluent's S3 sink."""

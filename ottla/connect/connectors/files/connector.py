@@ -91,7 +91,7 @@ class FilesSinkTask(SinkTask):
             self._context.report(record, error)
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Up to where files are closed: what is in open ones has to come again after a crash."""
+        """Return the end of the closed files. Records in open files must be read again after a crash."""
         found: dict[TopicPartition, int] = {}
         for writer in self._writers.values():
             writer.tick()

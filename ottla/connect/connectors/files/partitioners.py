@@ -1,4 +1,4 @@
-"""Into which directory a record goes, by the class names of Confluent's partitioners."""
+"""Partitioners choose the directory of a record, with Confluent's class names."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _DAY = "'year'=YYYY/'month'=MM/'day'=dd"
 _HOUR = f"{_DAY}/'hour'=HH"
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
-#: Milliseconds since 1970.
+#: Returns milliseconds since 1970.
 Extractor = Callable[[SinkRecord], int]
 
 
 class Partitioner:
-    """`timestamp` is there for partitioners by time: files are rotated by it, too."""
+    """Time-based partitioners set `timestamp`, which also drives file rotation."""
 
     timestamp: Extractor | None = None
-    #: Whether the same record always goes to the same directory.
+    #: Whether a record always goes to the same directory.
     is_deterministic = True
 
     def directory(self, record: SinkRecord) -> str:
-        """Kafka's default: by partition."""
+        """Return the default directory, one per partition."""
         return f"partition={record.original_partition}"
 
 
@@ -50,7 +50,7 @@ class FieldPartitioner(Partitioner):
                     f"The value has no field {name!r}, which partition.field.name names."
                 ) from None
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            # A value has no say in which directory comes above.
+            # A field value must not add directory levels.
             parts.append(f"{name}={text.replace('/', '_')}")
         return self._delimiter.join(parts)
 
@@ -83,7 +83,7 @@ class TimePartitioner(Partitioner):
         return self._last[1]
 
     def _begin(self, when: int) -> int:
-        """Periods are counted in local time, so that days begin at midnight."""
+        """Return the start of the period. Periods follow local time, so days begin at midnight."""
         offset = dt.datetime.fromtimestamp(when / 1000, self._zone).utcoffset() or dt.timedelta()
         shift = offset // dt.timedelta(milliseconds=1)
         return (when + shift) // self._duration * self._duration - shift
@@ -162,7 +162,7 @@ _Part = Callable[[dt.datetime], str]
 
 
 def _compiled(format: str) -> list[_Part]:
-    """Joda's letters, as Confluent documents them."""
+    """Compile a pattern of Joda letters, as Confluent documents them."""
     parts: list[_Part] = []
     for token in _TOKEN.finditer(format):
         letters = token["letters"]

@@ -1,4 +1,4 @@
-"""What can be set, by the names of Confluent's S3 and HDFS sinks."""
+"""Settings, named as in Confluent's S3 and HDFS sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files go. A file is there as a whole or not at all, and writing it again replaces it."""
+"""File stores. A file appears completely or not at all, and writing it again replaces it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ATTEMPTS = 3
 
 class Store(Protocol):
     def check(self) -> None:
-        """Raises ConnectError if nothing can be written here."""
+        """Raises ConnectError if the store is not writable."""
 
     def write(self, path: str, content: bytes) -> None: ...
 
@@ -54,7 +54,7 @@ class LocalStore:
         directory = os.path.dirname(target)
         root = os.path.realpath(self._root)
         if os.path.commonpath((root, os.path.realpath(directory))) != root:
-            # The value of a field can be part of the path.
+            # The path may contain a field value.
             raise ConnectError(f"Cannot write {target}: it is outside of {self._root}.")
         try:
             os.makedirs(directory, exist_ok=True)
@@ -82,7 +82,7 @@ def _sync_directory(path: str) -> None:
 
 
 class ArrowStore:
-    """A filesystem of pyarrow's. Where closing a file does not make it appear at once, it is moved to its place."""
+    """A pyarrow filesystem. Files are renamed into place if closing them does not publish them atomically."""
 
     def __init__(self, filesystem: Any, root: str, name: str, *, moves: bool) -> None:
         self._filesystem, self._root, self._name, self._moves = filesystem, root, name, moves
@@ -150,7 +150,7 @@ def _from_url(url: str) -> Store:
 
 
 def _reason(error: Exception) -> str:
-    """What pyarrow says, in one sentence that tells what to do where that is known."""
+    """Return pyarrow's error as one sentence, with advice for known problems."""
     text = " ".join(str(error).split())
     for sign, sentence in _REASONS.items():
         if sign.lower() in text.lower():

@@ -1,8 +1,8 @@
-"""The open files of one topic partition, and when they are closed.
+"""The open files of one topic partition, and the rules for closing them.
 
-Invariant: what is committed is the end of the files that are closed. All files of a partition are closed together, by
-the number of records or by their times, so that the same records always give the same files, under the same names: a
-crash between closing and committing leaves files that are written once more with the same content.
+Invariant: the committed offset is the end of the closed files. The writer closes all files of a partition together, by
+record count or record time. The same records therefore always give the same files under the same names. After a crash
+between closing and committing, the task writes those files again with the same content.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PartitionWriter:
         self._directory: str | None = None
         self._next_rotation = self._scheduled()
         self._last_offset = -1
-        #: The next offset after the files that are closed.
+        #: Next offset after the closed files.
         self.closed_to: int | None = None
 
     @property
@@ -57,7 +57,7 @@ class PartitionWriter:
 
     def add(self, record: SinkRecord) -> None:
         if record.offset <= self._last_offset:
-            # Put again, because closing a file had to be tried again.
+            # The record came again because closing a file is being retried.
             return
         directory = self._partitioner.directory(record)
         when = self._timestamp(record) if self._timestamp is not None else None
@@ -69,7 +69,7 @@ class PartitionWriter:
             schema = record.value_schema
             file = _OpenFile(self._format.begin(schema), record.offset, schema)
         file.builder.add(record)
-        # Only now: a record that does not fit leaves nothing behind.
+        # Register the file only now, so that a rejected record leaves nothing behind.
         self._files[directory] = file
         self._first_time = when if self._first_time is None else self._first_time
         self._directory, self._last_offset = directory, record.offset
@@ -78,7 +78,7 @@ class PartitionWriter:
             self.close()
 
     def _fitting(self, directory: str, record: SinkRecord) -> SinkRecord:
-        """With compatible schemas, a record of an older one takes that of the file."""
+        """Convert a record with an older, compatible schema to the file's schema."""
         file = self._files.get(directory)
         if (
             file is None
@@ -107,7 +107,7 @@ class PartitionWriter:
         return when - self._first_time >= interval or directory != self._directory
 
     def tick(self) -> None:
-        """What is due by the clock, or could not be written before."""
+        """Close files that are due by time, or that an earlier attempt failed to write."""
         if self._count >= self._settings["flush.size"]:
             self.close()
         if self._next_rotation is not None and time.time() * 1000 >= self._next_rotation:
@@ -119,13 +119,13 @@ class PartitionWriter:
         return time.time() * 1000 + interval if interval > 0 else None
 
     def close(self) -> None:
-        """Writes all files. If one cannot be written, all of them stay open, and the next attempt writes them again."""
+        """Write all files. If one write fails, all files stay open and the next attempt writes them again."""
         for directory, file in self._files.items():
             path = self._path(directory, file.first_offset)
             try:
                 content = file.builder.content()
             except DataError as error:
-                # Which record it is can no longer be told: none may be passed over for it.
+                # The failing record is unknown, so no record may be skipped.
                 raise ConnectError(f"The file {path} cannot be made: {error.message}") from None
             self._store.write(path, content)
         if self._files:

@@ -1,1 +1,1 @@
-"""Records to HTTP servers and from them, by the settings of Aiven's and Confluent's connectors."""
+"""HTTP source and sinks, with the settings of Aiven's and Confluent's connectors."""

@@ -1,4 +1,4 @@
-"""Requests that are tried again, with a login, and what goes wrong as one sentence."""
+"""HTTP client with retries, authentication and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import httpx
 
 from ottla.connect.errors import ConnectError, DataError
 
-#: Answers after which the same request may succeed later.
+#: Statuses worth retrying.
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_BODY = 200
 _LONGEST_BACKOFF = 60.0
 
 
 class Refused(DataError):
-    """The server does not want what it was sent."""
+    """The server rejected the request."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class OAuth2:
     client_id: str
     client_secret: str
     scope: str = ""
-    #: Whether the client's id and secret go into the body instead of the header.
+    #: Whether the client id and secret go into the body instead of the header.
     in_body: bool = False
     token_property: str = "access_token"
 
 
 @dataclass(frozen=True)
 class Access:
-    """How servers are reached."""
+    """Headers, credentials and retry settings for a server."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     basic: tuple[str, str] | None = None
@@ -52,7 +52,7 @@ class Access:
 
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """Reading the certificates of all authorities takes a tenth of a second: once is enough."""
+    """Load the CA certificates once, because loading takes a tenth of a second."""
     context: ssl.SSLContext = httpx.create_ssl_context()
     return context
 
@@ -80,7 +80,10 @@ class HttpClient:
         extra_headers: Mapping[str, str] = MappingProxyType({}),
         **more: Any,
     ) -> httpx.Response:
-        """Raises Refused for an answer of 4xx, and ConnectError if nobody answers or lets us in."""
+        """Send a request.
+
+        Raises Refused for a 4xx status, and ConnectError if the server is unreachable or denies access.
+        """
         attempt = 0
         renewed = False
         while True:
@@ -179,7 +182,7 @@ def _text(error: Exception) -> str:
 
 
 def header_list(setting: str, lines: list[str]) -> dict[str, str]:
-    """`name:value` each."""
+    """Parse lines of the form `name:value`."""
     found = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -190,7 +193,7 @@ def header_list(setting: str, lines: list[str]) -> dict[str, str]:
 
 
 def statuses(text: str) -> frozenset[int]:
-    """`400-` and `400-404,500` as Confluent writes them."""
+    """Parse Confluent's status ranges, such as `400-` and `400-404,500`."""
     found: set[int] = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
         first, dash, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Settings that connectors over HTTP share, whoever's names they have: login by OAuth 2, batches, retries."""
+"""Settings shared by the HTTP connectors: OAuth 2, batches and retries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRING, _INT = ConfigType.STRING, ConfigType.INT
 
 @dataclass(frozen=True)
 class OAuth2Settings:
-    """The names that differ, and what they are set to if nobody sets them."""
+    """Vendor-specific setting names and their defaults."""
 
     url: str
     scope: str
@@ -82,7 +82,7 @@ CONFLUENT_OAUTH2 = OAuth2Settings(
 
 
 def define_login(definition: ConfigDef, *kinds: str) -> ConfigDef:
-    """Confluent's: of these kinds, in small or capital letters, besides none."""
+    """Define Confluent's `auth.type` for these kinds and none, in lower or upper case."""
     return (
         definition.define(
             "auth.type",

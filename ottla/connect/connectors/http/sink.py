@@ -43,7 +43,7 @@ _STRING, _INT, _PASSWORD, _LIST = ConfigType.STRING, ConfigType.INT, ConfigType.
 
 @dataclass(frozen=True)
 class Target:
-    """What both connectors come to: where records go, and how they are put together."""
+    """Vendor-neutral settings of both sinks: the destination and the format of requests."""
 
     url: str
     method: str
@@ -247,7 +247,7 @@ class ConfluentHttpSinkConnector(_HttpSink):
 
 
 def _text_of(config: Config, name: str, default: str) -> str:
-    """As it was written: blanks count here."""
+    """Return the value unstripped, because blanks are significant."""
     return config.get(name, default)
 
 

@@ -1,7 +1,7 @@
-"""The source `io.confluent.connect.http.HttpSourceConnector`: asks an API again and again, from where it was.
+"""The source `io.confluent.connect.http.HttpSourceConnector`, which polls an API and resumes at the last offset.
 
-The offset of a record says how to ask for what follows it. If the API gives the same answer to the same question, each
-record is in the topic exactly once.
+A record's offset tells the connector how to request the following records. Delivery is exactly once if the API answers
+the same request in the same way.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _partition(settings: Mapping[str, Any], entity: str) -> dict[str, str]:
 
 
 class _Entity:
-    """One series of answers. `index` is how many records of the page at `offset` are in the topic already."""
+    """One series of pages. `index` is the number of records from the page at `offset` that are already in the topic."""
 
     def __init__(self, name: str, settings: Mapping[str, Any], committed: Mapping[str, Any] | None) -> None:
         self._name, self._settings = name, settings
@@ -229,7 +229,7 @@ class _Entity:
         return template
 
     def _record(self, value: Any, number: int) -> SourceRecord:
-        """`number` is its place on the page."""
+        """`number` is the index of the record on the page."""
         offset: dict[str, Any]
         if self._mode == "SIMPLE_INCREMENTING":
             offset = {"offset": str(int(self._offset) + number + 1)}
@@ -248,19 +248,19 @@ class _Entity:
         if self._mode == "CURSOR_PAGINATION":
             following = _at(answer, self._settings["http.next.page.json.pointer"])
             if following in (None, "", self._offset):
-                # The last page, for now: what is added to it follows.
+                # The last page for now. Records may still be added to it.
                 self._index = len(values)
             else:
                 self._offset, self._index = str(following), 0
                 if records:
-                    # Whoever begins again after the last record of this page begins with the next one.
+                    # A task that resumes after the last record of this page starts with the next page.
                     records[-1].source_offset = {"offset": self._offset, "index": 0}
         elif records:
             self._offset = str(records[-1].source_offset["offset"])
 
 
 def _at(value: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) leads to, or None."""
+    """Return the value at a JSON pointer (RFC 6901), or None."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

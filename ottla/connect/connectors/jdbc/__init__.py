@@ -1,4 +1,4 @@
-"""Tables of databases as source and sink, with the settings, offsets and types of Confluent's JDBC connectors.
+"""JDBC source and sink, with the settings, offsets and types of Confluent's connectors.
 
-No JDBC is used: each dialect speaks through a Python driver.
+The connectors do not use JDBC: each dialect talks to its database through a Python driver.
 """

@@ -1,4 +1,4 @@
-"""The schema of a row: Connect's types for those of columns, as Confluent's connector chooses them."""
+"""Row schemas: maps column types to Connect types like Confluent's connector."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Converter = Callable[[Any], Any]
 
 
 class RowSchema:
-    """Makes structs of rows."""
+    """Converts rows to structs."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ def _whole_number(precision: int) -> Schema:
 def _numeric(column: Column, mapping: str) -> tuple[Schema, Converter | None]:
     precision, scale = column.precision, column.scale
     if precision == 0 and mapping in ("best_fit", "best_fit_eager_double"):
-        # Declared without precision: it may hold anything.
+        # Declared without precision: the column may hold any number.
         return FLOAT64, float
     fits = 0 < precision < 19
     if fits and scale == 0 and mapping != "none":

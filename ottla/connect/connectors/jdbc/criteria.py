@@ -1,6 +1,6 @@
-"""Which rows are new: conditions by an incrementing column, by times, or both, and the offset that each row gives.
+"""Query conditions for new rows, by incrementing column, timestamps or both, and the offset of each row.
 
-Offsets are Confluent's: `incrementing`, and `timestamp` (milliseconds) with `timestamp_nanos`.
+Offsets use Confluent's fields: `incrementing`, and `timestamp` (milliseconds) with `timestamp_nanos`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Criteria:
     def query(
         self, dialect: Dialect, select: str, position: Position, until: dt.datetime | None, suffix: str
     ) -> tuple[str, list[Any]]:
-        """`until` is where times end that are old enough to be complete."""
+        """`until` is the upper bound for timestamps. Later rows may still be incomplete."""
         mark = dialect.placeholder
         parameters: list[Any] = []
         number = dialect.quoted(self.incrementing) if self.incrementing else ""
@@ -78,7 +78,7 @@ class Criteria:
         return f"{select} WHERE {condition} ORDER BY {order} ASC {suffix}".rstrip(), parameters
 
     def position_of(self, values: Mapping[str, Any]) -> Position:
-        """Of a row, by column."""
+        """Return the position of a row, given its values by column."""
         moment = next((values[name] for name in self.timestamps if values.get(name) is not None), None)
         if self.timestamps and moment is None:
             raise ConnectError(

@@ -1,4 +1,4 @@
-"""Which columns a record has, and which of them are the primary key: `pk.mode`, `pk.fields` and `fields.whitelist`."""
+"""Maps a record to columns and a primary key, by `pk.mode`, `pk.fields` and `fields.whitelist`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KAFKA_FIELDS = ("__connect_topic", "__connect_partition", "__connect_offset")
 
 @dataclass(frozen=True)
 class RecordFields:
-    """Invariant: `keys` come first in `columns`; `read` gives a record's values in this order."""
+    """Invariant: `keys` come first in `columns`, and `read` returns a record's values in this order."""
 
     keys: tuple[str, ...]
     columns: tuple[tuple[str, Schema], ...]
@@ -35,7 +35,7 @@ class RecordFields:
 
 
 def fields_of(record: SinkRecord, settings: Mapping[str, Any]) -> RecordFields:
-    """The same for all records with the same schemas."""
+    """Return the fields of a record. All records with the same schemas share them."""
     mode, wanted = settings["pk.mode"], settings["pk.fields"]
     value = record.value_schema
     keys: dict[str, tuple[Schema, Callable[[SinkRecord], Any]]] = {}
@@ -143,7 +143,7 @@ def place(record: SinkRecord) -> str:
 
 
 def check_value(record: SinkRecord, *, delete_enabled: bool) -> None:
-    """Records without schemas have no columns."""
+    """Raise DataError for records that cannot be stored. Records without schemas have no columns."""
     if record.value is None and delete_enabled:
         if record.key is None:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Settings of the JDBC sink: Confluent's names and defaults, and `offsets.table`, which is ours."""
+"""Settings of the JDBC sink: Confluent's names and defaults, plus our own `offsets.table`."""
 
 from __future__ import annotations
 

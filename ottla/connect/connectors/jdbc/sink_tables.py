@@ -1,4 +1,4 @@
-"""Tables of a sink: found, created (`auto.create`), and given the columns that records have (`auto.evolve`)."""
+"""Sink tables: looks them up, creates them (`auto.create`) and adds columns (`auto.evolve`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.connect.errors import ConnectError
 
 
 class SinkTables:
-    """What is known of the tables. Forgotten with the connection, as others may have changed them."""
+    """A cache of table definitions. It is cleared with the connection, because other clients may alter the tables."""
 
     def __init__(self, dialect: Dialect, settings: Mapping[str, Any]) -> None:
         self._dialect = dialect
@@ -25,7 +25,7 @@ class SinkTables:
         return table in self._known or bool(self._columns(table))
 
     def prepare(self, table: TableId, fields: RecordFields) -> None:
-        """Afterwards each of the fields has its column."""
+        """Ensure that every field has a column."""
         known = self._known.get(table)
         if known is not None and all(name in known for name in fields.names):
             return
@@ -53,7 +53,7 @@ class SinkTables:
         try:
             self._dialect.transaction([(statement, [()])])
         except self._dialect.driver_error:
-            # Another task may have been faster.
+            # Another task may have created the table first.
             if not self._columns(table):
                 raise
 

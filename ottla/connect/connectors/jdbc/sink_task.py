@@ -1,7 +1,7 @@
-"""The task of the JDBC sink: a batch is one transaction of the database.
+"""The JDBC sink task, which writes each batch in one database transaction.
 
-Exactly once: by upsert on a key, by Kafka's coordinates as the primary key (a row that is there already is left alone),
-or for any mode by `offsets.table`, where each batch leaves what it has stored.
+Delivery is exactly once in three ways: upserts by key, Kafka coordinates as the primary key (existing rows stay
+unchanged), or `offsets.table` in any mode. Each batch then stores its end offsets there.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class JdbcSinkTask(SinkTask):
             raise explained from error
 
     def _write_without_refused(self, usable: Sequence[SinkRecord], fresh: Sequence[SinkRecord]) -> None:
-        """The database refuses a record of the batch: it is reported, and the others are stored."""
+        """Report the records that the database rejects, and store the others."""
 
         def refused(number: int, error: Exception) -> None:
             record = usable[number]
@@ -102,7 +102,7 @@ class JdbcSinkTask(SinkTask):
         return True
 
     def _statements(self, records: Sequence[SinkRecord]) -> Iterator[Statement]:
-        """In the order of the records: neighbours with the same statement share it."""
+        """Yield statements in record order. Adjacent records with the same SQL share one statement."""
         current = ""
         rows: list[Sequence[Any]] = []
         for record in records:
@@ -158,7 +158,7 @@ class JdbcSinkTask(SinkTask):
         elif mode == "update":
             text = self._dialect.update(table, fields.keys, fields.others)
         else:
-            # The same coordinates are the same record, which has come again.
+            # The same coordinates mean the same record, delivered again.
             again = self._settings["pk.mode"] == "kafka"
             text = self._dialect.insert(table, fields.names, ignore_existing=again)
         return text

@@ -1,4 +1,4 @@
-"""The JDBC source connector: finds the tables and spreads them over tasks."""
+"""The JDBC source connector: finds the tables and distributes them over tasks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class JdbcSourceConnector(SourceConnector):
 
 
 def chosen(tables: Sequence[TableId], settings: Mapping[str, Any]) -> list[TableId]:
-    """By names, with or without what leads to them, and by patterns of whole names."""
+    """Select tables by name, qualified or not, and by patterns for whole names."""
     white, black = set(settings["table.whitelist"]), set(settings["table.blacklist"])
     include, exclude = settings["table.include.list"], settings["table.exclude.list"]
     found = []

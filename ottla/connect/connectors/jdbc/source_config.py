@@ -1,4 +1,4 @@
-"""Settings of the JDBC source: Confluent's names and defaults."""
+"""Settings of the JDBC source, with Confluent's names and defaults."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ SOURCE_CONFIG = (
 
 
 def read_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """With what older names mean filled in."""
+    """Derive newer settings from their older names."""
     if settings["numeric.mapping"] is None:
         settings["numeric.mapping"] = "precision_only" if settings["numeric.precision.mapping"] else "none"
     return settings

@@ -1,4 +1,4 @@
-"""The task of the JDBC source: asks one table after the other for new rows."""
+"""The JDBC source task, which queries its tables for new rows in turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.connect.errors import ConnectError, RetriableError
 
 
 class TableQuery:
-    """One table, or the query of the config. Invariant: `position` is behind everything that was returned."""
+    """One table, or the configured query. Invariant: `position` lies after every returned row."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TableQuery:
         self.due = 0.0
         self._rows: Rows | None = None
         self._schema: RowSchema | None = None
-        #: Rows of the timestamp that came last, which is not complete until another one comes.
+        #: Rows with the latest timestamp, which may be incomplete until a later timestamp appears.
         self._held: list[Struct] = []
         self._held_position = Position()
         self._criteria = criteria_of(settings)
@@ -137,7 +137,7 @@ class TableQuery:
         self._criteria = Criteria(counted[0], self._criteria.timestamps)
 
     def fetch(self, most: int) -> list[SourceRecord]:
-        """The next rows. Afterwards `is_running` says whether there may be more."""
+        """Return the next rows. Afterwards `is_running` tells whether more may follow."""
         assert self._rows is not None
         assert self._schema is not None
         by_time_only = self._criteria.timestamps and not self._criteria.incrementing
@@ -167,7 +167,7 @@ class TableQuery:
         return self._criteria.position_of(values)
 
     def _complete_before(self, position: Position, struct: Struct) -> list[SourceRecord]:
-        """Rows of one time are returned together: the next query begins behind that time."""
+        """Return all rows of one timestamp together, because the next query starts after that timestamp."""
         done = []
         if self._held and position != self._held_position:
             done = self._release_held()
@@ -236,7 +236,7 @@ class JdbcSourceTask(SourceTask):
                 query.execute()
             return query.fetch(self._settings["batch.max.rows"])
         except self._dialect.driver_error as error:
-            # The next poll connects again, and goes on behind what was returned.
+            # The next poll reconnects and continues after the returned rows.
             explained = self._dialect.explained(error, f"read {query.name}")
             self._abandon()
             raise explained from error
@@ -253,7 +253,7 @@ class JdbcSourceTask(SourceTask):
 
 
 def connect(dialect: Dialect, settings: Mapping[str, Any]) -> None:
-    """Tries as often as `connection.attempts` says."""
+    """Connect with up to `connection.attempts` attempts."""
     for attempt in range(1, settings["connection.attempts"] + 1):
         try:
             assert dialect.connection is not None

@@ -1,4 +1,4 @@
-"""Offsets that a sink keeps in the database itself, in the transaction of the rows."""
+"""Offsets that a sink stores in the database, in the same transaction as the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OFFSET = "next_offset"
 
 
 class StoredOffsets:
-    """`next_offset` of each partition is behind everything that is stored. Keyed by the connector's name."""
+    """`next_offset` of each partition lies after every stored record. Keyed by connector name."""
 
     def __init__(self, dialect: Dialect, table: str, connector: str) -> None:
         self._dialect = dialect
@@ -30,9 +30,9 @@ class StoredOffsets:
         return [record for record in records if record.offset >= stored.get(_partition(record), 0)]
 
     def claims(self, records: Sequence[SinkRecord]) -> list[Claim]:
-        """Statements that move the offsets on, if they are still those that are known here.
+        """Return statements that advance the offsets if the stored offsets still equal our cached ones.
 
-        A task that has been replaced may know older ones.
+        A replaced task holds outdated offsets, so its claims change no row.
         """
         known, ends = self._load(), _ends(records)
         new = [partition for partition in ends if partition not in known]
@@ -47,7 +47,7 @@ class StoredOffsets:
         ]
 
     def remember(self, records: Sequence[SinkRecord]) -> None:
-        """After the transaction."""
+        """Update the cached offsets after the transaction."""
         if self._next is not None:
             self._next.update(_ends(records))
 

@@ -1,4 +1,4 @@
-"""Connection URLs as JDBC writes them."""
+"""JDBC connection URLs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRODUCTS = {"postgresql": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", 
 
 @dataclass
 class Target:
-    """Where a database is. Of SQLite, `database` is the path of its file."""
+    """The address of a database. For SQLite, `database` is the file path."""
 
     product: str
     host: str = ""
@@ -26,7 +26,7 @@ class Target:
     options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """For messages; without the password."""
+        """Return a description for messages, without the password."""
         name = PRODUCTS[self.product]
         if self.product == "sqlite":
             return f"{name} file {self.database}"
@@ -34,12 +34,12 @@ class Target:
 
 
 def database_file(config: Mapping[str, str]) -> dict[str, str]:
-    """The file of a SQLite database, by the name of the setting."""
+    """Return the path of a SQLite database file, by setting name."""
     try:
         target = parse_url(config.get("connection.url") or "")
     except ConfigError:
         return {}
-    # dialect.name can make a file of any URL's database.
+    # dialect.name can turn the database of any URL into a file.
     is_file = target.product == "sqlite" or "sqlite" in (config.get("dialect.name") or "").lower()
     return {"connection.url": target.database} if is_file and target.database != ":memory:" else {}
 
@@ -55,7 +55,7 @@ def parse_url(url: str) -> Target:
             raise invalid("connection.url", url, "The path of the database's file is missing.")
         return Target(scheme, database=path, options=dict(parse_qsl(query)))
     if not rest.startswith("//"):
-        # PostgreSQL's driver takes jdbc:postgresql:database for localhost.
+        # PostgreSQL's driver accepts jdbc:postgresql:database for localhost.
         rest = f"//localhost/{rest.removeprefix('/')}"
     parts = urlsplit(f"{scheme}:{rest}")
     try:

@@ -1,1 +1,1 @@
-"""Messages from MQTT brokers and to them, by the settings of Confluent's connectors."""
+"""MQTT source and sink, with the settings of Confluent's connectors."""

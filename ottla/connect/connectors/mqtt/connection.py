@@ -1,4 +1,4 @@
-"""A connection to an MQTT broker that says in one sentence why there is none."""
+"""A connection to an MQTT broker that reports connection failures in one sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PORTS = {"tcp": 1883, "mqtt": 1883, "ssl": 8883, "tls": 8883, "mqtts": 8883}
 
 
 def settings() -> ConfigDef:
-    """What source and sink have in common."""
+    """Return the settings shared by source and sink."""
     return (
         ConfigDef()
         .define(
@@ -87,7 +87,7 @@ def settings() -> ConfigDef:
 
 
 class MqttConnection:
-    """`on_connect` is called by the client's thread at each connection, `on_message` for each message."""
+    """The client's thread calls `on_connect` after each connection and `on_message` for each message."""
 
     def __init__(
         self,

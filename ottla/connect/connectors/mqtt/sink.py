@@ -1,5 +1,7 @@
-"""The sink `io.confluent.connect.mqtt.MqttSinkConnector`: each record is a message, acknowledged before its offset is
-committed (`mqtt.qos` 1 or 2)."""
+"""The sink `io.confluent.connect.mqtt.MqttSinkConnector`, which sends each record as a message.
+
+With `mqtt.qos` 1 or 2, the broker acknowledges a message before the record's offset is committed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The source `io.confluent.connect.mqtt.MqttSourceConnector`.
 
-At least once with `mqtt.qos` 1 or 2 and `mqtt.clean.session.enabled=false`: a message is acknowledged only when it is
-committed, and the broker sends again what was not. MQTT has no offsets to begin again at.
+Delivery is at least once with `mqtt.qos` 1 or 2 and `mqtt.clean.session.enabled=false`: the task acknowledges a message
+only after the commit, and the broker resends unacknowledged messages. MQTT has no offsets to resume from.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class MqttSourceTask(SourceTask):
     def stop(self) -> None:
         connection = getattr(self, "_connection", None)
         if connection is not None:
-            # A thread that waits for room in the queue would never come to an end.
+            # Unblock a thread that waits for room in the queue, so that it can end.
             self._messages.maxsize = 0
             connection.close()
 

@@ -1,1 +1,1 @@
-"""Topics into Redis, by the settings of Redis' own sink and of Jeremy Custenborder's."""
+"""Redis sinks, with the settings of Redis' own sink and of Jeremy Custenborder's."""

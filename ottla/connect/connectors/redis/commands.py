@@ -1,4 +1,4 @@
-"""What a record is for Redis: one command."""
+"""Converts records to Redis commands, one each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Command = list[str | bytes | int | float]
 
 class Commands:
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        # What the cache knows: SET and DEL under the record's own key.
+        # The cache sink supports only SET and DEL under the record's own key.
         self._command: str = settings.get("redis.command", "SET")
         self._space: str = settings.get("redis.key", "")
         self._separator: str = settings.get("redis.separator", ":")

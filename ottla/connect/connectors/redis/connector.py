@@ -1,7 +1,7 @@
 """The sinks `com.redis.kafka.connect.RedisSinkConnector` and jcustenborder's `RedisSinkConnector`.
 
-Exactly once: the commands of a batch and the next offsets are written in one MULTI/EXEC. The offsets are read before
-each batch, under WATCH, and what is there is left out.
+Delivery is exactly once: one MULTI/EXEC writes the commands of a batch and the next offsets. The task reads the offsets
+under WATCH before each batch and skips records that are already stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.connect.errors import ConnectError, DataError, RetriableError
 _UNKNOWN = re.compile(r"unknown command '([^']+)'")
 
 _ATTEMPTS = 5
-#: Where offsets are kept, by connector, topic and partition.
+#: Keys for offsets, by connector, topic and partition.
 OFFSET_KEY = "ottla.connect.offset.{}.{}.{}"
 
 
@@ -45,7 +45,7 @@ class RedisSinkTask(SinkTask):
         self._commands = Commands(self._settings)
         address = settings.address(self._settings)
         self._where = f"{address['host']}:{address['port']}"
-        # The runtime tries again, and says so.
+        # The runtime retries and logs the retries.
         self._client = redis.Redis(**address, retry=Retry(NoBackoff(), 0))
         try:
             self._client.ping()
@@ -77,7 +77,7 @@ class RedisSinkTask(SinkTask):
         keys = {at: self._offset_key(at) for at in {_at(record) for record in records}}
         commands: dict[int, Command | None] = {}
         for _ in range(_ATTEMPTS):
-            # A task that has been replaced may still write: if it does so from now on, nothing is carried out.
+            # A replaced task may still write. If it writes after this WATCH, EXEC does nothing.
             pipeline.watch(*keys.values())
             stored = {
                 at: int(found or 0) for at, found in zip(keys, pipeline.mget(*keys.values()), strict=True)
@@ -100,7 +100,7 @@ class RedisSinkTask(SinkTask):
     def _execute(
         self, pipeline: Any, commands: Sequence[tuple[SinkRecord, Command | None]], before: int = 0
     ) -> None:
-        """All of them, after those that are in the pipeline before, of which there are so many."""
+        """Queue the commands and execute the pipeline, which already contains `before` commands."""
         given = [(record, command) for record, command in commands if command is not None]
         for _, command in given:
             pipeline.execute_command(*command)

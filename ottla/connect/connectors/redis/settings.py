@@ -1,4 +1,4 @@
-"""What can be set, and the connection that follows from it."""
+"""Settings of the Redis sinks, and the connection address derived from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STRING, _INT, _BOOLEAN, _PASSWORD = (
 
 
 def redis() -> ConfigDef:
-    """Of `com.redis.kafka.connect.RedisSinkConnector`."""
+    """Settings of `com.redis.kafka.connect.RedisSinkConnector`."""
     return (
         ConfigDef()
         .define(
@@ -93,7 +93,7 @@ def redis() -> ConfigDef:
 
 
 def cache() -> ConfigDef:
-    """Of `com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector`."""
+    """Settings of `com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector`."""
     return (
         ConfigDef()
         .define("redis.hosts", ConfigType.LIST, ["localhost:6379"], _HIGH, "Where Redis is.")
@@ -121,7 +121,7 @@ def cache() -> ConfigDef:
 
 
 def address(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """As redis-py wants it."""
+    """Return the connection arguments for redis-py."""
     if "redis.hosts" in settings:
         host, _, port = str(settings["redis.hosts"][0]).partition(":")
         found: dict[str, Any] = {

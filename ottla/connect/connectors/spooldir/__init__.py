@@ -1,1 +1,1 @@
-"""Files that come to a directory: lines, CSV or JSON, by the settings of Jeremy Custenborder's connectors."""
+"""Spool directory sources for lines, CSV and JSON, with the settings of Jeremy Custenborder's connectors."""

@@ -1,7 +1,7 @@
 """The sources SpoolDirCsv, SpoolDirJson, SpoolDirSchemaLessJson and SpoolDirLineDelimited.
 
-The source offset of a file is how many of its records are in the topic. A file is moved or deleted only after all of
-them are committed, so each record is in the topic exactly once.
+The source offset of a file is the number of its records in the topic. The task moves or deletes a file only after
+committing all its records, so delivery is exactly once.
 """
 
 from __future__ import annotations
@@ -110,15 +110,15 @@ class _SpoolDirTask(SourceTask):
                 self._failed = self._file, _data_error(self._file, error)
                 self._end_of_file(finished=False)
         if not records and not self._has_uncommitted:
-            # Files without records, and those that were committed before a crash.
+            # Empty files, and files committed before a crash.
             self._clean_up()
         return records
 
     def _next_file(self, has_records: bool) -> bool:
-        """Opens the next file, unless one is open. There is none while one that failed waits for the commit."""
+        """Open the next file, unless one is open. Return False while a failed file waits for the commit."""
         if self._failed is not None:
             if has_records or self._has_uncommitted or self._finished:
-                # What was read before it is in nobody's hands yet: it stays where it is until that is committed.
+                # Earlier records are not committed yet. The failed file stays in place until they are.
                 return False
             self._give_up(*self._failed)
         if self._file is None:
@@ -200,7 +200,7 @@ class _SpoolDirTask(SourceTask):
 
 
 def _is_same(offset: Mapping[str, Any], file: InputFile) -> bool:
-    """Another file under the same name begins at its beginning. Offsets of the Java connector have no length."""
+    """Return False for a new file under an old name, which is read from the start. Java's offsets have no length."""
     if "length" not in offset:
         return True
     return (offset["length"], offset["lastModified"]) == (file.length, file.modified)

@@ -1,4 +1,4 @@
-"""The directory that files come to: which is next, and what becomes of one that is done or cannot be read."""
+"""The input directory: chooses the next file, and disposes of finished and failed files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.connect.errors import ConnectError
 
 @dataclass(frozen=True)
 class InputFile:
-    """`name` is relative to input.path. A file is the same as long as name, length and time of change are the same."""
+    """`name` is relative to input.path. Name, length and modification time identify a file."""
 
     name: str
     path: str
@@ -36,11 +36,11 @@ class Directory:
             problem = directory_problem(name, settings[name])
             if problem is not None:
                 raise ConnectError(problem)
-        # Those that stay where they are when they are done.
+        # Finished files that stay in place.
         self._passed_over: set[InputFile] = set()
 
     def next(self, besides: Sequence[InputFile] = ()) -> InputFile | None:
-        """The first file that is not done."""
+        """Return the first unfinished file."""
         done = self._passed_over.union(besides)
         found = [each for each in self._files() if each not in done]
         for attribute in reversed(self._settings["files.sort.attributes"]):
@@ -92,13 +92,13 @@ class Directory:
             self._move(file, place)
 
     def failed(self, file: InputFile) -> str:
-        """Returns where the file is now."""
+        """Move a failed file and return its new path."""
         return self._move(file, self._settings["error.path"])
 
     def _move(self, file: InputFile, directory: str) -> str:
         target = wanted = os.path.join(directory, file.name)
         number = 1
-        # What was moved there before is kept.
+        # Keep files that were moved there before.
         while os.path.exists(target):
             target, number = f"{wanted}.{number}", number + 1
         try:

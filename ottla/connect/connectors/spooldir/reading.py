@@ -1,4 +1,4 @@
-"""What is in a file, record by record. A reader can begin after any number of records."""
+"""Readers that yield the records of a file. A reader can start after any number of records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.connect.errors import ConnectError, DataError
 _CHUNK = 1 << 20
 _OPENERS: Mapping[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
-# Longer fields than the csv module takes by itself.
+# The csv module's default field limit is too small.
 csv.field_size_limit(1 << 30)
 
 
@@ -42,12 +42,12 @@ class Reader:
         self.settings = settings
 
     def rows(self, file: IO[str], name: str) -> Iterator[Row]:
-        """Raises DataError, with the place, at what cannot be read."""
+        """Raises DataError with the location of unreadable input."""
         raise NotImplementedError
 
 
 def open_text(path: str, charset: str) -> IO[str]:
-    """Compressed files are told by their names."""
+    """Open a text file, decompressing it according to its suffix."""
     opener = next((each for suffix, each in _OPENERS.items() if path.endswith(suffix)), open)
     return cast(IO[str], opener(path, "rt", encoding=charset, newline=""))
 
@@ -69,7 +69,7 @@ class SchemaLessJsonReader(LineReader):
 
 
 class _WithSchemas(Reader):
-    """Schemas from the settings, or made from each file."""
+    """Takes schemas from the settings, or infers them from each file."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
@@ -165,7 +165,7 @@ class CsvReader(_WithSchemas):
         return [f"column{number:02d}" for number in range(1, width + 1)]
 
     def _places(self, header: list[str], value: Schema, name: str) -> list[int | None]:
-        """Where in a row each field of the schema is."""
+        """Return the column index of each schema field."""
         by_case = self.settings["csv.case.sensitive.field.names"]
         found = {each if by_case else each.lower(): place for place, each in enumerate(header)}
         places = [found.get(each.name if by_case else each.name.lower()) for each in value.fields]
@@ -254,7 +254,7 @@ def _json_type(value: Any) -> SchemaType:
 
 
 def _json_values(file: IO[str], name: str) -> Iterator[Any]:
-    """The values one after another, whatever is between them; of an array, its elements."""
+    """Yield consecutive JSON values with any separators, or the elements of an array."""
     decoder, buffer, number, ended, separators = json.JSONDecoder(), "", 0, False, " \t\r\n\ufeff"
     while True:
         buffer = buffer.lstrip(separators)
@@ -270,7 +270,7 @@ def _json_values(file: IO[str], name: str) -> Iterator[Any]:
                 if ended:
                     raise DataError(f"{name}, record {number + 1} is not JSON: {error.msg}.") from None
             else:
-                # What ends with the buffer may go on after it: a number, for one.
+                # A value at the end of the buffer may be incomplete, for example a number.
                 if end < len(buffer) or ended:
                     yield value
                     number, buffer = number + 1, buffer[end:]

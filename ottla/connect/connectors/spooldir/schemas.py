@@ -1,4 +1,4 @@
-"""Schemas in the notation of kafka-connect-spooldir, schemas from what is in a file, and text as values of a schema."""
+"""Schemas in kafka-connect-spooldir's notation, schema inference from files, and parsing of text into values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _TIME = "org.apache.kafka.connect.data.Time"
 _TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 _BITS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 
-#: Text to value.
 Parser = Callable[[str], Any]
 
 
 def parse_schema(setting: str, text: str) -> Schema:
-    """`{"name": "n", "type": "STRUCT", "isOptional": false, "fieldSchemas": {"id": {"type": "INT64"}}}`"""
+    """Parse `{"name": "n", "type": "STRUCT", "isOptional": false, "fieldSchemas": {"id": {"type": "INT64"}}}`."""
     try:
         return _schema(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -79,7 +78,7 @@ def key_schema(value: Schema, name: str, fields: Sequence[str], where: str) -> S
 
 
 class TextParsers:
-    """How text becomes a value of a schema."""
+    """Parses text into values of a schema."""
 
     def __init__(self, formats: Sequence[str], timezone: str) -> None:
         self._formats = [_python_format(each) for each in formats]

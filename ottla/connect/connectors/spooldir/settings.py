@@ -1,4 +1,4 @@
-"""What can be set, by the names of kafka-connect-spooldir."""
+"""Settings, named as in kafka-connect-spooldir."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def csv_files() -> ConfigDef:
 
 
 def directory_problem(name: str, path: str) -> str | None:
-    """Why a directory cannot be used, in the words of kafka-connect-spooldir."""
+    """Return the reason why a directory is unusable, in the words of kafka-connect-spooldir."""
     if not os.path.isdir(path):
         return f"Directory for '{name}' '{path}' does not exist. Create it, or correct the setting."
     if not os.access(path, os.W_OK | os.X_OK):

@@ -1,1 +1,1 @@
-"""Messages of devices that speak syslog, over UDP or TCP."""
+"""Syslog source for messages over UDP or TCP."""

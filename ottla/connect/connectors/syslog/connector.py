@@ -1,7 +1,7 @@
 """The source `io.confluent.connect.syslog.SyslogSourceConnector`.
 
-Syslog has no acknowledgements: what was received and is not committed when the process dies is lost, as with any
-receiver of syslog. What was received is written at least once.
+Syslog has no acknowledgements: messages received but not committed are lost when the process dies, as with any syslog
+receiver. While the process lives, the source writes each message at least once.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class SyslogSourceTask(SourceTask):
 
     @property
     def port(self) -> int:
-        """Where it listens: with `syslog.port=0` a free one."""
+        """Return the listening port, which the system chooses if `syslog.port=0`."""
         assert self._listener is not None
         return self._listener.port
 
     def _received(self, data: bytes, address: str, port: int) -> None:
-        # Senders over TCP wait while the queue is full.
+        # TCP senders wait while the queue is full.
         self._messages.put((data, address, port))
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Sockets that messages come to, each read by a thread."""
+"""Listening sockets, each read by a thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ottla.connect.errors import ConnectError
 
-#: The text, and from where it came.
+#: Called with the message, the sender's address and its port.
 Received = Callable[[bytes, str, int], None]
 
 _LARGEST = 65_535
@@ -103,7 +103,7 @@ class TcpListener(_Listener):
 
 
 def frames(data: bytes) -> tuple[list[bytes], bytes]:
-    """The messages in it, and what is not whole yet. RFC 6587: by their length, or each on a line."""
+    """Split data into complete messages and the remainder, by octet count or by line (RFC 6587)."""
     found: list[bytes] = []
     while data:
         length, blank, rest = data.partition(b" ")
@@ -116,7 +116,7 @@ def frames(data: bytes) -> tuple[list[bytes], bytes]:
         line, end, rest = data.partition(b"\n")
         if not end:
             if len(line) > _LARGEST * 16:
-                # Nobody sends such lines: it is no syslog.
+                # No syslog sender writes lines this long.
                 found.append(line)
                 data = b""
             break

@@ -1,4 +1,4 @@
-"""What is in a message of syslog, by RFC 5424 or RFC 3164; one that is neither is kept as text."""
+"""Parses syslog messages (RFC 5424 and RFC 3164). Other messages stay plain text."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _rfc3164(match: re.Match[str], now: dt.datetime) -> dict[str, Any]:
 
 
 def _without_year(text: str, now: dt.datetime) -> dt.datetime | None:
-    """Of the year in which it is nearest to now: at New Year, messages of December are of last year."""
+    """Choose the year closest to now, so that messages from December belong to last year at New Year."""
     for year in (now.year, now.year - 1, now.year + 1):
         try:
             found = dt.datetime.strptime(f"{year} {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=dt.UTC)

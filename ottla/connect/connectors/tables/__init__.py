@@ -1,1 +1,1 @@
-"""Topics as tables of a lake: Delta and Iceberg, by appending or by key, from plain topics and from changes."""
+"""Delta and Iceberg sinks that append or upsert, from plain topics and from change events."""

@@ -1,4 +1,4 @@
-"""What a record does to a table: a row is added, a row of a key is replaced, or a key is deleted."""
+"""Converts records to table changes: append a row, replace the row of a key, or delete a key."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ottla.connect.errors import DataError
 class Change:
     at: TopicPartition
     offset: int
-    #: The values of the key's columns, with upserts.
+    #: Key column values, for upserts.
     key: tuple[Any, ...] | None
-    #: None deletes.
+    #: None means delete.
     row: Mapping[str, Any] | None
-    #: Of the row; None if records have none.
+    #: Schema of the row, or None for schemaless records.
     schema: Schema | None
 
 
 @dataclass(frozen=True)
 class ChangeRules:
-    """`key_from` is none, record_key or record_value; `operation_field` has i/u/d or Debezium's letters."""
+    """`key_from` is none, record_key or record_value. `operation_field` holds i/u/d or Debezium's letters."""
 
     upsert: bool
     key_from: str
@@ -39,19 +39,19 @@ class ChangeRules:
 
 
 class Changes:
-    """Records as changes, by the rules. `key_columns` are known from the first record on."""
+    """Converts records to changes. `key_columns` are known after the first record."""
 
     def __init__(self, rules: ChangeRules) -> None:
         self._rules = rules
         self.key_columns: tuple[str, ...] = tuple(rules.key_fields)
 
     def of(self, record: SinkRecord) -> Change | None:
-        """None if nothing is to be done. Raises DataError."""
+        """Return the change, or None if the record has no effect. Raises DataError."""
         at = TopicPartition(record.original_topic, record.original_partition)
         value, schema, deleted = record.value, record.value_schema, False
         if self._rules.debezium:
             if value is None:
-                # The tombstone after a delete, for compaction.
+                # The tombstone after a delete, meant for compaction.
                 return None
             value, schema, deleted = _unwrapped(value, schema, where(record))
         elif self._rules.operation_field and value is not None:
@@ -117,7 +117,7 @@ def where(record: SinkRecord) -> str:
 
 
 def _unwrapped(value: Any, schema: Schema | None, place: str) -> tuple[Any, Schema | None, bool]:
-    """What is in Debezium's envelope: the row after the change, or before a delete."""
+    """Unwrap Debezium's envelope. Return the row after the change, or the row before a delete."""
     operation = _operation(value, "op", place)
     side = "before" if operation == "d" else "after"
     try:
@@ -139,7 +139,7 @@ def _operation(value: Any, field: str, place: str) -> str:
 
 
 def _with_key(schema: Schema, key_schema: Schema, key: Mapping[str, Any]) -> Schema:
-    """The columns of the key are columns of the table, also where the value does not have them."""
+    """Add missing key columns to the value schema, because the table needs them."""
     missing = [name for name in key if schema.field(name) is None]
     if not missing:
         return schema
@@ -151,7 +151,7 @@ def _with_key(schema: Schema, key_schema: Schema, key: Mapping[str, Any]) -> Sch
 
 
 def last_of_each_key(changes: Sequence[Change]) -> list[Change]:
-    """What is left of changes of the same key: the last."""
+    """Keep only the last change of each key."""
     found: dict[tuple[Any, ...] | None, Change] = {}
     for change in changes:
         found.pop(change.key, None)

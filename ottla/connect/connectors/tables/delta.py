@@ -1,7 +1,7 @@
-"""The sink for Delta tables, by deltalake: needs neither a JVM nor Spark.
+"""The sink for Delta tables, based on deltalake. It needs neither a JVM nor Spark.
 
-Exactly once: each commit to the table carries, as Delta's application transactions, the next offset of every partition
-that it has records of. A task that begins again asks the table for them and leaves out what is there.
+Delivery is exactly once: each commit to the table carries the next offset of every partition in it, as Delta
+application transactions. A restarted task reads these offsets from the table and skips the stored records.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class DeltaTableWriter:
         deleted = [change.key for change in changes if change.row is None and change.key is not None]
         if self._table is None:
             if rows.num_columns == 0:
-                # Nothing but deletes, of a table that does not exist.
+                # Only deletes, and the table does not exist.
                 return
             self._append(rows, properties)
             return
@@ -239,7 +239,7 @@ def _as_in_table(incoming: Any, existing: Any) -> Any:
 
 
 def _with_deletes(source: Any, keys: Mapping[str, list[Any]], existing: Any) -> Any:
-    """The keys to delete as rows that have nothing else."""
+    """Append the keys to delete as rows without other values."""
     count = len(next(iter(keys.values())))
     columns = {}
     for name, values in keys.items():

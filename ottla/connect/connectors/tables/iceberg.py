@@ -1,7 +1,8 @@
-"""The sink for Iceberg tables, by pyiceberg, with the settings of `org.apache.iceberg.connect.IcebergSinkConnector`.
+"""The sink for Iceberg tables, based on pyiceberg, with the settings of Iceberg's own Kafka Connect sink.
 
-Exactly once: the summary of each snapshot has the next offsets of all partitions that are in the table. A task that
-begins again finds them in the newest snapshot that has them, and leaves out what is there.
+The connector class is `org.apache.iceberg.connect.IcebergSinkConnector`. Delivery is exactly once: the summary of each
+snapshot holds the next offsets of all partitions in the table. A restarted task reads them from the newest snapshot
+that has them and skips the stored records.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class IcebergSinkTask(TableSinkTask):
             self._catalog = load_catalog(self._settings["iceberg.catalog"], **properties)
             self._catalog.list_namespaces()
         except Exception as error:
-            # Every kind of catalog has errors of its own.
+            # Every catalog type raises different errors.
             raise raised(error, "The Iceberg catalog cannot be used: check iceberg.catalog.*") from None
 
     def rules(self, table: str) -> ChangeRules:
@@ -198,7 +199,7 @@ class IcebergTableWriter:
             raise raised(error, f"The Iceberg table {self._name} cannot be opened") from None
 
     def _offsets(self) -> dict[str, int]:
-        """Of the newest snapshot that has them: others, of compaction for one, are passed over."""
+        """Return the offsets of the newest snapshot that has them. Snapshots from compaction, for example, have none."""
         snapshot = None if self._table is None else self._table.current_snapshot()
         while snapshot is not None:
             found = snapshot.summary.additional_properties.get(self._property) if snapshot.summary else None
@@ -260,7 +261,7 @@ class IcebergTableWriter:
             if key_columns and changes[0].key is not None:
                 keys = [change.key for change in changes if change.key is not None]
                 if self._table.current_snapshot() is not None:
-                    # That none of the keys is there yet is nothing to warn of.
+                    # Suppress the warning that no row matches, which is normal.
                     with warnings.catch_warnings(action="ignore", category=UserWarning):
                         transaction.delete(_any_of(by_name(key_columns, keys)), snapshot_properties=summary)
             if rows.num_rows:
@@ -268,8 +269,10 @@ class IcebergTableWriter:
 
 
 def _without_retries(table: Any) -> Any:
-    """pyiceberg would append once more after what somebody else has appended, be it the same records. What is set
-    here is known to this object only."""
+    """Disable retries for this table object.
+
+    On a conflict, pyiceberg would append the same records again after another writer's commit.
+    """
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
 
@@ -286,7 +289,7 @@ def _any_of(keys: Mapping[str, list[Any]]) -> Any:
 
 
 def _complete(rows: Any, existing: Any, new: Sequence[Any]) -> Any:
-    """All columns of the table: those that records do not have are null."""
+    """Return all columns of the table, with nulls where the records lack a column."""
     columns = []
     for field in [*existing, *new]:
         at = rows.schema.get_field_index(field.name)

@@ -1,4 +1,4 @@
-"""Whether records fit into a table, and what columns it has to get."""
+"""Checks whether records fit into a table, and determines the columns to add."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _WIDER = {
 
 
 class SchemaCannotEvolve(ConnectError):
-    """Says which column of which table, and what to do."""
+    """Names the table and the column, and gives advice."""
 
 
 def rows_table(changes: Sequence[Change], *, small_integers: bool) -> Any:
-    """The rows of changes, with the columns of all of them. Whether the lake has integers of 8 and 16 bits."""
+    """Build a table from the rows of all changes. `small_integers` means that the lake has 8 and 16 bit integers."""
     with_rows = [change for change in changes if change.row is not None]
     schemas = [
         arrow_schema(each) for each in dict.fromkeys(c.schema for c in with_rows if c.schema is not None)
@@ -39,7 +39,7 @@ def rows_table(changes: Sequence[Change], *, small_integers: bool) -> Any:
     fields = [
         pa.field(field.name, _lake_type(field.type, small_integers))
         for field in merged
-        # A column in which nothing ever was has no type yet.
+        # A column with only nulls has no type yet.
         if not pa.types.is_null(field.type)
     ]
     return (
@@ -66,7 +66,7 @@ def _lake_type(type: Any, small_integers: bool) -> Any:
 
 
 def new_columns(table: str, existing: Any, incoming: Any, *, evolve: bool) -> list[Any]:
-    """The fields that the table has to get. Raises SchemaCannotEvolve."""
+    """Return the fields to add to the table. Raises SchemaCannotEvolve."""
     found = []
     for field in incoming:
         at = existing.get_field_index(field.name)
@@ -86,7 +86,7 @@ def new_columns(table: str, existing: Any, incoming: Any, *, evolve: bool) -> li
 
 
 def fits(type: Any, column: Any) -> bool:
-    """Whether values of this type can be stored in the column as they are."""
+    """Return True if the column can store values of this type unchanged."""
     if _normal(type) == _normal(column):
         return True
     if type in _WIDER and column in _WIDER:
@@ -112,7 +112,7 @@ def _is_list(type: Any) -> bool:
 
 
 def _normal(type: Any) -> Any:
-    """Layouts of the same kind are one: lakes give back other ones than they were given."""
+    """Normalize Arrow layouts, because lakes return other layouts than they received."""
     if pa.types.is_large_string(type) or pa.types.is_string_view(type):
         return pa.string()
     if pa.types.is_large_binary(type) or pa.types.is_binary_view(type) or pa.types.is_fixed_size_binary(type):

@@ -1,4 +1,4 @@
-"""The task that both lakes share: gathers changes per table, and writes them with their offsets in one commit."""
+"""The sink task shared by both lakes: collects changes per table and commits them with their offsets."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _ATTEMPTS = 5
 
 
 class Conflict(RetriableError):
-    """Somebody else has committed to the table at the same time."""
+    """Another writer committed to the table at the same time."""
 
 
 class TableWriter(Protocol):
     def committed(self, at: TopicPartition) -> int:
-        """The next offset that the table does not have yet."""
+        """Return the next offset missing from the table."""
 
     def refresh(self) -> None: ...
 
     def write(
         self, changes: Sequence[Change], key_columns: Sequence[str], offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """All changes and the offsets after them, in one commit. Raises Conflict."""
+        """Write all changes and the next offsets in one commit. Raises Conflict."""
 
 
 class _Pending:
@@ -41,7 +41,7 @@ class _Pending:
         if at not in self._written:
             self._written[at] = self.writer.committed(at)
         if record.offset < self._written[at]:
-            # It is in the table: the process ended before its offset was committed to the group.
+            # The record is already in the table: the process ended before the group committed the offset.
             return
         change = self.changes.of(record)
         if change is not None:
@@ -49,8 +49,8 @@ class _Pending:
 
     def write(self) -> None:
         for attempt in range(_ATTEMPTS):
-            # A task that has been replaced by this one may have written the same records: if it does so from now on,
-            # that is a conflict.
+            # A task replaced by this one may have written the same records. If it writes after this check, the commit
+            # conflicts.
             self._written = {at: max(self.writer.committed(at), old) for at, old in self._written.items()}
             waiting = [each for each in self.waiting if each.offset >= self._written[each.at]]
             if not waiting:
@@ -72,7 +72,7 @@ class _Pending:
 
 
 class TableSinkTask(SinkTask):
-    """Subclasses say which tables a record goes to, and open them."""
+    """Subclasses choose the tables of a record and open them."""
 
     def start(self, config: Config, context: SinkTaskContext) -> None:
         self.config = config
@@ -108,7 +108,7 @@ class TableSinkTask(SinkTask):
 
 
 def raised(error: Exception, what: str) -> ConnectError:
-    """What a lake's library says, as one sentence."""
+    """Wrap a library error in one sentence."""
     text = " ".join(str(error).split()).rstrip(".")
     return ConnectError(f"{what}: {text}.")
 

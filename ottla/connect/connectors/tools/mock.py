@@ -1,6 +1,6 @@
-"""Connectors that do nothing, or fail when they are asked to: for tests of workers.
+"""Connectors for testing workers, which do nothing or fail on request.
 
-`mock_mode=connector-failure` or `task-failure` fails after `delay_ms` (15 seconds if it is not set).
+`mock_mode=connector-failure` or `task-failure` fails after `delay_ms` (default: 15 seconds).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DELAY_MS = 15_000
 
 
 class _Failure:
-    """Of a task; of the connector it is the first task's as well, since a connector has no thread of its own here."""
+    """Delayed failure. `connector-failure` also fails the task, because connectors have no thread here."""
 
     def __init__(self, config: Config) -> None:
         self._mode = config.get("mock_mode", "")

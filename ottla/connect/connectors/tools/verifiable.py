@@ -1,4 +1,4 @@
-"""VerifiableSource counts, VerifiableSink prints: one line of JSON on standard output for each record."""
+"""VerifiableSource counts, VerifiableSink prints: one JSON line on standard output per record."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ _COMPLETE = (
     .field("seqno", INT64)
     .build()
 )
-#: The most records of one poll.
+#: Maximum records per poll.
 _BATCH = 500
 
 
 class VerifiableSourceConnector(SourceConnector):
-    """Settings, which Kafka does not define either: topic, throughput (records a second, -1: no limit),
-    complete.record.data."""
+    """Settings: topic, throughput (records per second, -1 for no limit) and complete.record.data.
+
+    Kafka does not define them in its ConfigDef either.
+    """
 
     config_def = ConfigDef()
     summary = "counts, for tests"

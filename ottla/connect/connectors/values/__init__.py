@@ -1,1 +1,1 @@
-"""Connect's values as others want them: plain Python, JSON, Arrow, Avro."""
+"""Conversions of Connect values to plain Python, JSON, Arrow and Avro."""

@@ -1,4 +1,4 @@
-"""Connect's schemas as Arrow's, and values as columns."""
+"""Converts Connect schemas to Arrow schemas, and values to columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def arrow_type(schema: Schema) -> Any:
 
 
 def arrow_schema(schema: Schema) -> Any:
-    """Of a struct, one column for each field."""
+    """Return a schema with one column per struct field."""
     return pa.schema([_field(field.name, field.schema) for field in schema.fields])
 
 
@@ -57,7 +57,7 @@ def _field(name: str, schema: Schema) -> Any:
 
 
 def arrow_table(rows: Sequence[Any], schema: Any | None = None) -> Any:
-    """Structs or dicts as a table. Without a schema, types are what the values are."""
+    """Build a table from structs or dicts. Without a schema, the values determine the types."""
     plain = [natural(row) for row in rows]
     try:
         if schema is not None:

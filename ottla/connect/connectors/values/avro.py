@@ -1,4 +1,4 @@
-"""Connect's schemas as Avro's, in the way of Confluent's AvroData, and values as fastavro wants them."""
+"""Converts Connect schemas to Avro like Confluent's AvroData, and values to fastavro's types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def avro_schema(schema: Schema) -> Any:
 
 
 class _Naming:
-    """Each record type is defined once in an Avro schema, and then known by its name."""
+    """Defines each record type once per Avro schema. Later uses refer to it by name."""
 
     def __init__(self) -> None:
         self._known: dict[str, Schema] = {}

@@ -1,4 +1,4 @@
-"""Structs as dicts, and values as JSON in the way of Kafka's JsonConverter without schemas."""
+"""Converts structs to dicts, and values to JSON like Kafka's JsonConverter without schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 def natural(value: Any) -> Any:
-    """Structs become dicts, also inside of others; numbers, dates and times stay what they are."""
+    """Convert structs to dicts recursively. Numbers, dates and times stay unchanged."""
     if isinstance(value, Struct):
         return {field.name: natural(value.get(field.name)) for field in value.schema.fields}
     if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def jsonable(value: Any) -> Any:
 
 
 def milliseconds(when: dt.datetime) -> int:
-    """A time without a zone is in UTC."""
+    """Return milliseconds since 1970. Naive times are UTC."""
     when = when.replace(tzinfo=dt.UTC) if when.tzinfo is None else when
     return (when - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
 
@@ -65,7 +65,7 @@ def _unscaled(value: decimal.Decimal) -> bytes:
 
 
 def field_value(value: Any, path: str) -> Any:
-    """What is in a field, or in a field of a field (`a.b`), of a struct or a dict. Raises KeyError."""
+    """Return a field, possibly nested (`a.b`), of a struct or dict. Raises KeyError."""
     if isinstance(value, Struct):
         if value.schema.field(path) is not None:
             return value.get(path)
@@ -81,7 +81,7 @@ def field_value(value: Any, path: str) -> Any:
 
 
 def projected(value: Struct, schema: Schema) -> Struct:
-    """The struct with the fields of another schema: what is missing is null or the default. Raises KeyError."""
+    """Convert a struct to another schema. Missing fields become null or the default. Raises KeyError."""
     found = Struct(schema)
     for number, field in enumerate(schema.fields):
         if value.schema.field(field.name) is not None:

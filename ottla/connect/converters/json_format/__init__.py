@@ -1,1 +1,1 @@
-"""JSON as Kafka's JsonConverter writes and reads it, byte for byte."""
+"""JSON exactly as Kafka's JsonConverter writes and reads it, byte for byte."""

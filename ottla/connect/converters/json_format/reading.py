@@ -1,6 +1,6 @@
-"""JSON to values. For each schema a function is composed once, which then reads many values.
+"""Parses JSON into values. Each schema gets one composed reader function, which is then reused.
 
-What does not fit becomes what Jackson makes of it: a text where a number should be is 0.
+Mismatches become the same values as in Jackson: text in place of a number is 0.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def _no_constant(text: str) -> Any:
     raise ValueError(text)
 
 
-#: Texts, which stay as they are, and zeros before other digits, which Kafka's reader allows.
+#: Matches texts, which stay unchanged, and leading zeros, which Kafka's reader allows.
 _LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+])(-?)0+(?=[0-9])', re.DOTALL)
 
 
 class Scanner:
-    """`decimals` keeps all digits of numbers with a point."""
+    """`decimals` keeps all digits of fractional numbers."""
 
     def __init__(self, *, decimals: bool) -> None:
         parse = decimal.Decimal if decimals else None
         self._decoder = json.JSONDecoder(parse_float=parse, parse_constant=_no_constant)
-        # 0 has no sign in Java's BigDecimal, which Jackson reads into.
+        # Java's BigDecimal, which Jackson parses into, has no signed zero.
         self._careful = json.JSONDecoder(parse_float=parse or _unsigned_zero, parse_constant=_no_constant)
 
     def __call__(self, data: bytes) -> Any:
@@ -54,7 +54,7 @@ class Scanner:
             return self._first(text, decoder)
 
     def whole(self, data: bytes) -> Any:
-        """DataError if anything follows the value."""
+        """Parse a document. Raises DataError if anything follows the value."""
         try:
             text = data.decode()
             return (self._careful if "-0" in text else self._decoder).decode(text)
@@ -63,7 +63,7 @@ class Scanner:
 
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
-        """Jackson reads one value and does not look at what follows."""
+        """Parse the first value. Jackson ignores the rest."""
         begin = _LEADING_ZEROS.sub(r"\1\2", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
         if not begin:
             return None
@@ -103,13 +103,13 @@ _MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
 
 def read_plain(data: bytes) -> Any:
-    """A value without a schema."""
+    """Parse a value without a schema."""
     node = scan(data)
     return node if _MANY_DIGITS.search(data) is None else read_schemaless(node)
 
 
 def read_schemaless(node: Any) -> Any:
-    """JSON is what a value without a schema is; only numbers beyond 64 bits are cut, as in Java."""
+    """Convert JSON to a schemaless value. Numbers beyond 64 bits are truncated, as in Java."""
     if isinstance(node, int):
         return node if -(1 << 63) <= node < 1 << 63 else wrapped(node, 64)
     if isinstance(node, list):
@@ -120,12 +120,15 @@ def read_schemaless(node: Any) -> Any:
 
 
 def _may_not_fit(schema: Schema) -> bool:
-    """Whether what was read may not fit: a text that is none is null, which a field may not be, nor an element."""
+    """Return True if the parsed value may not fit.
+
+    A non-text becomes null, which is invalid for required fields and elements.
+    """
     return not schema.optional or not schema.type.is_primitive
 
 
 class Readers:
-    """Kept by schema, at most `cache_size` of them."""
+    """Readers cached by schema, at most `cache_size` of them."""
 
     def __init__(self, *, replace_null: bool, cache_size: int) -> None:
         self._replace_null = replace_null
@@ -251,14 +254,14 @@ def _whole(bits: int) -> Reader:
 
 
 def _truncated(number: decimal.Decimal) -> int:
-    """A power of ten with 64 zeros or more has 64 zero bits at its end."""
+    """Truncate to an integer. A number with 64 or more trailing decimal zeros has 64 trailing zero bits."""
     exponent = number.as_tuple().exponent
     return 0 if isinstance(exponent, int) and exponent >= 64 else int(number)
 
 
 def _double(node: Any) -> float:
     if isinstance(node, decimal.Decimal):
-        return float(node) + 0.0  # 0 has no sign in Java's BigDecimal
+        return float(node) + 0.0  # Java's BigDecimal has no signed zero
     if isinstance(node, int) and not isinstance(node, bool):
         try:
             return float(node)

@@ -1,4 +1,4 @@
-"""Values to JSON. For each schema a function is composed once, which then writes many values."""
+"""Writes values as JSON. Each schema gets one composed writer function, which is then reused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNICODE = re.compile(r"\\\\|\\u00[01][0-9a-f]")
 
 
 def to_bytes(text: str) -> bytes:
-    """Jackson writes the letters of \\u001F large, and what has more than 16 bits as two of these."""
+    """Encode like Jackson: uppercase digits in \\u001F, and surrogate pairs for characters beyond 16 bits."""
     if "\\u00" in text:
         text = _UNICODE.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
     if not text.isascii():
@@ -44,7 +44,7 @@ def _surrogates(found: re.Match[str]) -> str:
 
 
 class Writers:
-    """Kept by schema, at most `cache_size` of them. One without a schema is None's."""
+    """Writers cached by schema, at most `cache_size` of them. The key None is for schemaless values."""
 
     def __init__(self, *, numeric_decimals: bool, replace_null: bool, cache_size: int) -> None:
         self._numeric_decimals = numeric_decimals
@@ -53,7 +53,7 @@ class Writers:
         self._kept: dict[Schema, Writer] = {}
 
     def write_all(self, schema: Schema, values: Sequence[Any]) -> Iterable[str]:
-        """What the writer of the schema makes of each. Structs are written field by field, which is faster."""
+        """Write all values. Structs are written column by column, which is faster."""
         write = self.of(schema)
         if schema.plain_type is str and set(map(type, values)) == {str}:
             return map(quoted, values)
@@ -252,7 +252,7 @@ def _write_float(value: Any) -> str:
 
 
 def _number(text: str, value: float) -> str:
-    """What is not a number goes in quotes."""
+    """Quote NaN and infinities."""
     return f'"{text}"' if value - value != 0 else text
 
 
@@ -290,7 +290,7 @@ def write_schemaless(value: Any) -> str:
                 + ",".join([f"{quoted(key)}:{write_schemaless(each)}" for key, each in value.items()])
                 + "}"
             )
-        except TypeError:  # keys that are no texts
+        except TypeError:  # keys other than texts
             return _pairs(value)
     elif kind is list or kind is tuple:
         return "[" + ",".join([write_schemaless(each) for each in value]) + "]"

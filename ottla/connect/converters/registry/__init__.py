@@ -1,1 +1,1 @@
-"""Converters whose schemas are in a registry: Avro, JSON Schema and Protobuf, as Confluent's of the same names."""
+"""Confluent-compatible converters with a schema registry: Avro, JSON Schema and Protobuf."""

@@ -36,7 +36,7 @@ class AvroConverter(RegistryConverter):
         super().configure(config, is_key)
         self._texts: dict[Schema, tuple[str, Convert]] = {}
         self._parsed: dict[str, Any] = {}
-        #: Decoders that check payloads of schemas with which a few bytes can claim millions of items.
+        #: Decoders that validate payloads whose schema lets a few bytes claim millions of items.
         self._guards: dict[str, AvroDecoder] = {}
         self._readers: dict[tuple[int, str], tuple[Schema, Any, AvroDecoder | None, Convert]] = {}
 
@@ -57,7 +57,7 @@ class AvroConverter(RegistryConverter):
         return [self.frame(schema_id, self._encoded(topic, used, convert(each))) for each in values]
 
     def _prepared(self, topic: str, schema: Schema | None) -> tuple[int, RegisteredSchema, Convert]:
-        """The id of the schema to write with, that schema, and what makes a value of it."""
+        """Return the schema id to write with, that schema, and the value conversion."""
         schema = required_schema(schema, topic, "Avro")
         found = self._texts.get(schema)
         if found is None:
@@ -82,7 +82,7 @@ class AvroConverter(RegistryConverter):
             fastavro.schemaless_writer(out, self._parse(used), value)
         except ConnectError:
             raise
-        except Exception as error:  # the library raises whatever it comes across
+        except Exception as error:  # fastavro raises various exceptions
             reason = " ".join(str(error).split())[:200]
             raise DataError(f"Failed to serialize Avro data from topic {topic}: {reason}") from None
         return out.getvalue()
@@ -116,7 +116,7 @@ class AvroConverter(RegistryConverter):
             value = fastavro.schemaless_reader(
                 io.BytesIO(payload), parsed, None, return_named_type=True, return_named_type_override=True
             )
-        except Exception as error:  # the library raises whatever it comes across
+        except Exception as error:  # fastavro raises various exceptions
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise DataError(f"Failed to deserialize data for topic {topic} to Avro: {reason}") from None
         return schema, convert(value)
@@ -135,7 +135,7 @@ class AvroConverter(RegistryConverter):
 
 
 def _without_logical_types(avro: Any) -> Any:
-    """They are converted here, so that nothing is rounded on the way."""
+    """Remove logical types. We convert them ourselves without rounding."""
     if isinstance(avro, list):
         return [_without_logical_types(each) for each in avro]
     if not isinstance(avro, dict):

@@ -1,6 +1,6 @@
-"""Connect's schemas as Avro's and back, with the connect.* properties that keep what Avro cannot say.
+"""Converts Connect schemas to Avro and back. The connect.* properties hold details that Avro lacks.
 
-As Confluent's AvroData does without `enhanced.avro.schema.support`: enums are read as strings.
+The mapping follows Confluent's AvroData without `enhanced.avro.schema.support`: enums become strings.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _LOGICAL = {
 
 
 class AvroWriter:
-    """Writes one schema; a record that comes again is only named."""
+    """Writes one schema. A repeated record is written by name only."""
 
     def __init__(self, default_json: Any) -> None:
-        #: Gets a schema and a default, and returns it as JSON.
+        #: Converts a default of a schema to JSON.
         self._default_json = default_json
         self._named: dict[str, Schema] = {}
 
@@ -167,10 +167,10 @@ def _check_name(name: str) -> None:
 
 
 class AvroReader:
-    """Reads one schema. `version` is the one that the registry gave it."""
+    """Reads one schema. `version` is the registry's version number."""
 
     def __init__(self, from_default: Any) -> None:
-        #: Gets a schema of Connect, one of Avro and a default in JSON, and returns the default.
+        #: Converts a JSON default, given the Connect schema and the Avro schema.
         self._from_default = from_default
         self.named: dict[str, Any] = {}
         self._open: set[str] = set()
@@ -216,7 +216,7 @@ class AvroReader:
         return schema
 
     def resolved(self, avro: Any, namespace: str) -> tuple[dict[str, Any], str]:
-        """A type as an object, also if it is only named; and the namespace inside it."""
+        """Return a type as an object, resolving names, and the namespace inside it."""
         if isinstance(avro, str):
             if avro in _FROM_AVRO or avro == "null":
                 return {"type": avro}, namespace
@@ -310,7 +310,7 @@ class AvroReader:
         return Schema(SchemaType.STRUCT, optional, name=UNION, doc=doc, fields=fields)
 
     def branch_name(self, avro: Any, namespace: str) -> str:
-        """The field that a member of a union is in: a record by its short name."""
+        """Return the field name of a union member. Records use their short name."""
         found, _ = self.resolved(avro, namespace)
         if "full_name" in found:
             return str(found["full_name"]).rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Connect's values as those that fastavro writes and reads. For each schema a function is composed once."""
+"""Converts Connect values to fastavro's types and back. Each schema gets one composed function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TO_LOGICAL: dict[str, Convert] = {
 
 
 def to_avro(schema: Schema) -> Convert:
-    """A null in a field with a default becomes the default, as in Confluent's converter."""
+    """Return the conversion to Avro. Null in a field with a default becomes the default, as in Confluent's converter."""
     convert = _to_avro(schema)
     optional, default = schema.optional, schema.default
 
@@ -113,7 +113,7 @@ def _to_union(schema: Schema) -> Convert:
 
 
 def default_json(schema: Schema, value: Any) -> Any:
-    """A default as it stands in a schema: bytes are a text of Latin-1."""
+    """Return a default in the form used in schemas: bytes become Latin-1 text."""
     return _json(_to_avro(schema)(value))
 
 
@@ -129,7 +129,7 @@ def _json(value: Any) -> Any:
 
 
 def from_avro(schema: Schema, avro: Any, reader: AvroReader, namespace: str = "") -> Convert:
-    """`avro` is what `schema` was read from."""
+    """`avro` is the source of `schema`."""
     if isinstance(avro, list):
         branches = [each for each in avro if each != "null"]
         if len(branches) == 1:
@@ -201,7 +201,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _from_union(schema: Schema, branches: list[Any], reader: AvroReader, namespace: str) -> Convert:
-    """fastavro says which record it has read; of the others there is one of a kind."""
+    """Convert a union value. fastavro names the record type, and other types occur once per union."""
     known = []
     for field, branch in zip(schema.fields, branches, strict=True):
         found, _ = reader.resolved(branch, namespace)
@@ -225,7 +225,7 @@ def _from_union(schema: Schema, branches: list[Any], reader: AvroReader, namespa
 
 
 def from_default(schema: Schema, avro: dict[str, Any], value: Any) -> Any:
-    """A default as it stands in a schema. One of a struct is left out: only its fields can have them here."""
+    """Parse a default from a schema. Struct and map defaults are dropped."""
     if schema.type in (SchemaType.STRUCT, SchemaType.MAP):
         return None
     if schema.type is SchemaType.ARRAY:

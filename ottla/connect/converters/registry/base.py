@@ -1,4 +1,4 @@
-"""What converters with a registry share: their settings, subjects, and the id before the bytes."""
+"""Common base of the registry converters: settings, subjects, and the schema id before the payload."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def registry_config() -> ConfigDef:
 
 
 class RegistryConverter(Converter):
-    """Says how a schema becomes a text and a value bytes; the rest is here."""
+    """Subclasses convert schemas to text and values to bytes."""
 
     schema_type: str
     config_def = registry_config()
@@ -95,7 +95,7 @@ class RegistryConverter(Converter):
     # The registry
 
     def registered(self, topic: str, text: str, record: str | None) -> tuple[int, RegisteredSchema]:
-        """The id to write with, and the schema that it has."""
+        """Return the schema id to write with, and the registered schema."""
         subject = self._strategy(topic, self.is_key, record)
         found = self._ids.get((subject, text))
         if found is None:
@@ -126,7 +126,7 @@ class RegistryConverter(Converter):
         return found
 
     def version_of(self, topic: str, schema: RegisteredSchema, record: str | None) -> int | None:
-        """The version that the schema has under the topic's subject, which Connect's schema gets."""
+        """Return the schema's version under the topic's subject, for the Connect schema."""
         try:
             subject = self._strategy(topic, self.is_key, record)
         except DataError:
@@ -146,7 +146,7 @@ class RegistryConverter(Converter):
         except RegistryError as error:
             kind = RetriableError if error.is_retriable else DataError
             raise kind(f"Failed to get the schema of topic {topic}: {error.message}") from None
-        except ClientError as error:  # nobody answers
+        except ClientError as error:  # the registry is unreachable
             raise RetriableError(f"Failed to get the schema of topic {topic}: {error.message}") from None
 
     def frame(self, schema_id: int, payload: bytes) -> bytes:
@@ -163,7 +163,7 @@ def required_schema(schema: Schema | None, topic: str, kind: str) -> Schema:
 
 
 def _client_properties(config: Mapping[str, str]) -> dict[str, str]:
-    """Confluent's converters have the client's settings with and without its prefix."""
+    """Add prefixed copies of settings that Confluent's converters accept with and without the client prefix."""
     properties = dict(config)
     for name in ("basic.auth.user.info", "bearer.auth.token"):
         if config.get(name):

@@ -84,7 +84,7 @@ class JsonSchemaConverter(RegistryConverter):
 
 
 class _Writers(Writers):
-    """With JSON Schema, a map whose keys are no texts is a list of objects, and a union is one of its members."""
+    """In JSON Schema, a map with keys other than texts is a list of objects, and a union is one of its members."""
 
     def _struct(self, schema: Schema) -> Writer:
         if schema.name != ONE_OF:

@@ -1,4 +1,4 @@
-"""Connect's schemas as JSON Schema and back, as Confluent's JsonSchemaData does."""
+"""Converts Connect schemas to JSON Schema and back, like Confluent's JsonSchemaData."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 def to_json_schema(
     schema: Schema, default_json: Any, *, numeric_decimals: bool, index: int | None = None
 ) -> Any:
-    """`default_json` gets a schema and a default, and returns it as JSON."""
+    """`default_json` converts a default of a schema to JSON."""
 
     def written(of: Schema, at: int | None = None) -> Any:
         return to_json_schema(of, default_json, numeric_decimals=numeric_decimals, index=at)
@@ -180,7 +180,7 @@ class JsonSchemaReader:
         return Schema(SchemaType.STRUCT, optional, name=ONE_OF, fields=fields)
 
     def _all_of(self, node: dict[str, Any]) -> Schema:
-        """Objects that hold together are one with all their properties."""
+        """Merge the objects of `allOf` into one with all their properties."""
         merged: dict[str, Any] = {key: each for key, each in node.items() if key != "allOf"}
         for each in node["allOf"]:
             part = self._resolved(str(each["$ref"])) if isinstance(each, dict) and "$ref" in each else each

@@ -18,7 +18,7 @@ from ottla.connect.data.struct import Struct
 from ottla.connect.errors import ConnectError, DataError
 from ottla.registry.schemas.parsed import InvalidSchema
 
-#: Before the message: it is of the first type of the file.
+#: Message index before the payload: the first type of the file.
 _FIRST_MESSAGE = b"\0"
 #: Smaller payloads cannot claim many fields.
 _LARGE = 1 << 13
@@ -66,7 +66,7 @@ class ProtobufConverter(RegistryConverter):
                 check_fields(message, len(payload))
         except ConnectError:
             raise
-        except Exception as error:  # the library raises whatever it comes across
+        except Exception as error:  # protobuf raises various exceptions
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise DataError(f"Failed to deserialize data for topic {topic} to Protobuf: {reason}") from None
         return schema, convert(message)
@@ -93,7 +93,7 @@ class ProtobufConverter(RegistryConverter):
         return message_factory.GetMessageClass(message)
 
     def _file(self, used: RegisteredSchema) -> tuple[list[str], Any]:
-        """The names of the file's messages in their order, and its descriptor."""
+        """Return the file's message names in order, and its descriptor."""
         from ottla.registry.schemas.protobuf import parse_protobuf
         from ottla.registry.schemas.protobuf.validation import pool_of
 

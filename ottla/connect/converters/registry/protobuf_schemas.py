@@ -1,4 +1,4 @@
-"""Connect's schemas as .proto files and messages as Connect's schemas, as Confluent's ProtobufData does."""
+"""Converts Connect schemas to .proto files, and messages to Connect schemas, like Confluent's ProtobufData."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ProtoWriter:
-    """Writes the file of one schema. Messages of structs inside are inside the outermost one."""
+    """Writes the file of one schema. Messages of inner structs are nested in the outermost message."""
 
     def __init__(self, *, optional_for_nullables: bool) -> None:
         self._optional = optional_for_nullables
@@ -136,7 +136,7 @@ class ProtoWriter:
                 raise DataError(f"Two structs with different fields have the name {name}.")
             return name
         _check_name(name)
-        self._messages[name] = (schema, "")  # so that its place is before those inside it
+        self._messages[name] = (schema, "")  # reserve the place before the inner messages
         text = f"message {name} {{\n{self._fields(schema)}}}\n"
         self._messages[name] = (schema, _indented(text))
         return name
@@ -198,7 +198,7 @@ def _check_name(name: str) -> None:
 
 
 def to_connect_schema(descriptor: Any, version: int | None, open_: tuple[str, ...] = ()) -> Schema:
-    """Of a message's descriptor. All fields are optional, as in Confluent's converter without wrappers."""
+    """Convert a message descriptor. All fields are optional, as in Confluent's converter without wrappers."""
     if descriptor.full_name in open_:
         raise DataError(f"The message {descriptor.full_name} contains itself, which is not supported.")
     inside = (*open_, descriptor.full_name)
@@ -217,7 +217,7 @@ def to_connect_schema(descriptor: Any, version: int | None, open_: tuple[str, ..
 
 
 def real_one_ofs(descriptor: Any) -> list[Any]:
-    """Without those that `optional` makes."""
+    """Return the oneofs, except the synthetic ones for `optional`."""
     return [
         each
         for each in descriptor.oneofs
@@ -300,7 +300,7 @@ def _of_message(field: Any, open_: tuple[str, ...]) -> Schema:
 
 
 def field_params(field: Any) -> dict[str, str]:
-    """What `(confluent.field_meta)` says. The option is known to the file's own pool only."""
+    """Return the parameters in `(confluent.field_meta)`. Only the file's own pool knows this option."""
     from google.protobuf import message_factory
 
     data = field.GetOptions().SerializeToString()

@@ -1,4 +1,4 @@
-"""Connect's values as messages of Protobuf and back."""
+"""Converts Connect values to Protobuf messages and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Convert = Callable[[Any], Any]
 
 
 def fill(message: Any, struct: Struct) -> Any:
-    """What is null is left out."""
+    """Fill a message, omitting nulls."""
     for field in struct.schema.fields:
         value = struct.get(field.name)
         if value is None:
@@ -108,7 +108,7 @@ def _fill_message(message: Any, schema: Schema, value: Any) -> None:
 
 
 def reader(schema: Schema, descriptor: Any) -> Convert:
-    """Of messages with this descriptor, from which the schema was made."""
+    """Return a reader for messages with this descriptor, which is the source of the schema."""
     steps: list[tuple[int, Callable[[Any], Any]]] = []
     unions = real_one_ofs(descriptor)
     for one_of in unions:

@@ -1,4 +1,4 @@
-"""Under which subject of the registry a schema is: Confluent's subject name strategies."""
+"""Confluent's subject name strategies, which choose the registry subject of a schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ottla.connect.config.config_def import invalid
 from ottla.connect.errors import DataError
 
-#: Gets the topic, whether it is a key, and the name of the record.
+#: Called with the topic, whether the schema is for a key, and the record name.
 Strategy = Callable[[str, bool, str | None], str]
 
 _PREFIX = "io.confluent.kafka.serializers.subject."

@@ -1,1 +1,1 @@
-"""MariaDB and MySQL: a snapshot of the tables, then what the binary log says."""
+"""MariaDB and MySQL: a snapshot of the tables, then the changes in the binary log."""

@@ -50,7 +50,7 @@ class MySqlCapture:
         self._source = SourceInfo(settings["topic.prefix"], self.product)
         self._control: Any = None
         self.stream: Stream | None = None
-        #: By what the log says of a table, with each transaction anew.
+        #: Cached per transaction, by the log's description of the table.
         self._tables: dict[tuple[Any, ...], CapturedTable | None] = {}
         self._last_table: tuple[Any, CapturedTable | None] = (None, None)
         self._transaction = Transaction(None, 0, 0)
@@ -174,7 +174,7 @@ class MySqlCapture:
         at = self.position
         return {"file": at.file, "pos": at.pos, "changes": at.changes}
 
-    # What is done: the server removes its log by itself
+    # Commits: nothing to do, because the server purges its log itself
 
     def state(self) -> Position:
         return self.position

@@ -1,4 +1,4 @@
-"""Tables as the dictionary of the database describes them."""
+"""Table definitions from the data dictionary (information_schema)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.connect.data.schema import Schema
 log = logging.getLogger(__name__)
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
-#: Keys whose order we share with the database; texts are compared as binary.
+#: Key types that sort the same way here and in the database. Texts are compared as binary.
 ORDERED = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
@@ -47,7 +47,7 @@ class Catalog:
         self._chosen_keys = key_columns(settings["message.key.columns"])
 
     def tables(self) -> list[tuple[str, str]]:
-        """All that are captured, in the order of their names."""
+        """Return the captured tables, sorted by name."""
         rows = rows_of(
             self._connection,
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
@@ -74,7 +74,7 @@ class Catalog:
         return found
 
     def keys(self, database: str, table: str) -> list[str]:
-        """The primary key, or the first unique index."""
+        """Return the primary key, or the first unique index."""
         chosen = self._chosen_keys.get(f"{database}.{table}")
         if chosen is not None:
             return chosen
@@ -87,7 +87,7 @@ class Catalog:
         return [column for index, column in rows if index == rows[0][0]]
 
     def captured(self, event_table: Any, forms: Sequence[ColumnForm]) -> CapturedTable | None:
-        """Of a table map of the log: columns as they were when the change was made. None: not captured."""
+        """Return the table with the columns at the time of the change, or None if the table is not captured."""
         database, table = event_table.schema, event_table.table
         if not self._filters.has_table(database, table):
             return None
@@ -136,7 +136,7 @@ class Catalog:
         return CapturedColumn(name, schema, found.read, position, missing, mask)
 
     def _default(self, facts: ColumnFacts, found: ColumnType) -> Any:
-        """MariaDB's dictionary quotes texts and says NULL; MySQL's has them plain."""
+        """Parse a column default. MariaDB's dictionary quotes texts and writes NULL, MySQL's does neither."""
         text = facts.default
         if text is None or text.upper() == "NULL":
             return None

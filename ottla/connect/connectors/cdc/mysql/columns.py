@@ -1,4 +1,4 @@
-"""Columns as the dictionary of the database and as the binary log describe them, in one form."""
+"""A common form for columns from the data dictionary and from the binary log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 
 class ColumnForm(NamedTuple):
-    """`kind` is the name of the type in SQL, without length and sign."""
+    """`kind` is the SQL type name without length and sign."""
 
     name: str
     kind: str
     unsigned: bool = False
-    #: Of decimals: precision and scale. Of bits: their number. Of times: digits after the point. Of binary: its length.
+    #: Precision of a decimal, number of bits, fractional digits of a time, or length of a binary.
     size: int = 0
     scale: int = 0
     labels: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ _BY_CODE = {
 
 
 def from_log(column: Any) -> ColumnForm:
-    """A column of a table-map event."""
+    """Convert a column of a table-map event."""
     code = column.type
     kind = _BY_CODE.get(code)
     if kind is None:
@@ -67,7 +67,7 @@ def from_log(column: Any) -> ColumnForm:
     elif kind in ("time", "datetime", "timestamp"):
         size = getattr(column, "fsp", 0)
     elif kind in ("enum", "set"):
-        # An enum has an empty label for values that are none.
+        # An enum has an empty label for invalid values.
         labels = tuple(each for each in (column.enum_values or column.set_values or ()) if each != "")
     return ColumnForm(column.name, kind, bool(column.unsigned), size, scale, labels)
 
@@ -111,7 +111,7 @@ def from_dictionary(
     digits: int | None,
     length: int | None,
 ) -> ColumnForm:
-    """A row of information_schema.columns."""
+    """Convert a row of information_schema.columns."""
     kind = _KINDS.get(data_type.lower(), data_type.lower())
     labels: tuple[str, ...] = ()
     size = 0

@@ -1,4 +1,4 @@
-"""Connections to the server whose binary log is captured."""
+"""Connections to the server with the captured binary log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Server:
             "host": self.target.host,
             "port": self.target.port,
             "user": self.target.user,
-            # As text PyMySQL would send it in Latin 1.
+            # PyMySQL would encode a str as Latin 1.
             "password": (self.target.password or "").encode(),
             "charset": "utf8mb4",
             "connect_timeout": 10,
@@ -61,7 +61,7 @@ def rows_of(connection: Any, query: str, parameters: Sequence[Any] = ()) -> list
 
 
 def check_server(connection: Any, server: Server) -> bool:
-    """Raises what makes capturing impossible. Returns whether it is a MariaDB."""
+    """Raise an error if the server cannot be captured. Return True for MariaDB."""
     wanted = ("version", "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata")
     found = {
         name.lower(): value
@@ -91,7 +91,7 @@ def check_server(connection: Any, server: Server) -> bool:
 
 
 def binlog_position(connection: Any) -> tuple[str, int]:
-    """Where the log ends."""
+    """Return the end of the log."""
     try:
         rows = rows_of(connection, "SHOW MASTER STATUS")
     except pymysql.err.ProgrammingError:

@@ -1,4 +1,4 @@
-"""Reads the captured tables as they are at one position of the binary log."""
+"""Reads the captured tables as of one binary log position."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Snapshot:
         return list(self.position)
 
     def _begin_on_mariadb(self) -> tuple[str, int]:
-        """MariaDB says to which position of its log a consistent snapshot belongs."""
+        """Start a consistent snapshot. MariaDB reports the matching log position."""
         self._execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         found = dict(rows_of(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%%'"))
@@ -54,7 +54,10 @@ class Snapshot:
         return found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
 
     def _begin_with_lock(self, server: Server) -> tuple[str, int]:
-        """MySQL does not: nobody may write between the snapshot and the question where the log ends."""
+        """Start a consistent snapshot under a lock.
+
+        MySQL does not report the log position, so no client may write between the snapshot and the query for it.
+        """
         with contextlib.closing(server.connect()) as locking, locking.cursor() as cursor:
             cursor.execute("FLUSH TABLES WITH READ LOCK")
             self._execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -68,7 +71,7 @@ class Snapshot:
             cursor.execute(statement)
 
     def close(self) -> None:
-        """At once: PyMySQL would fetch the rest of the rows first."""
+        """Close immediately. PyMySQL would first fetch the remaining rows."""
         self.rows.close()
         if self._cursor is not None:
             drop_cursor(self._cursor)

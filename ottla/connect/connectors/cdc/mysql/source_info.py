@@ -1,4 +1,4 @@
-"""The `source` of events and the offsets, as Debezium's MariaDB and MySQL connectors write them."""
+"""The `source` struct of events and the offsets, in the format of Debezium's MariaDB and MySQL connectors."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class SourceInfo:
 
 
 def position_from(offset: Mapping[str, Any]) -> Position:
-    """Of an offset of Debezium's too, if that stands between two transactions."""
+    """Parse an offset. Debezium's own offsets work if they lie between two transactions."""
     return Position(offset["file"], offset["pos"], offset.get("changes", 0))

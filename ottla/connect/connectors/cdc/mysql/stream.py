@@ -1,4 +1,4 @@
-"""Reads the changes behind a position of the binary log, transaction by transaction."""
+"""Reads the changes after a binary log position, transaction by transaction."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TRUNCATE = re.compile(r"\s*TRUNCATE\s+(?:TABLE\s+)?(?:`?([^`.\s]+)`?\.)?`?([^`.
 
 
 class _Connecting:
-    """Opens the reader's two connections, for the log and for the dictionary, and no more.
+    """Opens exactly two connections for the reader: one for the log, one for the dictionary.
 
-    It would open a lost one again by itself, and go on in the middle of a transaction, without the description of the
-    table whose rows come next: these it passes over silently. We begin again with the transaction instead.
+    The reader would replace a lost connection and continue in the middle of a transaction. It would then lack the table
+    map for the next rows and skip them silently. We restart at the transaction instead.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class _Connecting:
         if self._left == 0:
             raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to the server")
         self._left -= 1
-        # PyMySQL does not want the name any more that the reader uses.
+        # PyMySQL no longer accepts the parameter name that the reader uses.
         return pymysql.connect(database=login.pop("db", None), **login)
 
 
 class Position(NamedTuple):
-    """Everything before is done, and of the transaction that begins there `changes` changes of rows."""
+    """Everything before this position is done, plus `changes` row changes of the transaction that starts here."""
 
     file: str
     pos: int
@@ -51,24 +51,24 @@ class Position(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """Begins."""
+    """The start of a transaction."""
 
     gtid: str | None
-    #: Of the server's clock, in microseconds since 1970; the log knows seconds.
+    #: The server's clock in microseconds since 1970. The log has a resolution of seconds.
     time: int
     server_id: int
-    #: Where it begins, which is behind the head of the file for the first one.
+    #: Start of the transaction. For the first one in a file this is after the header.
     pos: int = 0
 
 
 class Change(NamedTuple):
     table: Any
-    #: Which change of the transaction it is, from 1.
+    #: Number of the change within the transaction, from 1.
     number: int
     op: str
     before: list[Any] | None
     after: list[Any] | None
-    #: Where the event stands, and which of its rows it is.
+    #: Position of the event, and index of the row in it.
     pos: int
     row: int
 
@@ -85,7 +85,7 @@ class End(NamedTuple):
 
     file: str
     pos: int
-    #: Whether tables may look different from now on.
+    #: Whether table definitions may have changed.
     changes_tables: bool = False
 
 
@@ -95,14 +95,14 @@ Item = Transaction | Change | Truncated | End
 class Stream:
     def __init__(self, server: Server, settings: Mapping[str, Any]) -> None:
         self._server = server
-        # Readers of one server must have ids of their own; so must its replicas.
+        # Every reader and replica of a server needs a unique id.
         self._id = (
             settings["database.server.id"] or 5400 + zlib.crc32(settings["topic.prefix"].encode()) % 1_000_000
         )
         self._reader: BinLogStreamReader | None = None
 
     def read(self, position: Position) -> Generator[Item, None, None]:
-        """What there is now."""
+        """Yield the changes available now."""
         self.close()
         self._reader = BinLogStreamReader(
             connection_settings=dict(self._server.login),
@@ -152,7 +152,7 @@ class Stream:
                     if number > done:
                         database = truncated.group(1) or event.schema.decode()
                         yield Truncated(database, truncated.group(2), number, start)
-                # Statements that change tables end their transaction themselves; so does COMMIT.
+                # DDL statements end their transaction implicitly, and COMMIT ends it explicitly.
                 if not statement.upper().startswith(("SAVEPOINT", "ROLLBACK TO", "RELEASE")):
                     done, is_open = 0, False
                     yield End(reader.log_file, packet.log_pos, statement.upper() != "COMMIT")

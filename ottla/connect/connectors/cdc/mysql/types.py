@@ -1,6 +1,6 @@
-"""The types of MariaDB and MySQL: the schema that Debezium gives each, and how values are read.
+"""MariaDB and MySQL types: Debezium's schema for each, and the conversion of values.
 
-Values come in two forms: as PyMySQL reads them in a snapshot, and as the binary log has them.
+Values come in two forms: from PyMySQL in a snapshot, and from the binary log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.connect.data.schema import (
 class ColumnType(NamedTuple):
     schema: Schema
     read: Callable[[Any], Any]
-    #: What stands for a value that a required column lacks.
+    #: Substitute for a missing value in a required column.
     missing: Any
 
 
@@ -53,7 +53,7 @@ _WIDER = {"smallint": INT32, "int": INT64}
 
 
 def type_of(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType | None:
-    """None: a type that is not captured."""
+    """Return None for types that are not captured."""
     kind = form.kind
     if kind in _WHOLE:
         return _whole(form, settings)
@@ -79,7 +79,7 @@ def _whole(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType:
         if settings["bigint.unsigned.handling.mode"] == "precise":
             schema, _, missing = decimal_type("precise", None, 0, form.name)
             return ColumnType(schema, decimal.Decimal, missing)
-        # What does not fit becomes negative, as in Debezium.
+        # Values above the signed range become negative, as in Debezium.
         return ColumnType(INT64, lambda value: value - (1 << 64) if value >= 1 << 63 else value, 0)
     return ColumnType(_WIDER.get(form.kind, _WHOLE[form.kind]), _same, 0)
 
@@ -93,7 +93,7 @@ def _json(value: Any) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """The binary form of MySQL's documents has bytes for texts."""
+    """Decode the bytes that MySQL's binary JSON uses for texts."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, Mapping):
@@ -114,7 +114,7 @@ def _binary(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType:
 
     def binary(value: Any) -> bytes:
         data = value.encode("latin1") if isinstance(value, str) else bytes(value)
-        # The log leaves zeros out at the end of a column of fixed length.
+        # The log strips trailing zeros from fixed-length columns.
         return data.ljust(length, b"\0") if len(data) < length else data
 
     mode = settings["binary.handling.mode"]
@@ -129,7 +129,7 @@ def _binary(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType:
 
 def _date(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType:
     schema, write, missing = temporal.date_type(settings["time.precision.mode"])
-    # A date that is none, as 0000-00-00, comes as text.
+    # Invalid dates such as 0000-00-00 arrive as text.
     return ColumnType(schema, lambda value: None if isinstance(value, str) else write(value), missing)
 
 
@@ -137,7 +137,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def _time(form: ColumnForm, settings: Mapping[str, Any]) -> ColumnType:
-    """A span of up to 838 hours, which may be negative."""
+    """A span of up to 838 hours, possibly negative."""
     mode = settings["time.precision.mode"]
     if mode == "adaptive":
         mode = "adaptive_time_microseconds"

@@ -1,1 +1,1 @@
-"""PostgreSQL: a snapshot of the tables, then what its log says, by the output plugin pgoutput."""
+"""PostgreSQL: a snapshot of the tables, then the changes from the output plugin pgoutput."""

@@ -7,8 +7,8 @@ from typing import Any
 
 
 def parse_array(text: str, read: Callable[[str], Any]) -> list[Any]:
-    """Of several dimensions, all elements one after the other."""
-    # Bounds that do not begin at 1 stand before: [0:1]={1,2}
+    """Parse an array. Multidimensional arrays are flattened."""
+    # Bounds other than 1 come first: [0:1]={1,2}
     text = text[text.index("{") :]
     values: list[Any] = []
     at, length = 0, len(text)

@@ -60,9 +60,9 @@ class PostgresCapture:
         self._begin = Begin(0, 0, 0)
         self._last_commit: int | None = None
         self._snapshot_time = self._snapshot_xid = 0
-        #: Ends of transactions: what the slot has confirmed, what is committed, what the last record has offered.
+        #: Transaction ends: confirmed by the slot, committed by the task, and offered with the last record.
         self._confirmed = self._committed = self._offered = 0
-        #: Up to where a read that found nothing has looked.
+        #: End of the range that the last empty read covered.
         self._seen_end: int | None = None
         self.position = Position(0)
 
@@ -200,10 +200,10 @@ class PostgresCapture:
     def key(self, table: CapturedTable, row: Row) -> Key:
         return tuple(column.read(row[column.position]) for column in table.key_columns)
 
-    # What is done
+    # Commits
 
     def _current_end(self) -> int:
-        """Everything before that is of interest will be seen by a read that begins now."""
+        """Return the end of the log. A read that starts now sees every relevant change before it."""
         row = self._open().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
         return parse_lsn(row[0])
@@ -225,10 +225,11 @@ class PostgresCapture:
         self._offered = offset["lsn_commit"]
 
     def committed(self) -> None:
-        """PostgreSQL is notified before the slot is read again: that costs a walk through its log.
+        """Mark the offered records as committed.
 
-        It learns only what offsets say. Transactions that gave no records leave no offset, and a slot that is ahead
-        of its offset looks as if somebody else had read it.
+        `read` notifies PostgreSQL later, because each notification costs a log scan. Only positions from offsets are
+        reported. Transactions without records leave no offset, and a slot ahead of
+        its offset would look as if another client had consumed it.
         """
         self._committed = max(self._committed, self._offered)
 

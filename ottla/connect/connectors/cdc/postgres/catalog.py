@@ -1,4 +1,4 @@
-"""Tables as the database describes them: columns, keys and types that pgoutput's messages do not tell of."""
+"""Table definitions: columns, keys and types that the pgoutput messages omit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.connect.data.schema import Schema, SchemaType
 
 log = logging.getLogger(__name__)
 
-#: Types whose order we share with PostgreSQL; texts by COLLATE "C".
+#: Types that sort the same way here and in PostgreSQL. Texts use COLLATE "C".
 ORDERED_NUMBERS = {"int2", "int4", "int8"}
 ORDERED_TEXTS = {"text", "varchar", "uuid"}
 
@@ -32,7 +32,7 @@ class ColumnFacts(NamedTuple):
 
 
 class Catalog:
-    """Reads through a connection of its own, with autocommit."""
+    """Reads through its own connection with autocommit."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Catalog:
         return found
 
     def tables(self) -> list[tuple[str, str]]:
-        """All that are captured, in the order of their names."""
+        """Return the captured tables, sorted by name."""
         rows = self._connection.execute(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname NOT LIKE 'pg\\_%%' "
@@ -88,7 +88,7 @@ class Catalog:
         return [ColumnFacts(*row) for row in rows]
 
     def keys(self, schema: str, table: str) -> list[str]:
-        """The primary key, or the first unique index over columns."""
+        """Return the primary key, or the first unique index on plain columns."""
         chosen = self._chosen_keys.get(f"{schema}.{table}")
         if chosen is not None:
             return chosen
@@ -104,12 +104,12 @@ class Catalog:
         return list(rows[0]) if rows is not None else []
 
     def captured(self, relation: Relation) -> CapturedTable | None:
-        """The columns are those of the message, as they were when the change was made. None: not captured."""
+        """Return the table with the columns at the time of the change, or None if the table is not captured."""
         if not self._filters.has_table(relation.schema, relation.name):
             return None
         facts = self.columns(relation.schema, relation.name)
         keys = self.keys(relation.schema, relation.name)
-        # The same table comes again with each read. The same schema object makes everything behind it fast.
+        # Each read describes the same tables again. Reusing the schema object keeps the later stages fast.
         known = self._captured.get(relation.oid)
         if known is not None and known[0] == (relation, facts, keys):
             return known[1]
@@ -119,7 +119,7 @@ class Catalog:
         return table
 
     def described(self, schema: str, table: str) -> tuple[CapturedTable, list[ColumnFacts]]:
-        """As the table is now, for a snapshot."""
+        """Return the current definition of a table for a snapshot."""
         facts = self.columns(schema, table)
         columns = [RelationColumn(each.name, each.type_oid, each.modifier, False) for each in facts]
         by_name = {each.name: each for each in facts}
@@ -171,7 +171,7 @@ class Catalog:
         return CapturedColumn(name, schema, self._with_placeholder(found), position, missing, mask)
 
     def _with_placeholder(self, found: ColumnType) -> Any:
-        """A value that was not sent has a placeholder where the type can be one."""
+        """Return a reader that substitutes a placeholder for unsent values, where the type allows one."""
         read = found.read
         text: str = self._settings["unavailable.value.placeholder"]
         placeholder: Any = None
@@ -184,7 +184,7 @@ class Catalog:
             placeholder = [text] if inner is SchemaType.STRING else []
         if placeholder is None:
             missing = found.missing
-            # Only values of varying length are stored apart.
+            # Only variable-length values are stored out of line (TOAST).
             is_variable = found.schema.type in (SchemaType.BYTES, SchemaType.STRUCT)
             return (lambda data: missing if data is UNCHANGED else read(data)) if is_variable else read
         return lambda data: placeholder if data is UNCHANGED else read(data)

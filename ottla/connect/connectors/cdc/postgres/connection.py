@@ -1,4 +1,4 @@
-"""Connections to the database that is captured. Their sessions write types in the form that `types.py` reads."""
+"""Connections to the captured database. Their sessions use the text formats that `types.py` reads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Server:
         return postgres_error(error, self.target, doing, CDC_SETTINGS)
 
     def replication_command(self, command: str) -> tuple[pq.abc.PGconn, list[str]]:
-        """Runs one command of the replication protocol, and returns the connection and the row of the answer."""
+        """Run one replication command. Return the connection and the row of the answer."""
         info = psycopg.conninfo.make_conninfo(**self._login, replication="database")
         connection = pq.PGconn.connect(info.encode())
         if connection.status != pq.ConnStatus.OK:

@@ -1,4 +1,4 @@
-"""Defaults of columns, as far as they are constants: Debezium puts those into the schema."""
+"""Constant column defaults, which Debezium includes in the schema."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NUMBER = re.compile(r"\(?(-?[0-9.]+)\)?(?:::.*)?")
 
 
 def default_value(expression: str, column: ColumnType, required: bool) -> Any:
-    """None if it is computed for each row."""
+    """Parse a column default. Return None if it is computed for each row."""
     if expression in ("true", "false"):
         return expression == "true"
     matched = _QUOTED.fullmatch(expression) or _NUMBER.fullmatch(expression)
     if matched is None:
-        # A required column has what stands for a missing value.
+        # A required column falls back to its substitute for missing values.
         return column.missing if required else None
     try:
         return column.read(matched.group(1).replace("''", "'").encode())
-    except Exception:  # 'now'::text and its like: no constant of the column's type.
+    except Exception:  # For example 'now'::text, which is not a constant of the column's type.
         return column.missing if required else None

@@ -1,7 +1,7 @@
-"""The messages of pgoutput, protocol version 1, which PostgreSQL writes for each change of a published table.
+"""The messages of pgoutput, protocol version 1, which PostgreSQL writes for changes of published tables.
 
-Values are in text form, as bytes; None is NULL; `UNCHANGED` is a value that is stored apart and was not touched, which
-PostgreSQL does not send.
+Values are bytes in text form, and None means NULL. `UNCHANGED` marks an untouched TOAST value, which PostgreSQL does
+not send.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = bytes | None | Unchanged
 
 
 class Begin(NamedTuple):
-    #: Where the record of the commit begins.
+    #: Start of the commit record.
     commit_lsn: int
     #: Microseconds since 1970.
     time: int
@@ -32,7 +32,7 @@ class Begin(NamedTuple):
 
 class Commit(NamedTuple):
     commit_lsn: int
-    #: Behind the record of the commit.
+    #: End of the commit record.
     end_lsn: int
     time: int
 
@@ -60,7 +60,7 @@ class Insert(NamedTuple):
 
 class Update(NamedTuple):
     relation: int
-    #: Of the key, if it has changed; other values are None.
+    #: Old key values if the key changed. Other columns are None.
     old_key: list[Value] | None
     #: The whole row, if the table's replica identity is FULL.
     old: list[Value] | None
@@ -78,7 +78,7 @@ class Truncate(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Types and origins, which are not needed."""
+    """Type and origin messages, which are ignored."""
 
     kind: str
 
@@ -90,7 +90,7 @@ _COMMIT = struct.Struct(">BQQq")
 _COLUMN = struct.Struct(">Ii")
 _INT16 = struct.Struct(">H")
 _INT32 = struct.Struct(">I")
-#: 2000-01-01, from which PostgreSQL counts, in microseconds since 1970.
+#: PostgreSQL's epoch, 2000-01-01, in microseconds since 1970.
 POSTGRES_EPOCH = 946_684_800_000_000
 
 _NULL, _UNCHANGED, _TEXT = b"n"[0], b"u"[0], b"t"[0]
@@ -202,7 +202,7 @@ _DECODERS: dict[int, Callable[[bytes], Message]] = {
 
 
 def parse_lsn(text: str) -> int:
-    """PostgreSQL writes positions of its log as two hexadecimal halves: 0/16B3748."""
+    """Parse a log position. PostgreSQL writes it as two hexadecimal halves: 0/16B3748."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
 

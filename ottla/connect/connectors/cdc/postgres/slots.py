@@ -1,4 +1,4 @@
-"""The replication slot and the publication: found, checked, and created where that is asked for."""
+"""Checks the replication slot and the publication, and creates them on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExportedSnapshot(NamedTuple):
     """Valid until `holder` is closed."""
 
     name: str
-    #: Transactions that were committed before this point are visible, all others are not.
+    #: Transactions committed before this point are visible, all others are not.
     lsn: int
     holder: pq.abc.PGconn
 
@@ -49,7 +49,7 @@ class Slot:
         return SlotState(plugin or "", database or "", parse_lsn(confirmed or "0/0"), active, bool(lost))
 
     def check(self, connection: psycopg.Connection[Any]) -> SlotState | None:
-        """Raises what makes it impossible to use the slot. None: there is none yet."""
+        """Raise an error if the slot is unusable. Return None if it does not exist yet."""
         level = connection.execute("SHOW wal_level").fetchone()
         if level is None or level[0] != "logical":
             raise ConnectError(
@@ -77,7 +77,7 @@ class Slot:
         return self._create(self.name, temporary=False)
 
     def snapshot_only(self) -> ExportedSnapshot:
-        """A slot that lives as long as the holder, for its snapshot."""
+        """Create a temporary slot for its snapshot. The slot lives as long as the holder."""
         return self._create(f"{self.name[:40]}_snapshot_{id(self) % 1_000_000}", temporary=True)
 
     def _create(self, name: str, *, temporary: bool) -> ExportedSnapshot:
@@ -101,7 +101,7 @@ class Slot:
         return ExportedSnapshot(snapshot, parse_lsn(lsn), holder)
 
     def advance(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """Everything before is not needed any more."""
+        """Let PostgreSQL discard the log before `lsn`."""
         try:
             connection.execute(
                 "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [self.name, format_lsn(lsn)]
@@ -109,7 +109,7 @@ class Slot:
         except psycopg.errors.ObjectInUse:
             raise self.in_use() from None
         except psycopg.errors.ObjectNotInPrerequisiteState:
-            # It is further already: a commit that was repeated.
+            # A repeated commit: the slot is already further ahead.
             return
 
     def in_use(self) -> RetriableError:
@@ -125,7 +125,7 @@ def ensure_publication(
     settings: Mapping[str, Any],
     tables: Sequence[tuple[str, str]],
 ) -> None:
-    """`tables` are those that are captured, for publication.autocreate.mode=filtered."""
+    """`tables` are the captured tables, for publication.autocreate.mode=filtered."""
     name, mode = settings["publication.name"], settings["publication.autocreate.mode"]
     found = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     named = [sql.Identifier(schema, table) for schema, table in tables]

@@ -1,4 +1,4 @@
-"""Reads the captured tables as they are at one point of the log."""
+"""Reads the captured tables as of one log position."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Snapshot:
     def _join(self, exported: ExportedSnapshot) -> int:
         self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(exported.name))
-        # A transaction id of our own would make whoever creates a slot wait for our end.
+        # Do not acquire a transaction id: creating a slot would wait for our transaction to end.
         row = self._connection.execute(
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
         ).fetchone()
@@ -81,7 +81,7 @@ class Snapshot:
             yield SnapshotRow(table, values, key)
 
     def _fetched(self, query: sql.Composed) -> Iterator[list[bytes | None]]:
-        """Values in text form, as the log has them."""
+        """Yield values in text form, as in the log."""
         self._connection.execute(sql.SQL("DECLARE captured NO SCROLL CURSOR FOR ") + query)
         fetch = sql.SQL("FETCH {} FROM captured").format(sql.Literal(self._fetch_size))
         while True:

@@ -1,4 +1,4 @@
-"""The `source` of events and the offsets of the connector, as Debezium's PostgreSQL connector writes them."""
+"""The `source` struct of events and the offsets, in the format of Debezium's PostgreSQL connector."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SourceInfo:
 
 
 def position_from(offset: Mapping[str, Any]) -> Position:
-    """Also of an offset that Debezium has left."""
+    """Parse an offset, including Debezium's own."""
     if "lsn_commit" not in offset:
         return Position(offset["lsn"])
     if "changes" in offset:

@@ -1,8 +1,8 @@
-"""Reads the changes behind a position from the slot, transaction by transaction, without consuming them.
+"""Reads the changes after a position from the slot, transaction by transaction, without consuming them.
 
-`pg_logical_slot_peek_binary_changes` returns whole transactions in the order of their commits, from what the slot has
-confirmed on. What was returned here but is not confirmed yet comes again, and is passed over: by the position of
-the last whole transaction, and in the one that is cut by the number of its changes.
+`pg_logical_slot_peek_binary_changes` returns whole transactions in commit order, starting at the slot's confirmed
+position. It returns unconfirmed changes again. The stream skips them by the position of the last whole transaction and,
+within a partly read transaction, by the number of changes.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from ottla.connect.connectors.cdc.postgres.slots import Slot
 
 
 class Position(NamedTuple):
-    """Transactions that were committed before `commit_end` are done, and so is the beginning of the next one."""
+    """Transactions committed before `commit_end` are done, as is the start of the next one."""
 
     commit_end: int
-    #: Of the next transaction: so many of its changes.
+    #: Number of changes done in the next transaction.
     changes: int = 0
-    #: Of the next transaction, where Debezium has left it: the changes up to this point of the log.
+    #: Log position up to which Debezium has published the next transaction.
     lsn: int = 0
 
 
 class Change(NamedTuple):
     lsn: int
-    #: Which change of the transaction it is, from 1.
+    #: Number of the change within the transaction, from 1.
     number: int
     message: Insert | Update | Delete | Truncate
 
@@ -56,7 +56,7 @@ class Stream:
         self._connection: psycopg.Connection[Any] | None = None
 
     def read(self, position: Position) -> Iterator[Begin | Commit | Relation | Change]:
-        """What there is now. Relations come before the changes that they describe."""
+        """Yield the changes available now. Relations precede the changes that they describe."""
         found_new, number, seen = False, 0, 0
         is_done, is_first, done = True, True, 0
         for lsn, message in self._messages():
@@ -77,7 +77,7 @@ class Stream:
                     yield message
             elif isinstance(message, Relation):
                 yield message
-        # A log full of changes that are passed over must not be read from its beginning for ever.
+        # A log full of skipped changes must not be read from the start forever, so fetch more next time.
         reached_end = seen < self._wanted
         self._wanted = self._least if found_new or reached_end else self._wanted * 2
 

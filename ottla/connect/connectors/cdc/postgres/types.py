@@ -1,4 +1,4 @@
-"""PostgreSQL's types: the schema that Debezium gives each, and how its text form is read."""
+"""PostgreSQL types: Debezium's schema for each, and the parser for the text form."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ Reader = Callable[[bytes], Any]
 
 
 class PgType(NamedTuple):
-    """A row of pg_type, as far as it matters."""
+    """The relevant columns of a pg_type row."""
 
     oid: int
     name: str
     #: b: base, e: enum, d: domain, r: range, c: composite.
     kind: str
-    #: Of an array.
+    #: Element type of an array.
     element: int = 0
-    #: Of a domain.
+    #: Base type of a domain.
     base: int = 0
     base_modifier: int = -1
     labels: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class PgType(NamedTuple):
 class ColumnType(NamedTuple):
     schema: Schema
     read: Reader
-    #: What stands for a value that a required column lacks.
+    #: Substitute for a missing value in a required column.
     missing: Any
 
 
@@ -100,14 +100,14 @@ _PLAIN: dict[str, ColumnType] = {
 
 
 class Types:
-    """Chooses by the settings of the connector. `lookup` finds rows of pg_type."""
+    """Maps types according to the connector's settings. `lookup` finds rows of pg_type."""
 
     def __init__(self, settings: Mapping[str, Any], lookup: Callable[[int], PgType]) -> None:
         self._settings = settings
         self._lookup = lookup
 
     def column(self, oid: int, modifier: int, name: str) -> ColumnType | None:
-        """None: a type that is not captured."""
+        """Return None for types that are not captured."""
         found = self._lookup(oid)
         while found.kind == "d":
             modifier = found.base_modifier if modifier == -1 else modifier
@@ -141,7 +141,7 @@ class Types:
 
 
 def of_schema(read: Reader, schema: Schema) -> Reader:
-    """A struct has the very schema of its field, with what that says of being optional."""
+    """Make structs carry the field's own schema object, which says whether the field is optional."""
     if schema.type is not SchemaType.STRUCT:
         return read
 
@@ -153,7 +153,7 @@ def of_schema(read: Reader, schema: Schema) -> Reader:
     return read_struct
 
 
-# Types that settings decide about. Modifiers are PostgreSQL's: length or precision, most plus four.
+# Types that depend on settings. Modifiers are PostgreSQL's: length or precision, usually plus four.
 
 
 def _numeric(settings: Mapping[str, Any], modifier: int, name: str) -> ColumnType:
@@ -207,7 +207,7 @@ def _time(settings: Mapping[str, Any], modifier: int, name: str) -> ColumnType:
 
     def read(data: bytes) -> Any:
         text = data.decode()
-        # PostgreSQL knows the end of the day as a time.
+        # PostgreSQL allows 24:00 as the end of the day.
         midnight = text.startswith("24:")
         micros = 86_400_000_000 if midnight else temporal.micros_of_day(dt.time.fromisoformat(text))
         return write(micros)
@@ -215,7 +215,7 @@ def _time(settings: Mapping[str, Any], modifier: int, name: str) -> ColumnType:
     return ColumnType(schema, read, missing)
 
 
-#: What Debezium writes for "infinity" and "-infinity".
+#: Debezium's values for "infinity" and "-infinity".
 _INFINITIES = {b"infinity": 9_223_372_036_825_200_000, b"-infinity": -9_223_372_036_832_400_000}
 
 
@@ -273,7 +273,7 @@ def _interval(settings: Mapping[str, Any], modifier: int, name: str) -> ColumnTy
 
     def micros(data: bytes) -> int:
         years, months, days, hours, minutes, seconds = parts(data)
-        # A month is the average one of a year of 365.25 days.
+        # A month is one twelfth of 365.25 days.
         days_in_all = (years * 12 + months) * 365.25 / 12 + days
         return round(((days_in_all * 24 + hours) * 60 + minutes) * 60 * 1_000_000 + seconds * 1_000_000)
 

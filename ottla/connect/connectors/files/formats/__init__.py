@@ -1,4 +1,4 @@
-"""What is in the files: JSON lines, Avro, Parquet, or bytes as they come."""
+"""File formats: JSON lines, Avro, Parquet, and raw bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODULES = {
 
 
 def open_format(settings: Mapping[str, Any]) -> Format:
-    """By the class name that Confluent gives it; its package does not matter (`….s3.format.json.JsonFormat`)."""
+    """Choose the format by Confluent's class name, ignoring the package (`….s3.format.json.JsonFormat`)."""
     import importlib
 
     name = str(settings["format.class"]).rpartition(".")[2]

@@ -37,7 +37,7 @@ class _AvroFile:
 
     def content(self) -> bytes:
         file = io.BytesIO()
-        # The marker between blocks is random elsewhere; here the same records always give the same file.
+        # The sync marker is normally random. A hash makes the same records always give the same file.
         marker = hashlib.sha256(repr(self._schema).encode()).digest()[:_SYNC_SIZE]
         try:
             fastavro.writer(file, self._schema, self._records, codec=self._codec, sync_marker=marker)

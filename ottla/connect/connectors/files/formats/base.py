@@ -1,4 +1,4 @@
-"""What a format does: it gathers records and gives a file."""
+"""The format interface: collects records and builds a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.connect.errors import DataError
 
 class FileBuilder(Protocol):
     def add(self, record: SinkRecord) -> None:
-        """Raises DataError for a record that cannot be in such a file."""
+        """Raises DataError for a record that the format cannot store."""
 
     def content(self) -> bytes: ...
 
 
 class Format:
-    #: Whether all records of a file have one schema.
+    #: Whether all records of a file share one schema.
     has_schemas: bool = False
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

@@ -27,5 +27,5 @@ class _Lines:
 
     def content(self) -> bytes:
         whole = b"".join(self._lines)
-        # Without the time, so that the same records always give the same file.
+        # Omit the time, so that the same records always give the same file.
         return gzip.compress(whole, mtime=0) if self._compressed else whole

@@ -1,4 +1,4 @@
-"""What differs between databases. `dialect_for` finds the one that a `connection.url` names."""
+"""Database dialects. `dialect_for` chooses one by `connection.url`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.connect.connectors.jdbc.urls import parse_url
 
 
 def dialect_for(config: Mapping[str, str], name: str = "") -> Dialect:
-    """By `dialect.name` (Confluent's, as PostgreSqlDatabaseDialect) or by the URL."""
+    """Choose a dialect by `dialect.name` (Confluent's, such as PostgreSqlDatabaseDialect) or by the URL."""
     target = parse_url(config["connection.url"])
     target.user = config.get("connection.user") or target.user
     target.password = config.get("connection.password") or target.password

@@ -1,4 +1,4 @@
-"""What a dialect does, and how it describes tables and columns."""
+"""The dialect interface, and the description of tables and columns."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ottla.connect.data import logical
 from ottla.connect.data.schema import Schema, SchemaType
 from ottla.connect.errors import ConnectError, DataError, RetriableError
 
-#: SQL with placeholders, and the rows of parameters that it is run with.
+#: SQL with placeholders, and the parameter rows to run it with.
 Statement = tuple[str, Sequence[Sequence[Any]]]
-#: A statement that has to change one row, with its parameters.
+#: A statement that must change exactly one row, with its parameters.
 Claim = tuple[str, Sequence[Any]]
 
 
 class Overtaken(RetriableError):
-    """A claim changed nothing: what it was made of is out of date."""
+    """A claim changed no row because its premises are out of date."""
 
 
 class Kind(enum.Enum):
-    """Types of columns, as far as they become different schemas. The names are those of java.sql.Types."""
+    """Column types that map to different schemas, named as in java.sql.Types."""
 
     BOOLEAN = "BOOLEAN"
     TINYINT = "TINYINT"
@@ -51,29 +51,29 @@ class TableId:
     catalog: str | None = None
 
     def __str__(self) -> str:
-        """As it stands in source partitions: unquoted, with what leads to it."""
+        """Return the name used in source partitions: unquoted, with catalog and schema."""
         return ".".join(part for part in (self.catalog, self.schema, self.name) if part)
 
 
 @dataclass(frozen=True)
 class Column:
     name: str
-    #: None: a type that has no schema.
+    #: None if the type has no schema.
     kind: Kind | None
     optional: bool = True
     precision: int = 0
     scale: int = 0
-    #: Of a table: part of its primary key.
+    #: Whether the column belongs to the table's primary key.
     primary_key: bool = False
     type_name: str = ""
-    #: Counted up by the database.
+    #: Whether the database assigns increasing values.
     autoincrement: bool = False
-    #: From what the driver returns to what Connect's schema wants.
+    #: Converts the driver's value to the Connect schema's type.
     convert: Callable[[Any], Any] | None = None
 
 
 class Rows:
-    """The rows of a running query, fetched as they are asked for."""
+    """Rows of a running query, fetched on demand."""
 
     def __init__(self, cursor: Any, columns: Sequence[Column], close: Callable[[], None]) -> None:
         self.columns = columns
@@ -86,13 +86,13 @@ class Rows:
 
 
 class Dialect:
-    """One connection to a database, opened when it is needed. Owned by one task."""
+    """One lazily opened database connection. Owner: one task."""
 
     placeholder: ClassVar[str] = "%s"
     quote: ClassVar[str] = '"'
-    #: Values of one statement that the database takes at most.
+    #: Maximum number of values per statement.
     max_parameters: ClassVar[int] = 32_000
-    #: What the driver raises.
+    #: Base class of the driver's exceptions.
     driver_error: type[Exception]
 
     def __init__(self, target: Target) -> None:
@@ -122,11 +122,11 @@ class Dialect:
         if connection is not None:
             try:
                 connection.close()
-            except Exception:  # It was broken: that is why it is closed.
+            except Exception:  # The connection was already broken.
                 return
 
     def explained(self, error: Exception, doing: str) -> ConnectError:
-        """One sentence for what the driver raised: RetriableError if it may go away by itself."""
+        """Convert a driver error to one sentence. Return a RetriableError for transient problems."""
         raise NotImplementedError
 
     # Reading
@@ -135,18 +135,18 @@ class Dialect:
         raise NotImplementedError
 
     def columns(self, table: TableId) -> list[Column]:
-        """Of a table, with its primary key; none if there is no such table."""
+        """Return the columns of a table with its primary key, or none if the table does not exist."""
         raise NotImplementedError
 
     def select(self, query: str, parameters: Sequence[Any], table: TableId | None) -> Rows:
-        """`query` has our placeholders in place. Rows are read from one snapshot."""
+        """Run `query`, which contains our placeholders. All rows come from one snapshot."""
         raise NotImplementedError
 
     def now(self) -> dt.datetime:
         raise NotImplementedError
 
     def timestamp_parameter(self, value: dt.datetime) -> Any:
-        """A time in UTC as a parameter that is compared with a column."""
+        """Convert a UTC time to a parameter for comparison with a column."""
         return value.astimezone(self.timezone).replace(tzinfo=None)
 
     def timestamp_column(self, column: str) -> str:
@@ -158,7 +158,7 @@ class Dialect:
         return value.astimezone(dt.UTC)
 
     def verbatim(self, query: str) -> str:
-        """A query of the user's, whose percent signs are not placeholders."""
+        """Escape percent signs in a user's query, which are not placeholders."""
         return query.replace("%", "%%") if self.placeholder == "%s" else query
 
     # Names
@@ -174,14 +174,14 @@ class Dialect:
         return self.quoted(table.schema, table.name)
 
     def parse_table(self, name: str) -> TableId:
-        """Of a sink's `table.name.format`."""
+        """Parse a table name built from a sink's `table.name.format`."""
         schema, _, table = name.rpartition(".")
         return TableId(table, schema or None)
 
     # Writing
 
     def transaction(self, statements: Iterable[Statement], claims: Iterable[Claim] = ()) -> None:
-        """Runs all of it or nothing. Raises Overtaken."""
+        """Run all statements atomically. Raises Overtaken."""
         with self._all_or_nothing(claims) as cursor:
             for statement, rows in statements:
                 if len(rows) > 1:
@@ -197,7 +197,7 @@ class Dialect:
         refused: Callable[[int, Exception], None],
         claims: Iterable[Claim] = (),
     ) -> None:
-        """As `transaction`, but without the parts that the database refuses. `refused` may raise to have nothing."""
+        """Run a transaction, skipping the parts that the database rejects. `refused` may raise to roll back everything."""
         with self._all_or_nothing(claims) as cursor:
             for number, statements in enumerate(parts):
                 cursor.execute("SAVEPOINT part")
@@ -243,7 +243,7 @@ class Dialect:
         return f"UPDATE {self.qualified(table)} SET {assignments} WHERE {self._matching(keys)}"
 
     def update_if(self, table: TableId, keys: Sequence[str], name: str) -> str:
-        """Changes one column, if it has the value that is the last parameter."""
+        """Return an UPDATE of one column, conditional on its old value, which is the last parameter."""
         return f"{self.update(table, keys, [name])} AND {self.quoted(name)} = {self.placeholder}"
 
     def delete(self, table: TableId, keys: Sequence[str]) -> str:
@@ -257,9 +257,9 @@ class Dialect:
         marks = ", ".join([self.placeholder] * len(columns))
         return f"{verb} {self.qualified(table)} ({names}) VALUES ({marks})"
 
-    # Tables of a sink
+    # Sink tables
 
-    #: By Connect's type; "{scale}" is filled in for decimals.
+    #: By Connect type. "{scale}" is replaced for decimals.
     column_types: ClassVar[dict[SchemaType | str, str]]
 
     def column_type(self, schema: Schema, *, primary_key: bool) -> str:
@@ -276,7 +276,7 @@ class Dialect:
         return found
 
     def literal(self, value: Any) -> str:
-        """A default of a column."""
+        """Format a column default."""
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if isinstance(value, bytes):
@@ -289,7 +289,7 @@ class Dialect:
         return str(value)
 
     def parameter(self, schema: Schema | None, value: Any) -> Any:
-        """A value of a record as the driver takes it."""
+        """Convert a record's value for the driver."""
         if isinstance(value, dt.datetime):
             return self.timestamp_parameter(self.in_utc_unless_aware(value))
         return value

@@ -41,7 +41,7 @@ _KINDS = {
     FIELD_TYPE.BIT: Kind.VARBINARY,
     FIELD_TYPE.GEOMETRY: Kind.VARBINARY,
 }
-#: An unsigned column does not fit into the signed type of its size.
+#: An unsigned column needs the next larger signed type.
 _WIDER = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INTEGER, Kind.INTEGER: Kind.BIGINT}
 _BINARY = 63
 
@@ -77,11 +77,11 @@ class MySqlDialect(Dialect):
                 port=target.port,
                 database=target.database or None,
                 user=target.user,
-                # As text PyMySQL would send it in Latin 1.
+                # PyMySQL would encode a str as Latin 1.
                 password=(target.password or "").encode(),
                 charset="utf8mb4",
                 init_command="SET time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
-                # Rows that an UPDATE finds count, also if they hold these values already.
+                # Count the rows that an UPDATE matches, even if they already hold the new values.
                 client_flag=CLIENT.FOUND_ROWS,
                 ssl={"check_hostname": False} if secure else None,
             )
@@ -134,7 +134,7 @@ class MySqlDialect(Dialect):
 
         def close() -> None:
             if cursor._result is not None and cursor._result.unbuffered_active:
-                # Closed before its end: a connection with rows under way cannot be used again.
+                # Closed early: a connection with pending rows cannot be reused.
                 drop_cursor(cursor)
                 connection._force_close()
                 self._connection = None
@@ -155,7 +155,7 @@ class MySqlDialect(Dialect):
                 kind = Kind.BOOLEAN
             if kind in _WIDER and each.flags & FLAG.UNSIGNED and each.type_code != FIELD_TYPE.YEAR:
                 kind = _WIDER[kind]
-            # The length of a decimal counts its point and its sign.
+            # The length of a decimal counts the point and the sign.
             precision = each.length - (each.scale > 0) - (not each.flags & FLAG.UNSIGNED)
             columns.append(
                 Column(
@@ -175,7 +175,7 @@ class MySqlDialect(Dialect):
         if type_code == FIELD_TYPE.TIMESTAMP:
             return lambda value: None if isinstance(value, str) else value.replace(tzinfo=dt.UTC)
         if kind is Kind.TIMESTAMP:
-            # A "zero date" comes as text.
+            # A "zero date" arrives as text.
             return lambda value: None if isinstance(value, str) else self.in_utc(value)
         if kind is Kind.DATE:
             return lambda value: None if isinstance(value, str) else value
@@ -207,13 +207,13 @@ class MySqlDialect(Dialect):
 
     def column_type(self, schema: Schema, *, primary_key: bool) -> str:
         if primary_key and schema.type is SchemaType.STRING:
-            # A text of any length cannot be a key.
+            # MySQL cannot index a text of unlimited length as a key.
             return "VARCHAR(256)"
         return super().column_type(schema, primary_key=primary_key)
 
 
 def _time_of_day(value: dt.timedelta) -> dt.time | None:
-    """A TIME may be a span of days; what is no time of day has no schema."""
+    """Convert a TIME, which may span days. Return None for values outside one day, which no schema can represent."""
     if not dt.timedelta(0) <= value < dt.timedelta(days=1):
         return None
     return (dt.datetime.min + value).time()

@@ -230,7 +230,7 @@ class PostgresDialect(Dialect):
 
 
 def close_cursor(connection: psycopg.Connection[Any], cursor: Any) -> None:
-    """On the server too, if the connection still works; otherwise both are given up."""
+    """Close the cursor on the server too if the connection still works. Otherwise drop both."""
     try:
         if connection.info.transaction_status == pq.TransactionStatus.INERROR:
             connection.rollback()

@@ -1,4 +1,4 @@
-"""SQLite, through Python's own module. Types are those that columns were declared with."""
+"""SQLite, through Python's own module. Column types are the declared types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = {
     "INT2": Kind.SMALLINT,
     "BIGINT": Kind.BIGINT,
     "INT8": Kind.BIGINT,
-    # Any whole number fits into such a column, whatever it is called.
+    # Every integer column can hold 64 bits, whatever its declared type.
     "INT": Kind.BIGINT,
     "INTEGER": Kind.BIGINT,
     "REAL": Kind.DOUBLE,
@@ -92,7 +92,7 @@ class SqliteDialect(Dialect):
         matched = _DECLARED.match(declared or "")
         base, precision, scale = matched.groups() if matched else ("", None, None)
         kind = _KINDS.get(base.upper(), Kind.VARCHAR)
-        # An INTEGER PRIMARY KEY is the row's number: never null, and counted up.
+        # An INTEGER PRIMARY KEY is the rowid: never null, and assigned in increasing order.
         row_number = bool(key) and base.upper() == "INTEGER"
         return Column(
             name,
@@ -117,7 +117,7 @@ class SqliteDialect(Dialect):
         return Rows(cursor, [by_name.get(name, Column(name, Kind.VARCHAR)) for name in names], cursor.close)
 
     def _columns_of_query(self, query: str, parameters: Sequence[Any]) -> list[Column]:
-        """A view has the declared types of the columns that it passes on."""
+        """Describe a query through a temporary view, which exposes the declared types of the selected columns."""
         text = query
         for value in parameters:
             text = text.replace("?", self.literal(value), 1)
@@ -134,7 +134,7 @@ class SqliteDialect(Dialect):
         return value.astimezone(self.timezone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
     def timestamp_column(self, column: str) -> str:
-        """In one form, so that texts compare as the times that they are."""
+        """Normalize the text form so that string comparison orders by time."""
         return f"strftime('%Y-%m-%d %H:%M:%f', {self.quoted(column)})"
 
     def _timestamp(self, value: Any) -> dt.datetime:
