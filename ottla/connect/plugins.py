@@ -1,8 +1,8 @@
-"""Finds connectors, converters, transforms and predicates by the names that configs give them.
+"""Finds connectors, converters, transforms and predicates by the names used in configs.
 
-A name is one of: the Java class that it does the work of (`org.apache.kafka.connect.file.FileStreamSourceConnector`),
-its alias as Kafka forms it (`FileStreamSourceConnector` or `FileStreamSource`), a class of Python with dots
-(`package.module.Class` or `package.module:Class`), or the name of an entry point in the group `ottla.connectors`.
+A name is one of: the Java class that the plugin replaces (`org.apache.kafka.connect.file.FileStreamSourceConnector`),
+its Kafka alias (`FileStreamSourceConnector` or `FileStreamSource`), a Python class (`package.module.Class` or
+`package.module:Class`), or an entry point in the group `ottla.connectors`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENTRY_POINTS = "ottla.connectors"
 
 
 class PluginKind(enum.Enum):
-    """The value is the word that ends the name of such a class, and may be omitted in a config."""
+    """The value is the class name suffix, which configs may omit."""
 
     CONNECTOR = "Connector"
     CONVERTER = "Converter"
@@ -36,7 +36,7 @@ class PluginKind(enum.Enum):
     PREDICATE = "Predicate"
 
 
-#: The package, and the name of the table in it.
+#: The package and the name of its plugin table.
 _TABLES = {
     PluginKind.CONNECTOR: ("ottla.connect.connectors", "PLUGINS"),
     PluginKind.CONVERTER: ("ottla.connect.converters", "PLUGINS"),
@@ -47,7 +47,7 @@ _TABLES = {
 
 
 class Finder(Protocol):
-    """Knows connectors that are not written in Python."""
+    """Finds connectors not written in Python."""
 
     def find(self, name: str) -> Plugin | None: ...
 
@@ -58,17 +58,17 @@ _finders: list[Finder] = []
 
 
 def add_finder(finder: Finder) -> None:
-    """Ask it for connectors of other names than those of Python, from now on."""
+    """Register a finder for names that Python does not know."""
     _finders.append(finder)
 
 
 class PluginNotFound(ConnectError):
-    """No class has this name. Kafka's sentence, and a guess what was meant."""
+    """No class has this name. The message is Kafka's, plus a suggestion."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    #: As REST shows it and configs name it: Java's name where it stands for a Java class.
+    #: The name in REST answers and configs: the Java name if the plugin replaces a Java class.
     class_name: str
     #: `module:Class`
     target: str
@@ -79,7 +79,7 @@ class Plugin:
 
     @property
     def type(self) -> str:
-        """As REST says it: source, sink, converter, header_converter, transformation or predicate."""
+        """Return the REST type: source, sink, converter, header_converter, transformation or predicate."""
         if self.kind is not PluginKind.CONNECTOR:
             return self.kind.name.lower()
         return connector_type(self.load())
@@ -123,12 +123,12 @@ def find(name: str, kind: PluginKind = PluginKind.CONNECTOR) -> Plugin:
 
 
 def load_class(name: str, kind: PluginKind = PluginKind.CONNECTOR) -> type[Any]:
-    """Raises PluginNotFound, and ConnectError for one that lacks a package it needs."""
+    """Raises PluginNotFound, or ConnectError if a required package is missing."""
     return find(name, kind).load()
 
 
 def available(kinds: Iterable[PluginKind] = tuple(PluginKind)) -> list[Plugin]:
-    """All that can be loaded, ordered by type and name. What cannot is logged once and omitted."""
+    """Return all loadable plugins by type and name. Other plugins are logged once and omitted."""
     found = {}
     for kind in kinds:
         for plugin in _known(kind).values():
@@ -185,16 +185,16 @@ def _table(kind: PluginKind) -> Mapping[str, str]:
 
 
 def _serves_as(name: str, kind: PluginKind) -> bool:
-    """The table of converters holds two kinds."""
+    """Tell converters and header converters apart, which share one table."""
     if kind is PluginKind.HEADER_CONVERTER:
-        # Kafka's String, ByteArray and primitive converters serve for headers as well.
+        # Kafka's String, ByteArray and primitive converters also convert headers.
         return name.startswith("org.apache.kafka.")
     return not name.endswith(PluginKind.HEADER_CONVERTER.value)
 
 
 @cache
 def _aliases(kind: PluginKind) -> dict[str, Plugin]:
-    """The simple name, and that without the word for its kind; what two classes share is nobody's alias."""
+    """Map simple names, with and without suffix, to plugins. Ambiguous names are no aliases."""
     found: dict[str, list[Plugin]] = {}
     for plugin in _known(kind).values():
         simple = plugin.class_name.rsplit(".", 1)[-1].rsplit(":", 1)[-1]

@@ -1,4 +1,4 @@
-"""Connectors in a dozen lines: one method that reads from an offset on, or one that writes.
+"""Base classes for connectors in a dozen lines: one method reads after an offset, or one method writes.
 
     class Lines(SimpleSource):
         config_def = ConfigDef().define("path", ConfigType.STRING)
@@ -9,9 +9,8 @@
                     if number > (offset or 0):
                         yield line.rstrip("\\n"), number
 
-Everything else (tasks, offsets, batches) is the same for all of them and is here. The setting `topic` is there without
-being defined. A class becomes a connector for everybody when its package names it under the entry point
-`ottla.connectors`.
+The base classes handle tasks, offsets and batches. The setting `topic` exists without a definition. To publish a
+connector, name its class in your package under the entry point `ottla.connectors`.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from ottla.connect.api import (
 from ottla.connect.config.config_def import ConfigDef, ConfigType, Importance, at_least, not_empty
 from ottla.connect.data.record import SinkRecord, SourceRecord
 
-#: What `read` yields: a value (or a whole record) and the offset from which to go on after it. None: nothing for now.
+#: `read` yields a value (or a whole record) with the offset to resume from, or None if nothing is available yet.
 Read = tuple[Any, Any] | None
 
-# The source partition of a source that has only one.
+# Source partition of a source without partitions.
 _ONE = "all"
 
 
 class SimpleSource(SourceConnector):
-    """A source that is one method, `read`.
+    """A source that implements one method, `read`.
 
-    `self.settings` has the parsed settings. Offsets are text, numbers or a flat dict of them. A source that has several
-    independent parts names them in `partitions` and defines `read_partition`; then there can be several tasks.
+    `self.settings` holds the parsed settings. Offsets are text, numbers or a flat dict of them. A source with several
+    independent parts names them in `partitions` and defines `read_partition`, which allows several tasks.
     """
 
     settings: dict[str, Any]
@@ -59,18 +58,18 @@ class SimpleSource(SourceConnector):
         self.settings = self.config_def.parse(config)
 
     def partitions(self) -> Sequence[str]:
-        """The parts of the source that have offsets of their own."""
+        """Return the parts of the source with separate offsets."""
         return [_ONE]
 
     def read(self, offset: Any) -> Iterable[Read]:
-        """Everything after `offset`, which is None at the beginning. Called again when it has ended: it may go on."""
+        """Yield everything after `offset`, which is None at first. Called again after it ends, so it may continue."""
         raise NotImplementedError
 
     def read_partition(self, partition: str, offset: Any) -> Iterable[Read]:
         return self.read(offset)
 
     def committed(self) -> None:
-        """Everything that was read is in the topic."""
+        """Called when the topic contains all records read so far."""
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         names = list(self.partitions())
@@ -135,10 +134,9 @@ class _SimpleSourceTask(SourceTask):
 
 
 class SimpleSink(SinkConnector):
-    """A sink that is one method, `write`: what it has returned from is durable.
+    """A sink that implements one method, `write`. Records are durable when it returns.
 
-    It is exactly once if writing a record again changes nothing, for example because it has the id
-    `topic+partition+offset`.
+    Delivery is exactly once if writing a record twice has no effect, for example with the id `topic+partition+offset`.
     """
 
     settings: dict[str, Any]

@@ -55,7 +55,7 @@ class ConfigProvider:
 
 
 class _AllowedPaths:
-    """Without `allowed.paths` every path is allowed, as in Kafka. Links that leave an allowed directory are rejected."""
+    """Without `allowed.paths` every path is allowed, as in Kafka. Links out of an allowed directory are rejected."""
 
     def __init__(self, text: str | None) -> None:
         listed = [each for each in parse_value("allowed.paths", text, ConfigType.LIST) or [] if each]

@@ -34,7 +34,7 @@ def load_converter(config: Mapping[str, str], worker_defaults: Mapping[str, str]
 
 
 def converter_class(name: str, setting: str = "key.converter") -> type[Converter]:
-    """Find a class by Java name, by short name with or without "Converter", or by Python path: `my.module:MyConverter`."""
+    """Find a class by Java name, by alias with or without "Converter", or by Python path: `my.module:MyConverter`."""
     from ottla.connect.converters import PLUGINS
 
     name = name.strip()

@@ -59,7 +59,7 @@ class _Translator:
         return written
 
     def _group(self) -> str:
-        """Translate up to the closing parenthesis. Inline flags apply until there, which Python expresses as a group."""
+        """Translate up to the closing parenthesis. Inline flags apply until there, so they become a Python group."""
         written: list[str] = []
         opened = 0
         while self._at < len(self._pattern):

@@ -1,4 +1,4 @@
-"""The connectors in the jars of `plugin.path`, and the jars of Kafka that they need. Nothing here starts Java."""
+"""Finds the connectors in the jars of `plugin.path`, and Kafka's jars for them, without starting Java."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 
 from ottla.connect.errors import ConnectError
 
-#: Where the jars of Kafka are: `libs` of its distribution.
+#: Directory of Kafka's jars: `libs` in the Kafka distribution.
 LIBS_SETTING = "kafka.libs.path"
 
 _SERVICES = {
     "source": "META-INF/services/org.apache.kafka.connect.source.SourceConnector",
     "sink": "META-INF/services/org.apache.kafka.connect.sink.SinkConnector",
 }
-#: What a plugin finds in the worker and does not bring: Connect's interfaces, the client, and the log.
+#: Libraries that the worker provides to plugins: Connect's interfaces, the client, and logging.
 _SHARED = re.compile(
     r"(connect-api|kafka-clients|slf4j-.*|jakarta\.ws\.rs-api|lz4-java|snappy-java|zstd-jni|log4j-.*)-\d.*\.jar"
 )
-#: What the worker converts records with, and plugins do not see.
+#: Libraries that convert the worker's records. Plugins do not see them.
 _JSON = re.compile(r"(connect-json|jackson-.*|jakarta\.activation.*)-\d.*\.jar")
 
 
 @dataclass(frozen=True)
 class JavaPlugin:
     class_name: str
-    #: source or sink; empty if only loading the class can tell.
+    #: source or sink, or empty if only loading the class can tell.
     type: str
     version: str
     jars: tuple[str, ...]
@@ -38,7 +38,7 @@ class JavaPlugin:
 
 @dataclass(frozen=True)
 class Libraries:
-    """Of Kafka. Plugins see what is shared, and behind their own jars copies of the rest for themselves alone."""
+    """Kafka's jars. Plugins share the first part and load private copies of the rest after their own jars."""
 
     shared: tuple[str, ...]
     json: tuple[str, ...]
@@ -46,7 +46,7 @@ class Libraries:
 
 
 def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
-    """All connectors that the jars declare, in the order of the path."""
+    """Return all declared connectors, in path order."""
     found = []
     for jars in _locations(plugin_path):
         for jar in jars:
@@ -57,7 +57,7 @@ def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
 
 
 def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
-    """By its full name, or by the alias that Kafka gives it."""
+    """Find a connector by full class name, or by Kafka's alias."""
     known = plugins(plugin_path)
     for each in known:
         if each.class_name == name:
@@ -65,7 +65,7 @@ def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
     aliased = [each for each in known if name in _aliases(each.class_name)]
     if len({each.class_name for each in aliased}) == 1:
         return aliased[0]
-    # Older connectors declare nothing: their class is there all the same.
+    # Older connectors declare nothing, so search for the class file.
     entry = f"{name.replace('.', '/')}.class"
     for jars in _locations(plugin_path):
         for jar in jars:
@@ -75,13 +75,13 @@ def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
 
 
 def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libraries:
-    """Kafka's own jars. Raises ConnectError if there are none."""
+    """Return Kafka's own jars. Raises ConnectError if there are none."""
     given = [each.strip() for each in properties.get(LIBS_SETTING, "").split(",") if each.strip()]
     home = os.environ.get("KAFKA_HOME")
     places = [*given, *([f"{home}/libs"] if home else [])]
     jars = [str(jar) for place in places for jar in sorted(Path(place).glob("*.jar"))]
     rest = tuple(jar for jar in jars if not _SHARED.fullmatch(Path(jar).name))
-    # A plugin that brings them all, as Debezium's server does, is enough.
+    # A plugin that bundles all of them, like Debezium Server, is enough.
     jars += [jar for members in _locations(plugin_path) for jar in members]
     shared = _by_name(_SHARED, jars)
     json = _by_name(_JSON, jars)
@@ -99,7 +99,7 @@ def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libr
 
 
 def _by_name(pattern: re.Pattern[str], jars: Sequence[str]) -> tuple[str, ...]:
-    """The first jar of each name, whatever its version."""
+    """Return the first jar of each name, ignoring versions."""
     found: dict[str, str] = {}
     for jar in jars:
         name = Path(jar).name
@@ -109,7 +109,7 @@ def _by_name(pattern: re.Pattern[str], jars: Sequence[str]) -> tuple[str, ...]:
 
 
 def _locations(plugin_path: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """As Kafka reads plugin.path: each jar or directory with jars in one of its directories is a plugin."""
+    """Split plugin.path into plugins like Kafka: each jar, or directory with jars, in a path directory is a plugin."""
     for place in map(Path, plugin_path):
         if place.is_file() and place.suffix == ".jar":
             yield (str(place),)
@@ -120,7 +120,7 @@ def _locations(plugin_path: Sequence[str]) -> Iterator[tuple[str, ...]]:
             continue
         own = tuple(str(each) for each in entries if each.suffix == ".jar")
         for jar in own:
-            # Jars side by side may belong together: each sees the others, its own first.
+            # Adjacent jars may belong together: each sees the others, but searches itself first.
             if any(_declared(jar, service) for service in _SERVICES.values()):
                 yield (jar, *(each for each in own if each != jar))
         for each in entries:

@@ -1,4 +1,4 @@
-"""The Java machine of this process. It is started once, after any fork, and never ends before the process does."""
+"""The JVM of this process. It starts once, after any fork, and lives as long as the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _started_by = 0
 
 
 def start(libraries: Libraries) -> None:
-    """Does nothing if it runs already: a process has one, with the libraries of the first that asked."""
+    """Start the JVM unless it is running. A process has only one, with the libraries of the first caller."""
     global _started_by
     try:
         import jpype
@@ -38,7 +38,7 @@ def start(libraries: Libraries) -> None:
             path,
             "-Xmx512m",
             "-Djava.awt.headless=true",
-            # Signals belong to Python.
+            # Python handles signals.
             "-Xrs",
             classpath=list(libraries.shared),
             convertStrings=True,
@@ -47,7 +47,7 @@ def start(libraries: Libraries) -> None:
 
 
 def loader(jars: tuple[str, ...]) -> Any:
-    """A class loader of its own for each set of jars, which sees them and what is shared."""
+    """Return the class loader for a set of jars. It sees these jars and the shared libraries."""
     import jpype
 
     with _lock:
@@ -61,10 +61,10 @@ def loader(jars: tuple[str, ...]) -> Any:
 
 
 def new(plugin: JavaPlugin, class_name: str | None = None) -> Any:
-    """An instance of the plugin's class, or of another one of its jars."""
+    """Create an instance of the plugin's class, or of another class in its jars."""
     name = class_name or plugin.class_name
     try:
-        with as_context(plugin.jars):  # some look for services while they are made
+        with as_context(plugin.jars):  # some classes load services in their constructor
             return load(plugin.jars, name)()
     except _java_errors() as error:
         raise ConnectError(f"The Java class {name} cannot be loaded: {error}") from error
@@ -83,7 +83,7 @@ def _java_errors() -> tuple[type[BaseException], ...]:
 
 
 class as_context:
-    """While it is entered, the thread's context class loader is that of the plugin, as Kafka's workers do."""
+    """Sets the thread's context class loader to the plugin's, like Kafka's workers."""
 
     def __init__(self, jars: tuple[str, ...]) -> None:
         self._jars = jars

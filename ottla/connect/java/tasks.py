@@ -1,4 +1,4 @@
-"""Tasks of Java connectors, behind the interfaces of `api.py`."""
+"""Java tasks behind the interfaces of `api.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.connect.java.jars import JavaPlugin, Libraries
 
 
 def as_ours(error: Any) -> Exception:
-    """Java's exception as one of ours: its sentence, that of its innermost cause, and its stack trace as a note."""
+    """Convert a Java exception: its message, the message of its root cause, and its stack trace as a note."""
     import jpype
 
     name = str(error.getClass().getName())
@@ -50,7 +50,7 @@ def as_ours(error: Any) -> Exception:
 
 
 class Calls:
-    """Calls Java as the plugin expects it, and raises what it throws as our own exceptions."""
+    """Calls Java with the plugin's class loader, and converts Java exceptions to ours."""
 
     def __init__(self, plugin: JavaPlugin) -> None:
         self._context = plugin.jars
@@ -62,7 +62,7 @@ class Calls:
             with machine.as_context(self._context):
                 return method(*arguments)
         except jpype.JException as error:
-            # Without Java's exception as the cause, which cannot be pickled or printed without Java.
+            # Drop the Java exception as the cause, because it cannot be pickled or printed without Java.
             raise as_ours(error) from None
 
 
@@ -116,7 +116,7 @@ class JavaSinkTask(SinkTask):
         self._crossing = Crossing(self.libraries)
         self._partition = jpype.JClass("org.apache.kafka.common.TopicPartition")
         self._offset = jpype.JClass("org.apache.kafka.clients.consumer.OffsetAndMetadata")
-        #: The records of the last `put`, by topic, partition and offset, in case one of them is reported.
+        #: Records of the last `put` by topic, partition and offset, in case the sink reports one.
         self._put: dict[tuple[str, int, int], SinkRecord] = {}
         task_class = self._call(machine.new(self.plugin).taskClass)
         self._task = machine.new(self.plugin, str(task_class.getName()))
@@ -137,7 +137,7 @@ class JavaSinkTask(SinkTask):
         self._call(self._task.put, _java_list(crossed))
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """What the sink says is durable, which may be less than it was given."""
+        """Return the offsets that the sink declares durable, possibly fewer than requested."""
         import jpype
 
         asked = jpype.java.util.HashMap()

@@ -1,8 +1,8 @@
-"""Runs connectors on Spark, from top to bottom:
+"""Runs connectors on Spark. The layers from top to bottom:
 
-1. `engine`: what a worker calls. A connector is started in the driver, where `supervisor` looks after its tasks.
-2. `spark`: where tasks run: in a Spark job that has one task for each of the connector's.
-3. `tasks`: what runs in an executor from start to stop, in one thread; its connection to the driver carries reports
-   upwards and requests to stop downwards. `records` and `failures` are what tasks do with a record.
-4. `offsets`: the offsets topic, which is the truth about sources; that about sinks is the group `connect-NAME`.
+1. `engine`: the interface for workers. It starts a connector in the driver, where `supervisor` manages its tasks.
+2. `spark`: runs the tasks, as one Spark job with one Spark task for each task of the connector.
+3. `tasks`: a task in an executor from start to stop, in one thread. Its connection to the driver carries reports up and
+stop requests down. `records` and `failures` process the records.
+4. `offsets`: the offsets topic, the source of truth for sources. For sinks it is the group `connect-NAME`.
 """

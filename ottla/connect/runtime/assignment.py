@@ -1,4 +1,4 @@
-"""Which partitions each task of a sink reads."""
+"""Assigns partitions to the tasks of a sink."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def subscription(config: Mapping[str, str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """The topics that a sink names, or the pattern: exactly one of `topics` and `topics.regex`."""
+    """Return the configured topics or the pattern: exactly one of `topics` and `topics.regex`."""
     names = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
     pattern = config.get("topics.regex", "").strip()
     if bool(names) == bool(pattern):
@@ -37,7 +37,7 @@ def subscription(config: Mapping[str, str]) -> tuple[list[str], re.Pattern[str] 
 
 
 def by_range(partitions: Sequence[TopicPartition], tasks: int) -> list[tuple[TopicPartition, ...]]:
-    """As Kafka's RangeAssignor: of each topic, every task has some partitions that follow each other."""
+    """Assign like Kafka's RangeAssignor: each task gets consecutive partitions of every topic."""
     found: list[list[TopicPartition]] = [[] for _ in range(tasks)]
     topics: dict[str, list[TopicPartition]] = {}
     for each in sorted(partitions):
@@ -53,7 +53,7 @@ def by_range(partitions: Sequence[TopicPartition], tasks: int) -> list[tuple[Top
 
 
 class SinkTopics:
-    """Looks at the topics of a sink now and then, and says when there are others or more partitions."""
+    """Polls the topics of a sink, and reports new topics and partitions."""
 
     def __init__(
         self, name: str, config: Mapping[str, str], worker: WorkerConfig, on_change: Callable[[], None]
@@ -95,7 +95,7 @@ class SinkTopics:
         return bool(found) and found.issuperset(self._names)
 
     def _watch(self) -> None:
-        # A topic that is missing is looked for more often, because a sink is often started before its topic is there.
+        # Check more often for a missing topic, because sinks often start before their topic exists.
         while not self._closed.wait(self._every if self._is_complete() else min(self._every, 1.0)):
             assigned = self._assigned
             if assigned is None:

@@ -1,7 +1,7 @@
-"""Reads a compacted topic, such as that with the offsets of sources: the newest committed value of each key.
+"""Reads a compacted topic, such as the offsets topic: the latest committed value of each key.
 
-A consumer that reads what is committed would wait here for every transaction that is open, also of others. We sort the
-records out by ourselves: all that the caller can know to be committed has its marker in the log already.
+A read_committed consumer would wait for every open transaction, including those of other producers. This reader tracks
+transactions itself: if the caller can know that a record is committed, its marker is already in the log.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import read_records
 
-#: The key of a control record: its version and its type.
+#: The key of a control record: version and type.
 _MARKER = Struct(">hh")
 _COMMIT = 1
 
 _FETCH = FetchOptions(max_bytes=8 << 20, max_wait_ms=100)
 
-#: What was read before that is read again: markers of deletion may have come and gone since (delete.retention.ms).
+#: Read older state again, because tombstones may have come and gone since (delete.retention.ms).
 _OLDEST_SECONDS = 3600.0
 
 
@@ -38,7 +38,7 @@ _Values = dict[bytes, _Value]
 
 
 class _Partition:
-    """What was read of a partition. It is void in another leader's log, which may have lost some of it."""
+    """The records read from a partition. A new leader invalidates them, because its log may lack some."""
 
     def __init__(self, topic_id: bytes, leader_epoch: int, start: int) -> None:
         self.topic_id = topic_id
@@ -46,7 +46,7 @@ class _Partition:
         self.position = start
         self.read_at = time.time()
         self.newest: _Values = {}
-        self.pending: dict[int, _Values] = {}  # by producer id: in a transaction that is open
+        self.pending: dict[int, _Values] = {}  # by producer id, for open transactions
 
     def is_valid(self, topic: Topic, end: FoundOffset) -> bool:
         return (
@@ -82,14 +82,14 @@ class _Partition:
 
 
 class CompactedTopic:
-    """A topic as far as it was read, which can be read on from there: also by another process, pickled."""
+    """The state read so far. Reading can resume, even in another process after pickling."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._partitions: dict[int, _Partition] = {}
 
     def read(self, cluster: Cluster) -> dict[bytes, bytes]:
-        """Up to the end that each partition has now. Empty if the topic does not exist."""
+        """Read up to the current end of each partition. Return an empty dict if the topic does not exist."""
         found = cluster.retrying(lambda: cluster.topics([self.name]), [self.name]).get(self.name)
         if found is None:
             self._partitions = {}
@@ -119,14 +119,14 @@ class CompactedTopic:
         return {key: held.value for key, held in newest.items() if held.value is not None}
 
     def only(self, wanted: Callable[[bytes], bool]) -> CompactedTopic:
-        """The same with these keys alone; it is read on by itself."""
+        """Return an independent copy restricted to these keys."""
         copy = CompactedTopic(self.name)
         copy._partitions = {number: each.only(wanted) for number, each in self._partitions.items()}
         return copy
 
 
 def read_topic(cluster: Cluster, topic: str) -> dict[bytes, bytes]:
-    """Up to the end that each partition has now. Empty if the topic does not exist."""
+    """Read up to the current end of each partition. Return an empty dict if the topic does not exist."""
     return CompactedTopic(topic).read(cluster)
 
 

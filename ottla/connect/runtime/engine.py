@@ -1,12 +1,12 @@
-"""What a worker calls to run connectors on Spark.
+"""The interface for workers to run connectors on Spark.
 
     engine = Engine(spark, worker)
     running = engine.start("files", config, on_change=publish)
     running.pause()
     running.stop()
 
-A connector with all of its tasks is one unit. The configs of its tasks are asked for when it starts; a worker that gets
-another config stops the connector and starts it again with that.
+A connector and its tasks form one unit. The engine requests the task configs when the connector starts. To apply a new
+config, the worker stops the connector and starts it again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["ConnectorStatus", "Engine", "RunningConnector", "State", "TaskStatus
 
 
 class Engine:
-    """Runs the connectors of one worker. Its methods may be called by any thread."""
+    """Runs the connectors of one worker. Thread-safe."""
 
     def __init__(self, spark: SparkSession | None, worker: WorkerConfig, *, host: Host | None = None) -> None:
-        """`host` is where tasks run; by default that is Spark."""
+        """`host` runs the tasks. The default is Spark."""
         if host is None:
             assert spark is not None
             host = SparkHost(spark)
@@ -51,9 +51,9 @@ class Engine:
         on_topic: Callable[[str, int], None] | None = None,
         paused: bool = False,
     ) -> RunningConnector:
-        """Returns at once; how the start goes is said by `on_change`, which is called from other threads.
+        """Start a connector and return at once. Other threads report the progress to `on_change`.
 
-        `on_topic` is called with each topic that a task begins to use, and the number of the task.
+        `on_topic` is called with each topic that a task starts to use, and the task number.
         """
         return RunningConnector(
             name,
@@ -68,9 +68,9 @@ class Engine:
         )
 
     def read_offsets(self) -> None:
-        """In advance, so that the first connectors start sooner."""
+        """Read the offsets in advance, so that the first connectors start sooner."""
         self._offsets.read()
 
     def close(self) -> None:
-        """After the connectors have been stopped."""
+        """Close the engine. Stop the connectors first."""
         self._control.close()

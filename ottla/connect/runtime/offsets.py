@@ -1,7 +1,7 @@
-"""Offsets of sources, as Kafka Connect keeps them: in a compacted topic, as JSON without a schema.
+"""Source offsets in Kafka Connect's format: a compacted topic with schemaless JSON.
 
-The key is `["connector",{partition}]`, the value `{offset}`; null says that there is none any more. Kafka compares keys
-byte by byte. So a key that is there already is written again as it is, whatever the order of its fields.
+The key is `["connector",{partition}]`, the value `{offset}`, and null deletes the offset. Kafka compares keys byte by
+byte. Existing keys are therefore rewritten unchanged, whatever the order of their fields.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from ottla.spark.sink.task import write_rows
 
 _log = logging.getLogger(__name__)
 
-#: A partition of a source and its offset; None resets it.
+#: A source partition and its offset. None resets the offset.
 OffsetEntry = tuple[SourcePartition, SourceOffset | None]
 
 
 def to_json(value: Any) -> bytes:
-    """As Kafka's JsonConverter writes it without a schema."""
+    """Serialize like Kafka's JsonConverter without a schema."""
     return to_bytes(write_schemaless(value))
 
 
 class SourceOffsets:
-    """The offsets of one connector that are committed. Partitions are compared by what they say."""
+    """The committed offsets of one connector. Partitions are compared by content."""
 
     def __init__(self, connector: str) -> None:
         self._connector = connector
@@ -63,7 +63,7 @@ class SourceOffsets:
             self._entries[_canonical(partition)] = dict(partition), dict(offset)
 
     def record(self, partition: SourcePartition, offset: SourceOffset | None) -> tuple[bytes, bytes | None]:
-        """Key and value of the record that says so."""
+        """Return the key and value of the offset record."""
         name = _canonical(partition)
         key = self._keys.get(name)
         if key is None:
@@ -71,7 +71,7 @@ class SourceOffsets:
         return key, None if offset is None else to_json(dict(offset))
 
     def load(self, records: Mapping[bytes, bytes]) -> None:
-        """Take those of a topic that belong to the connector. What is not an offset is passed over, as by Kafka."""
+        """Load the connector's offsets from topic records. Malformed records are ignored, as in Kafka."""
         for key, value in records.items():
             try:
                 name, partition = json.loads(key)
@@ -94,9 +94,9 @@ def read_offsets(
     connector: str,
     known: Mapping[str, CompactedTopic] | None = None,
 ) -> SourceOffsets:
-    """What is committed for a connector. With several topics, the last one has the last word.
+    """Read the committed offsets of a connector. Later topics override earlier ones.
 
-    Those that are `known` are only read on: from the beginning that may take long.
+    `known` topics are read incrementally, because reading from the start may take long.
     """
     found = SourceOffsets(connector)
     for topic in topics:
@@ -106,7 +106,7 @@ def read_offsets(
 
 
 class KnownOffsets:
-    """What a worker has read of its topic of offsets, so that not each task reads all of it. Used by any thread."""
+    """The worker's cached offsets topic, so that tasks need not read the whole topic. Thread-safe."""
 
     def __init__(self, worker: WorkerConfig) -> None:
         self._worker = worker
@@ -114,7 +114,7 @@ class KnownOffsets:
         self._topic = CompactedTopic(worker.offset_topic) if worker.offset_topic else None
 
     def of(self, connector: str) -> dict[str, CompactedTopic]:
-        """What one task of the connector reads on; the next call has another copy."""
+        """Return a copy for one task of the connector to read on. Every call returns another copy."""
         if self._topic is None:
             return {}
         with self._lock:
@@ -122,7 +122,7 @@ class KnownOffsets:
             return {self._topic.name: self._topic.only(lambda key: _connector_of(key) == connector)}
 
     def read(self) -> None:
-        """In advance: it takes a while if there is much."""
+        """Read the topic in advance, which may take a while."""
         if self._topic is not None:
             with self._lock:
                 self._read_on(self._topic)
@@ -146,16 +146,16 @@ def _connector_of(key: bytes) -> str | None:
 
 
 def offset_topics(worker_topic: str | None, config: Mapping[str, str]) -> list[str]:
-    """Where a connector's offsets are looked for: in the worker's topic, and in its own, if it has one.
+    """Return the topics with a connector's offsets: the worker's topic, and the connector's own if it has one.
 
-    The last one is where they are written.
+    Offsets are written to the last one.
     """
     own = config.get("offsets.storage.topic", "").strip()
     return [each for each in (worker_topic, own) if each]
 
 
 def ensure_topic(cluster: Cluster, topic: str, worker: WorkerConfig) -> None:
-    """Create the topic of a connector's own offsets if it is missing, with the settings of the worker's."""
+    """Create a connector's missing offsets topic, with the settings of the worker's."""
     if topic in cluster.retrying(lambda: cluster.topics([topic]), [topic]):
         return
     partitions = worker.values.get("offset.storage.partitions", -1)
@@ -179,7 +179,7 @@ def ensure_topic(cluster: Cluster, topic: str, worker: WorkerConfig) -> None:
 def write_offsets(
     settings: Settings, topics: list[str], connector: str, offsets: Iterable[OffsetEntry]
 ) -> None:
-    """Alter or reset offsets of a connector that does not run."""
+    """Alter or reset the offsets of a stopped connector."""
     cluster = Cluster(settings)
     try:
         known = read_offsets(cluster, topics, connector)
@@ -197,13 +197,13 @@ def write_offsets(
     )
     if not topics:
         raise ConnectError("The worker has no topic for offsets: set offset.storage.topic.")
-    # An offset that is reset in the connector's own topic must not come back from the worker's.
+    # Write to all topics, so that an offset reset in the connector's topic does not reappear from the worker's.
     for topic in topics:
         write_rows(SinkOptions(settings=settings, topic=topic), iter([rows]))
 
 
 def reset_offsets(settings: Settings, topics: list[str], connector: str) -> int:
-    """Forget all offsets of a connector that does not run. Returns how many there were."""
+    """Reset all offsets of a stopped connector. Return their number."""
     cluster = Cluster(settings)
     try:
         known = read_offsets(cluster, topics, connector)

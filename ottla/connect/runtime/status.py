@@ -1,4 +1,4 @@
-"""How a connector and its tasks are doing, in the words of Connect's REST API."""
+"""The status of a connector and its tasks, in the terms of Connect's REST API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class State(enum.StrEnum):
 class TaskStatus:
     id: int
     state: State
-    #: Of a failure: one sentence, then the details.
+    #: For failures: one sentence, then the details.
     trace: str | None = None
 
 
@@ -35,6 +35,6 @@ class ConnectorStatus:
 
 
 def trace_of(error: BaseException) -> str:
-    """One sentence that says what is wrong, and below it where."""
+    """Return a one-sentence message, followed by the stack trace."""
     sentence = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
     return f"{sentence}\n{''.join(traceback.format_exception(error))}"

@@ -1,4 +1,4 @@
-"""A connector that runs, as the driver sees it: its state, its tasks, and the thread that supervises them."""
+"""Supervises a running connector in the driver: its state, its tasks, and its thread."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ottla.spark.pipelines.failure import sentence
 
 _log = logging.getLogger(__name__)
 
-#: After so many runs in a row in which no task got to run, the tasks have failed.
+#: Give up after this many consecutive runs in which no task started.
 _MOST_BROKEN_RUNS = 5
 _BACKOFF_SECONDS = 1.0
-#: Beyond the time that tasks are given to stop: for Spark to end what did not.
+#: Extra time, beyond the tasks' own shutdown timeout, for Spark to kill them.
 _CANCEL_SECONDS = 30.0
 
 
@@ -54,10 +54,10 @@ class _Context(ConnectorContext):
 
 
 class RunningConnector:
-    """Owner of the connector's instance and of its runs: one thread. All methods may be called by any thread.
+    """Owner of the connector instance and its runs: one thread. All methods are thread-safe.
 
-    A run is one Spark job with all tasks that have not failed. Whatever changes what is to run (a pause, a restart, new
-    partitions of a sink's topics) stops the run, and the next one begins with what is to run then.
+    A run is one Spark job with all tasks that have not failed. A pause, a restart or new partitions of a sink's topics
+    stop the run. The next run starts with the new tasks.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class RunningConnector:
         self._renew_connector = True
         self._renew_tasks = False
         self._run: str | None = None
-        #: Counts whatever was asked for: a run that was planned before is not begun.
+        #: Counts requests. A run planned before the latest request does not start.
         self._requests = 0
         self._broken_runs = 0
         self._status = ConnectorStatus(State.UNASSIGNED)
         self._thread = threading.Thread(target=self._supervise, name=f"connector-{name}", daemon=True)
         self._thread.start()
 
-    # What a worker calls
+    # The interface for workers
 
     @property
     def status(self) -> ConnectorStatus:
@@ -117,14 +117,14 @@ class RunningConnector:
         self._aim(State.RUNNING)
 
     def stop(self, timeout: float | None = None) -> None:
-        """Returns when no task runs any more."""
+        """Stop the connector and wait until no task runs."""
         self._aim(State.STOPPED)
         if threading.current_thread() is not self._thread:
             most = self._worker.shutdown_timeout + _CANCEL_SECONDS
             self._thread.join(most if timeout is None else timeout)
 
     def restart(self, *, connector: bool = True, tasks: Collection[int] | None = None) -> None:
-        """The connector's instance, and these tasks (all, if none are named) with or without it."""
+        """Restart the given tasks (None: all tasks), and by default the connector instance."""
         with self._lock:
             self._renew_connector |= connector
             self._broken_runs = 0
@@ -195,7 +195,7 @@ class RunningConnector:
         self._publish(ConnectorStatus(State.RUNNING, None, tasks))
 
     def _ask_for_tasks(self) -> None:
-        """The connector has said that it would have other tasks now."""
+        """Request new task configs after the connector has asked for reconfiguration."""
         if self._connector is None:
             return
         try:
@@ -276,14 +276,17 @@ class RunningConnector:
                 self._control.address,
                 self._topics is not None,
                 tuple(assigned[task]),
-                # Of each task its own, which it reads on by itself: tasks may be threads of one process.
+                # Every task reads its own copy, because tasks may be threads of one process.
                 {} if self._topics is not None else self._offsets.of(self.name),
             )
             for task in self._runnable()
         ]
 
     def _broken(self, error: Exception, planned_at: int) -> None:
-        """The run ended by itself: an executor was lost, or Spark is going down. Or we have cancelled it."""
+        """Handle a run that ended without a request: an executor was lost, or Spark is shutting down.
+
+        If the run was cancelled on request, do nothing.
+        """
         with self._lock:
             asked = self._requests != planned_at
         if asked:
@@ -312,7 +315,7 @@ class RunningConnector:
             )
             self._publish(replace(self._status, tasks=tasks))
 
-    # Reports and requests of other threads
+    # Reports and requests from other threads
 
     def _reported(self, task: int, report: Report) -> None:
         if "topic" in report:
@@ -349,7 +352,7 @@ class RunningConnector:
         self._interrupt()
 
     def _reassign(self) -> None:
-        """Other partitions are to be read than the run has."""
+        """Restart the run because the partition assignment has changed."""
         self._interrupt()
 
     def _interrupt(self) -> None:

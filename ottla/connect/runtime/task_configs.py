@@ -1,4 +1,4 @@
-"""The configs with which the tasks of a connector run."""
+"""Requests the task configs from a connector."""
 
 from __future__ import annotations
 

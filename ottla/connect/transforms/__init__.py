@@ -1,6 +1,6 @@
-"""Transforms and predicates: what happens to each record between the connector and the topic.
+"""Transforms and predicates, applied to each record between the connector and the topic.
 
-`Chain.from_config` makes those that a config names; `PLUGINS` says which class serves which of Kafka's.
+`Chain.from_config` creates the configured ones. `PLUGINS` maps Java class names to ours.
 """
 
 from ottla.connect.transforms.base import Predicate, Transform
@@ -12,7 +12,7 @@ _HERE = "ottla.connect.transforms"
 _KAFKA = "org.apache.kafka.connect.transforms"
 _CDC = "ottla.connect.connectors.cdc"
 
-#: Those that there are for keys and for values, with their modules.
+#: Transforms with variants for keys and values, and their modules.
 _OF_KEY_OR_VALUE = {
     "Cast": "cast",
     "ExtractField": "extract_field",
@@ -26,7 +26,7 @@ _OF_KEY_OR_VALUE = {
     "TimestampConverter": "timestamp_converter",
 }
 
-#: Which of our classes serves a transform of Kafka's.
+#: Our implementation of each Kafka transform.
 PLUGINS = {
     f"{_KAFKA}.{name}${part}": f"{_HERE}.{module}:{name}{part}"
     for name, module in _OF_KEY_OR_VALUE.items()
@@ -42,7 +42,7 @@ PLUGINS = {
     "io.debezium.transforms.ExtractNewRecordState": f"{_CDC}.unwrap:ExtractNewRecordState",
 }
 
-#: Ours, by their short names, with their modules.
+#: Our own transforms by short name, and their modules.
 INTERCEPTORS = {
     "AddHost": "adding",
     "AddStatic": "adding",
@@ -59,7 +59,7 @@ PLUGINS |= {
     for name, module in INTERCEPTORS.items()
 }
 
-#: Which of our classes serves a predicate of Kafka's.
+#: Our implementation of each Kafka predicate.
 PREDICATES = {
     f"{_KAFKA}.predicates.{name}": f"{_HERE}.predicates:{name}"
     for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")

@@ -1,4 +1,4 @@
-"""What a transform and a predicate are, and what Kafka's own have in common."""
+"""The interfaces of transforms and predicates, and the common parts of Kafka's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=Columns)
 
 
 class Transform:
-    """One record in, one out: changed or not, or None to drop it. One thread at a time calls it."""
+    """Maps one record to one record, or to None to drop it. One thread calls it at a time."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
@@ -30,7 +30,7 @@ class Transform:
         keep_in_step(cls, "apply", "apply_columns", Transform.apply_columns)
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """`config` has what follows `transforms.NAME.`; raises ConfigError."""
+        """`config` holds the settings without the prefix `transforms.NAME.`. Raises ConfigError."""
         self.settings = self.config_def.parse(config)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
@@ -41,15 +41,17 @@ class Transform:
         return type(self).apply_columns is not Transform.apply_columns
 
     def apply_columns(self, columns: C) -> C:
-        """What `apply` makes of each of the records, if none is dropped and all still share topic and schemas. It may
-        raise anything, and has no side effects: `apply` then gets the same records, one by one."""
+        """Apply the transform to all records, if it drops none and all still share topic and schemas.
+
+        This method has no side effects and may raise any exception. The runtime then calls `apply` for each record.
+        """
         raise NotImplementedError
 
     def close(self) -> None: ...
 
 
 class Predicate:
-    """Which records a transform is applied to."""
+    """Selects the records to transform."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = ""
@@ -69,8 +71,10 @@ class Predicate:
         return type(self).test_columns is not Predicate.test_columns
 
     def test_columns(self, columns: Columns) -> bool:
-        """What `test` says of each of the records. It may raise anything, for example MixedRecordsError, and has no
-        side effects."""
+        """Return the common result of `test` for all records.
+
+        This method has no side effects and may raise any exception, for example MixedRecordsError.
+        """
         raise NotImplementedError
 
     def close(self) -> None: ...
@@ -90,11 +94,11 @@ class KeyOrValueTransform(Transform):
         self.schemas = SchemaCache()
 
     def change(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The key or the value, as it is from now on. What needs more of a record defines `apply` instead."""
+        """Return the new key or value. A transform that needs the whole record defines `apply` instead."""
         raise NotImplementedError
 
     def change_all(self, schema: Schema | None, values: list[Any]) -> tuple[Schema | None, list[Any]]:
-        """What `change` makes of each of them, and the schema that all have. Raises MixedRecordsError."""
+        """Apply `change` to all values, and return their common schema with the results. Raises MixedRecordsError."""
         change = self.change
         schemas, changed = zip(*[change(schema, each) for each in values], strict=True)
         return only_schema(schemas), list(changed)
@@ -132,7 +136,7 @@ class KeyOrValueTransform(Transform):
 
 
 class SchemaCache:
-    """Updated schemas by those they were made from: streams have few, and most records the same as the one before."""
+    """Caches updated schemas by original. Streams have few, and most records repeat the previous record's schema."""
 
     def __init__(self) -> None:
         self._kept: dict[Schema, Schema] = {}
@@ -166,7 +170,7 @@ def replace_null_setting(definition: ConfigDef) -> ConfigDef:
 
 
 def basics_of(schema: Schema, fields: tuple[Field, ...]) -> Schema:
-    """A struct with other fields, and the name, version, doc and parameters of `schema`. It is required."""
+    """Build a required struct with these fields, and the name, version, doc and parameters of `schema`."""
     return Schema(
         SchemaType.STRUCT,
         name=schema.name,
@@ -178,7 +182,7 @@ def basics_of(schema: Schema, fields: tuple[Field, ...]) -> Schema:
 
 
 def basic_copy(schema: Schema) -> Schema:
-    """Without its default, and required."""
+    """Copy a schema as required and without its default."""
     return replace(schema, optional=False, default=None, fields=(), parameters=schema.parameters or None)
 
 
@@ -193,7 +197,7 @@ def numbered(named: list[tuple[str, Schema]]) -> tuple[Field, ...]:
     return tuple(Field(name, index, schema) for index, (name, schema) in enumerate(named))
 
 
-# What a record has to be, in the words of Kafka's Requirements
+# Type checks with the wording of Kafka's Requirements
 
 
 def require_map(value: Any, purpose: str) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Cast: fields, or the whole key or value, to another type."""
+"""Cast: converts fields, or the whole key or value, to another type."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _names(types: tuple[SchemaType, ...]) -> str:
 
 
 def parse_spec(entries: list[str]) -> dict[str | None, SchemaType]:
-    """By field; None is the whole value."""
+    """Return casts by field. The key None means the whole value."""
     casts: dict[str | None, SchemaType] = {}
     for entry in entries:
         parts = entry.split(":")
@@ -165,7 +165,7 @@ def cast(schema: Schema | None, value: Any, target: SchemaType) -> Any:
 
 
 def type_of(value: Any) -> SchemaType | None:
-    """Of a value without a schema."""
+    """Return the type of a schemaless value."""
     if isinstance(value, bool):
         return SchemaType.BOOLEAN
     if isinstance(value, int):
@@ -218,7 +218,7 @@ def cast_whole(bits: int) -> Callable[[Any], int]:
             if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
                 raise ValueError(value)
             return number
-        if isinstance(value, int):  # also a boolean
+        if isinstance(value, int):  # including booleans
             return wrapped(int(value), bits)
         if isinstance(value, float):
             return wrapped(_saturated(value, 64 if bits == 64 else 32), bits)
@@ -228,7 +228,7 @@ def cast_whole(bits: int) -> Callable[[Any], int]:
 
 
 def _saturated(value: float, bits: int) -> int:
-    """As Java narrows a floating-point number."""
+    """Narrow a floating-point number like Java."""
     if math.isnan(value):
         return 0
     most = (1 << (bits - 1)) - 1

@@ -1,4 +1,4 @@
-"""The transforms of a connector, one after the other, each with the predicate that says to which records it applies."""
+"""The transforms of a connector in order, each with an optional predicate that selects its records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Config = Mapping[str, str]
 @dataclass(slots=True)
 class Stage:
     alias: str
-    #: As the config names it.
+    #: As written in the config.
     class_name: str
     transform: Transform
     predicate: Predicate | None = None
@@ -34,7 +34,7 @@ class Stage:
 
 
 class Chain:
-    """One thread at a time uses it."""
+    """Not thread-safe."""
 
     def __init__(self, stages: list[Stage]) -> None:
         self.stages = stages
@@ -42,7 +42,7 @@ class Chain:
             each.transform.takes_columns and (each.predicate is None or each.predicate.takes_columns)
             for each in stages
         )
-        #: The stage at work: after an error, the one that failed.
+        #: The running stage, or the failed stage after an error.
         self.current: Stage | None = None
 
     @classmethod
@@ -77,7 +77,7 @@ class Chain:
         return bool(self.stages)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """None if a transform drops the record."""
+        """Return None if a transform drops the record."""
         for stage in self.stages:
             self.current = stage
             predicate = stage.predicate
@@ -91,14 +91,14 @@ class Chain:
         return record
 
     def apply_columns(self, columns: C) -> C:
-        """May raise anything: then the same records have to be applied one by one."""
+        """Transform columns. If this raises any exception, apply the transforms to the same records one by one."""
         for stage in self.stages:
             if stage.predicate is None or stage.predicate.test_columns(columns) != stage.negate:
                 columns = stage.transform.apply_columns(columns)
         return columns
 
     def apply_all(self, records: Iterable[ConnectRecord]) -> list[ConnectRecord]:
-        """Those that are not dropped. Raises for the first that fails."""
+        """Return the records that are not dropped. Raises the error of the first that fails."""
         if not self.stages:
             return list(records)
         applied = map(self.apply, records)
@@ -121,7 +121,7 @@ def _own_settings(config: Config, prefix: str, without: tuple[str, ...]) -> dict
 
 
 def transform_of(name: str, setting: str) -> Transform:
-    """By Java's name, its alias, or `module:attribute` of a Python class or function. Not yet configured."""
+    """Find a transform by Java name, alias, or `module:attribute` of a Python class or function. Not yet configured."""
     from ottla.connect.transforms import PLUGINS
 
     found = load_class(name.strip(), PLUGINS, "")
@@ -165,11 +165,11 @@ def _required(config: Config, setting: str) -> str:
     return name
 
 
-# Which settings there are
+# Setting definitions
 
 
 def add_transform_settings(definition: ConfigDef, alias: str, config: Config) -> None:
-    """Those of the alias, and those of its class if there is such a class."""
+    """Define the settings of an alias, and those of its class if the class exists."""
     prefix, group = f"transforms.{alias}.", f"Transforms: {alias}"
     about = {"group": group, "width": "LONG"}
     definition.define(
@@ -203,7 +203,7 @@ def add_transform_settings(definition: ConfigDef, alias: str, config: Config) ->
         transform = _transform(alias, config)
         taken = transform.definition if isinstance(transform, FunctionTransform) else transform.config_def
         own.keys.update(taken.keys)
-    except ConfigError:  # said of `type`
+    except ConfigError:  # reported for `type`
         pass
     for key in (
         ConfigKey(
@@ -256,17 +256,17 @@ def add_predicate_settings(definition: ConfigDef, alias: str, config: Config) ->
     )
     try:
         predicate = _new_predicate(alias, config)
-    except ConfigError:  # said of `type`
+    except ConfigError:  # reported for `type`
         return
     _embed(definition, predicate.config_def, prefix, group)
 
 
-#: The place of the first setting of a class in its group.
+#: Order of a class's first setting in its group.
 _AFTER_TYPE_AND_VERSION = 2
 
 
 def _embed(definition: ConfigDef, own: ConfigDef, prefix: str, group: str) -> None:
-    """In Kafka's order: what is required first, then by importance and name."""
+    """Add settings in Kafka's order: required settings first, then by importance and name."""
     ranks = {importance: rank for rank, importance in enumerate(Importance)}
 
     def place(key: ConfigKey) -> tuple[bool, int, str]:

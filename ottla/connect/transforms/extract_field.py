@@ -1,4 +1,4 @@
-"""ExtractField: one field in place of the whole key or value."""
+"""ExtractField: replaces the key or value with one of its fields."""
 
 from __future__ import annotations
 

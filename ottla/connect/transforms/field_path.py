@@ -1,5 +1,7 @@
-"""Where a field is: by its name, or in V2 by a path with dots (`address.city`), with backticks around names that have
-dots themselves. Kafka's SingleFieldPath (KIP-821)."""
+"""Field paths, like Kafka's SingleFieldPath (KIP-821).
+
+V1 is a plain field name. V2 is a dotted path (`address.city`), with backticks around names that contain dots.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _backticked(path: str, begin: int) -> tuple[str, int]:
-    """A backtick ends the name where a dot or nothing follows; with a backslash before it, it never does."""
+    """Read a quoted name. A backtick ends the name before a dot or the end, unless a backslash precedes it."""
     at = begin + 1
     name: list[str] = []
     while True:

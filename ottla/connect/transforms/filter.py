@@ -1,4 +1,4 @@
-"""Filter: drops records. With a predicate, those that it says."""
+"""Filter: drops all records, or those selected by a predicate."""
 
 from __future__ import annotations
 
@@ -12,5 +12,8 @@ class Filter(Transform):
         return None
 
     def apply_columns(self, columns: C) -> C:
-        """Whole columns are not dropped: this is for those that a predicate leaves alone."""
+        """Decline, because columns cannot be dropped as a whole.
+
+        Only columns outside the predicate stay on the fast path.
+        """
         raise MixedRecordsError

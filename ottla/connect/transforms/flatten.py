@@ -1,4 +1,4 @@
-"""Flatten: the fields of structs inside become fields of the outermost one, with names joined by a delimiter."""
+"""Flatten: moves nested fields to the top level, with names joined by a delimiter."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Python functions as transforms: `transforms.NAME.type=my.module:function`.
 
-A function gets a record and returns it, changed or not, or None to drop it. Parameters behind `*` are settings:
+A function takes a record and returns it, changed or not, or None to drop it. Keyword-only parameters are settings:
 
     def drop_small(record, *, least: int = 10):
         return record if record.value["amount"] >= least else None
 
-`transforms.NAME.least=100` sets one. It has the type of its default, or is a text.
+`transforms.NAME.least=100` sets one. Its type is that of the default, or text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FunctionTransform(Transform):
             result = self._function(record, **self._arguments)
         except ConnectError:
             raise
-        except Exception as error:  # whatever somebody's function raises concerns this record
+        except Exception as error:  # any exception of a user's function concerns this record
             said = " ".join(str(error).split())
             raise DataError(f"The function {self._name} failed: {type(error).__name__}: {said}") from error
         if result is not None and not isinstance(result, ConnectRecord):
@@ -57,7 +57,7 @@ class FunctionTransform(Transform):
 
 
 def _settings_of(function: Callable[..., Any]) -> tuple[ConfigDef, dict[str, str]]:
-    """With the parameter of each setting: underscores in names are dots in configs."""
+    """Return the settings, and the parameter of each. Underscores in names are dots in configs."""
     definition, parameters = ConfigDef(), {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:

@@ -1,4 +1,4 @@
-"""HeaderFrom: fields that become headers."""
+"""HeaderFrom: copies or moves fields to headers."""
 
 from __future__ import annotations
 

@@ -56,4 +56,4 @@ class DropHeaders(Transform):
         return record.replaced(headers=[each for each in record.headers if each.key not in self._dropped])
 
     def apply_columns(self, columns: C) -> C:
-        return columns  # they have no headers
+        return columns  # columns have no headers

@@ -1,4 +1,4 @@
-"""HoistField: the whole key or value becomes the one field of a struct or map."""
+"""HoistField: wraps the key or value in a struct or map with one field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InsertField: topic, partition, offset, timestamp or a fixed text as fields."""
+"""InsertField: adds topic, partition, offset, timestamp or a fixed text as fields."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class InsertField(KeyOrValueTransform):
         result = Struct.of(updated, [None] * len(updated.fields))
         for field in struct.schema.fields:
             given = self.field_value(struct, field)
-            if given is None:  # all others were checked when the record was made
+            if given is None:  # all other values were checked on creation of the record
                 validate_value(field.schema, None, f'field: "{field.name}"')
             result.values[field.index] = given
         for each, more in zip(self._insertions, inserted, strict=True):
@@ -150,7 +150,7 @@ class InsertField(KeyOrValueTransform):
         if setting == "partition.field":
             return [columns.partition] * len(columns)
         if setting == "offset.field":
-            assert isinstance(columns, SinkColumns)  # if not, `apply` says so
+            assert isinstance(columns, SinkColumns)  # otherwise `apply` raises the error
             return columns.offsets
         if setting == "timestamp.field":
             return columns.timestamps

@@ -1,4 +1,4 @@
-"""MaskField: values that nobody may see become empty, or something else of the same type."""
+"""MaskField: replaces sensitive values with an empty value, or with another one of the same type."""
 
 from __future__ import annotations
 

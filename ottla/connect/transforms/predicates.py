@@ -26,7 +26,7 @@ class HasHeaderKey(Predicate):
         return any(each.key == name for each in record.headers)
 
     def test_columns(self, columns: Columns) -> bool:
-        return False  # they have no headers
+        return False  # columns have no headers
 
 
 class RecordIsTombstone(Predicate):

@@ -1,4 +1,4 @@
-"""ReplaceField: which fields are kept, and under which names."""
+"""ReplaceField: selects and renames fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RegexRouter and TimestampRouter: another topic for the record."""
+"""RegexRouter and TimestampRouter: change the topic of a record."""
 
 from __future__ import annotations
 

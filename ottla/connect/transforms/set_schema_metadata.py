@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: another name and version for the schema."""
+"""SetSchemaMetadata: sets the name and version of the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TimestampConverter: times between numbers, texts and Connect's own types."""
+"""TimestampConverter: converts times between numbers, texts and Connect's logical types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCHEMAS = {
     "Timestamp": logical.TIMESTAMP_SCHEMA,
 }
 _LOGICAL = {logical.TIMESTAMP: "Timestamp", logical.DATE: "Date", logical.TIME: "Time"}
-#: How many of them are a millisecond, or how many milliseconds one is.
+#: Units per millisecond, or milliseconds per unit.
 _FINER = {"nanoseconds": 1_000_000, "microseconds": 1000}
 
 
@@ -180,7 +180,7 @@ class TimestampConverter(KeyOrValueTransform):
 
 
 def _divided(value: int, by: int) -> int:
-    """Towards zero, as in Java."""
+    """Divide towards zero, as in Java."""
     return value // by if value >= 0 else -(-value // by)
 
 

@@ -1,4 +1,4 @@
-"""ValueToKey: a key out of fields of the value."""
+"""ValueToKey: builds a key from fields of the value."""
 
 from __future__ import annotations
 

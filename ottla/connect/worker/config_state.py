@@ -1,13 +1,13 @@
-"""What the config topic says: connectors, the configs of their tasks, and which of them should run. Pure.
+"""The contents of the config topic: connectors, task configs, and target states. Pure.
 
-Keys and values are those of Kafka's KafkaConfigBackingStore, as JSON without schemas:
+Keys and values follow Kafka's KafkaConfigBackingStore, as JSON without schemas:
 
 | key | value |
 |---|---|
 | `connector-NAME` | `{"properties": {…}}`; null deletes it |
 | `task-NAME-0` … and then `commit-NAME` | `{"properties": {…}}`, `{"tasks": n}`: counted only when complete |
 | `target-state-NAME` | `{"state": "STARTED" or "PAUSED", "state.v2": also "STOPPED"}` |
-| `tasks-fencing-NAME` | `{"task-count": n}`, of Kafka's workers only: ours are fenced by transactional ids |
+| `tasks-fencing-NAME` | `{"task-count": n}`, only for Kafka's workers: transactional ids fence ours |
 | `restart-connector-NAME` | `{"include-tasks": bool, "only-failed": bool}` |
 | `session-key` | `{"key", "algorithm", "creation-timestamp"}` |
 | `logger-cluster-NAMESPACE` | `{"level"}` |
@@ -40,7 +40,7 @@ class TargetState(enum.StrEnum):
 
 @dataclass(frozen=True)
 class SessionKey:
-    """With which workers sign what they ask of each other."""
+    """The key with which workers sign requests to each other."""
 
     key: str
     algorithm: str
@@ -56,7 +56,7 @@ class RestartRequest:
 
 @dataclass(frozen=True)
 class Change:
-    """What a record has changed. `connectors` is set if there is one more or one less."""
+    """The effect of a record. `connectors` is set if a connector was added or removed."""
 
     connectors: bool = False
     restart: RestartRequest | None = None
@@ -65,13 +65,13 @@ class Change:
 
 @dataclass
 class ConfigState:
-    """Changed by `apply` only, record by record in the order of the log."""
+    """Only `apply` changes the state, record by record in log order."""
 
     connectors: dict[str, Config] = field(default_factory=dict)
     task_configs: dict[str, list[Config]] = field(default_factory=dict)
     targets: dict[str, TargetState] = field(default_factory=dict)
     session_key: SessionKey | None = None
-    #: That after the last record that was applied, as Kafka's workers count; -1 if there was none.
+    #: Offset after the last applied record, as Kafka's workers count, or -1.
     offset: int = -1
     _deferred: dict[str, dict[int, Config]] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class ConfigState:
         return self.task_configs.get(connector, [])
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> Change:
-        """What cannot be read is passed over with a line in the log, as Kafka does."""
+        """Apply a record. Malformed records are logged and skipped, as in Kafka."""
         self.offset = offset + 1
         try:
             name = key.decode()
@@ -129,7 +129,7 @@ class ConfigState:
         if value is None:
             self.targets.pop(name, None)
         else:
-            # Workers before 3.5 know only the first.
+            # Workers before 3.5 write only `state`.
             self.targets[name] = TargetState(value.get("state.v2") or value["state"])
         return Change()
 
@@ -141,7 +141,7 @@ class ConfigState:
         if all(task in deferred for task in range(count)):
             self.task_configs[name] = [deferred[task] for task in range(count)]
         else:
-            # Compaction may have removed some of them, or who wrote them has died: they are written again.
+            # Compaction removed some records, or the writer died. The task configs will be written again.
             self.task_configs.pop(name, None)
         return Change()
 
@@ -163,7 +163,7 @@ def _text(value: Any) -> str:
     return "" if value is None else json.dumps(value)
 
 
-# What is written
+# Entries to write
 
 
 def connector_entry(name: str, config: Mapping[str, str] | None) -> Entry:
@@ -180,7 +180,7 @@ def task_entries(name: str, configs: Sequence[Mapping[str, str]]) -> list[Entry]
 def target_entry(name: str, target: TargetState | None) -> Entry:
     if target is None:
         return _entry(_TARGET + name, None)
-    # A worker before 3.5 knows no STOPPED: to it the connector is paused.
+    # Workers before 3.5 do not know STOPPED and treat the connector as paused.
     known = TargetState.PAUSED if target is TargetState.STOPPED else target
     return _entry(_TARGET + name, {"state": known.value, "state.v2": target.value})
 

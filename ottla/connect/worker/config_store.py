@@ -1,4 +1,4 @@
-"""Where configs are kept: in Kafka's config topic for all workers, or in the memory of a standalone one."""
+"""Storage for connector configs: Kafka's config topic, or the memory of a standalone worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OnChange = Callable[[Change], None]
 
 
 class ConfigStore(Protocol):
-    """`on_change` is called for each record that is read after the start, by any thread."""
+    """Any thread may call `on_change`, once for each record read after the start."""
 
     on_change: OnChange
 
@@ -28,17 +28,17 @@ class ConfigStore(Protocol):
     def stop(self) -> None: ...
 
     def state(self) -> ConfigState:
-        """A copy that does not change."""
+        """Return an immutable copy."""
 
     def put(self, entries: Sequence[Entry]) -> None:
-        """By the leader. Returns when they are part of the state. Raises Fenced, ClientError."""
+        """Write entries as the leader, and wait until they are part of the state. Raises Fenced, ClientError."""
 
     def put_as_worker(self, entry: Entry) -> None:
-        """By any worker. Returns when it is part of the state."""
+        """Write an entry as any worker, and wait until it is part of the state."""
 
 
 class _State:
-    """The state and a copy of it for readers, which is made anew only when something has changed."""
+    """The state, and a copy for readers that is renewed only after a change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,7 +95,7 @@ class KafkaConfigStore:
             worker.client_settings,
             internal_topic(worker, "config"),
             self._read,
-            # That of Kafka's leaders, so that those of both kinds fence each other.
+            # The id of Kafka's leaders, so that leaders of both kinds fence each other.
             fencing_id=f"connect-cluster-{worker.group_id}",
             on_restart=self._state.clear,
         )
@@ -112,16 +112,16 @@ class KafkaConfigStore:
 
     def _read(self, key: bytes, value: bytes | None, offset: int) -> None:
         change = self._state.apply(key, value, offset)
-        # What was there before is no news: a request to restart was carried out long ago.
+        # Older records are no news: restart requests in them were executed long ago.
         if self._is_started:
             self.on_change(change)
 
     def wait_for(self, offset: int, seconds: float) -> None:
-        """All before this offset is part of the state. Raises RetriableError."""
+        """Wait until all records before this offset are part of the state. Raises RetriableError."""
         self._storage.wait_for(offset - 1, seconds)
 
     def take_over(self) -> None:
-        """Fences who led before us, with the next `put`."""
+        """Fence the previous leader with the next `put`."""
         self._storage.take_over()
 
     def put(self, entries: Sequence[Entry]) -> None:

@@ -1,10 +1,10 @@
-"""Why a request is refused, in the words of Kafka's worker."""
+"""Reasons for rejecting a request, in the words of Kafka's worker."""
 
 from __future__ import annotations
 
 
 class RequestError(Exception):
-    """Answered with this status and message."""
+    """An error response with this status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ def conflicting_operation() -> RequestError:
 
 
 class PassOn(Exception):
-    """Another worker has to do it: the leader, or the one that runs the connector."""
+    """Another worker must handle the request: the leader, or the owner of the connector."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

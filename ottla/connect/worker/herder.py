@@ -1,7 +1,7 @@
-"""What can be asked of a worker, standalone or distributed. The REST API and the command line stand on it.
+"""The operations of a worker, standalone or distributed, behind the REST API and the command line.
 
-Methods may be called by any thread and may wait for the cluster. Requests that are refused raise RequestError; those
-that another worker has to carry out raise PassOn.
+Methods are thread-safe and may wait for the cluster. Rejected requests raise RequestError. Requests for another worker
+raise PassOn.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Created(NamedTuple):
 
 
 class Herder:
-    """What a standalone and a distributed worker have in common."""
+    """The common part of standalone and distributed workers."""
 
     def __init__(
         self,
@@ -63,16 +63,16 @@ class Herder:
     def stop(self) -> None:
         raise NotImplementedError
 
-    # To be said by each kind
+    # Defined by subclasses
 
     def require_leader(self) -> None:
-        """Raises PassOn, or RequestError while nobody leads."""
+        """Raises PassOn, or RequestError while the group has no leader."""
 
     def require_owner(self, connector: str) -> None:
         """Raises PassOn if another worker runs the connector."""
 
     def wanted(self, state: ConfigState) -> dict[str, Wanted]:
-        """What this worker should run."""
+        """Return the connectors that this worker should run."""
         raise NotImplementedError
 
     # Reading
@@ -134,7 +134,7 @@ class Herder:
         *,
         from_operator: bool = False,
     ) -> Created:
-        """`from_operator`: the config is in a file of the worker's command line, and may use any local file."""
+        """`from_operator` means that the config comes from the worker's command line and may use any local file."""
         self.require_leader()
         refuse_invalid(self.validate(config, from_operator=from_operator))
         with self._writing:
@@ -145,7 +145,7 @@ class Herder:
 
     def put_config(self, name: str, config: Mapping[str, str]) -> Created:
         self.require_leader()
-        # A connector may ask a server about its config: nobody else should wait for that.
+        # Validate outside the lock, because a connector may contact a server.
         refuse_invalid(self.validate(config))
         with self._writing:
             return self._put(name, config, self.configs.state())
@@ -213,12 +213,12 @@ class Herder:
             raise errors.unknown_connector(name)
         with self._writing:
             self.require_leader()
-            # Without tasks, so that whoever reads the topic knows that no offset is in use.
+            # Remove the tasks, so that readers of the topic know that no offset is in use.
             entries = config_state.task_entries(name, [])
             self.configs.put([*entries, config_state.target_entry(name, TargetState.STOPPED)])
 
     def restart_connector(self, name: str) -> None:
-        """Only the connector itself."""
+        """Restart only the connector itself."""
         self._require_known(name)
         self.require_owner(name)
         self.connectors.restart(RestartRequest(name, include_tasks=False, only_failed=False))
@@ -231,7 +231,7 @@ class Herder:
         self.connectors.restart_task(name, task)
 
     def restart(self, request: RestartRequest) -> Json:
-        """The connector and its tasks, wherever they run: the status as it will be."""
+        """Restart the connector and its tasks on any worker. Return the expected status."""
         self._require_known(request.connector)
         with self._writing:
             self.require_leader()
@@ -261,7 +261,7 @@ class Herder:
         return self.offsets.reset(name, config)
 
     def _stopped(self, name: str) -> Config:
-        """Raises RequestError unless the connector is stopped, with all of its tasks."""
+        """Raises RequestError unless the connector and all its tasks are stopped."""
         with self._writing:
             self.require_leader()
         state = self.configs.state()
@@ -273,7 +273,7 @@ class Herder:
             )
         status = self.statuses.state().connectors.get(name)
         if status is not None and status.state not in (State.STOPPED, State.UNASSIGNED, State.FAILED):
-            raise errors.rebalance_expected()  # it still stops
+            raise errors.rebalance_expected()  # still stopping
         return config
 
     # Validation
@@ -289,7 +289,7 @@ class Herder:
             self.configs.put_as_worker(config_state.logger_entry(namespace, level))
         return changed
 
-    # For all of them
+    # Helpers
 
     def _config(self, name: str, state: ConfigState) -> Config:
         if name not in state.connectors:
@@ -301,7 +301,7 @@ class Herder:
             raise RequestError(404, f"Unknown connector: {name}")
 
     def apply(self) -> None:
-        """Let this worker run what it should."""
+        """Make this worker run its desired connectors."""
         self.connectors.want(self.wanted(self.configs.state()))
 
 
@@ -313,7 +313,7 @@ def type_of(config: Mapping[str, str]) -> str:
 
 
 def with_task_class(config: Mapping[str, str], tasks: Sequence[Mapping[str, str]]) -> list[Config]:
-    """The configs of tasks as Kafka's worker needs them, so that it can take over: they name the class of a task."""
+    """Add the task class to task configs, so that Kafka's worker can take over."""
     try:
         name = find(config.get("connector.class", "")).class_name
     except ClientError:

@@ -1,4 +1,4 @@
-"""The three topics of a worker: created compacted, and refused if they would lose what is stored in them."""
+"""The three internal topics of a worker, created as compacted topics and rejected if they could lose data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class InternalTopic:
-    #: config, offset or status: the first word of its settings.
+    #: config, offset or status: the prefix of its settings.
     kind: str
     name: str
     partitions: int
@@ -56,7 +56,7 @@ def internal_topic(worker: WorkerConfig, kind: str) -> InternalTopic:
 
 
 def ensure_topic(cluster: Cluster, topic: InternalTopic) -> int:
-    """It is there and can be used: how many partitions it has. Raises ConfigError, or ClientError."""
+    """Create the topic if needed, check it, and return its partition count. Raises ConfigError or ClientError."""
     found = describe_topics(cluster, [topic.name], skip_missing=True)
     if not found:
         _create(cluster, topic)
@@ -116,7 +116,7 @@ def _create(cluster: Cluster, topic: InternalTopic) -> None:
             ) from None
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-        # Another worker was faster.
+        # Another worker created it first.
     cluster.retrying(lambda: _require(cluster, topic.name))
 
 

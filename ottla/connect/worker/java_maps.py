@@ -1,4 +1,4 @@
-"""A map of byte arrays as Java serializes it: the format of the offsets file of Kafka's standalone worker. Pure."""
+"""Java-serialized maps of byte arrays, the format of the standalone worker's offsets file in Kafka. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 _MAGIC = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _CLASS, _OBJECT, _ARRAY, _BLOCK, _END = 0x70, 0x71, 0x72, 0x73, 0x75, 0x77, 0x78
-# The descriptions of java.util.HashMap, with its two fields, and of byte[].
+# Class descriptions of java.util.HashMap, with its two fields, and of byte[].
 _HASH_MAP = (
     struct.pack(">BBH", _OBJECT, _CLASS, 17)
     + b"java.util.HashMap"
@@ -21,7 +21,7 @@ _LOAD_FACTOR = 0.75
 
 
 class NotAJavaMap(ValueError):
-    """The file is not such a map."""
+    """The data is not such a map."""
 
 
 def encode_map(entries: Mapping[bytes, bytes | None]) -> bytes:

@@ -1,7 +1,7 @@
-"""The connectors that run in this worker: started and stopped until what runs is what should.
+"""The connectors in this worker, started and stopped until they match the desired state.
 
-Each connector has a thread while there is something to do for it, because starting and stopping take time and must not
-hold up others. Whoever wants something else meanwhile only changes what is wanted.
+Starting and stopping take time and must not delay other connectors, so each connector has a thread while work is
+pending. Callers only change the desired state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ATTEMPTS_TO_STOP = 3
 
 
 class Running(Protocol):
-    """What `runtime.engine` hands back for a connector that it has started."""
+    """A started connector, as returned by `runtime.engine`."""
 
     @property
     def status(self) -> ConnectorStatus: ...
@@ -41,7 +41,7 @@ class Running(Protocol):
     def resume(self) -> None: ...
 
     def stop(self) -> None:
-        """Returns when it has stopped, with all of its tasks, or takes too long: then its state is not STOPPED."""
+        """Stop the connector and all its tasks. On a timeout it returns with a state other than STOPPED."""
 
     def restart(self, *, connector: bool = True, tasks: Collection[int] | None = None) -> None: ...
 
@@ -62,32 +62,35 @@ class ConnectorEngine(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """`config` is as it is stored: what `${…}` in it stands for is looked up when the connector starts."""
+    """`config` is the stored config. Variables are resolved when the connector starts."""
 
     config: Config
     target: TargetState
-    #: Without them it has not run yet, or was stopped.
+    #: False if the connector has never run or was stopped.
     has_tasks: bool = field(default=False, compare=False)
 
 
 @dataclass
 class _Slot:
     wanted: Wanted | None = None
-    #: The config with which it runs.
+    #: The config it runs with.
     started: Wanted | None = None
     running: Running | None = None
     restarts: list[RestartRequest] = field(default_factory=list)
     has_thread: bool = False
-    #: What was reported last, by task; None is the connector itself.
+    #: Last reported status by task. The key None means the connector itself.
     reported: dict[int | None, Status] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=lambda: Secrets({}, {}))
-    #: While it stops, the engine's word on its state is of no interest.
+    #: While stopping, ignore the engine's reports.
     is_stopping: bool = False
 
 
 class LocalConnectors:
-    """`on_stopped` is called with the name of each connector that does not run here any more, `on_tasks` with the
-    configs of its tasks whenever it has started; both by the connector's thread or the engine's."""
+    """Runs the connectors of one worker on the engine.
+
+    The connector's or the engine's thread calls `on_stopped` when a connector no longer runs here, and `on_tasks` with
+    the task configs after each start.
+    """
 
     def __init__(
         self,
@@ -102,25 +105,25 @@ class LocalConnectors:
         self.providers = providers
         self._tracks_topics = tracks_topics
         self.worker_id = ""
-        #: Of the group; statuses carry it.
+        #: Generation of the group, which statuses carry.
         self.generation = 0
         self.on_stopped: Callable[[str], None] = lambda name: None
         self.on_tasks: Callable[[str, Sequence[Config]], None] = lambda name, configs: None
         self._slots: dict[str, _Slot] = {}
-        #: Configs of tasks that were on their way may still change what is wanted.
+        #: Set for good, because late task configs may still change the desired state.
         self._is_closed = False
         self._lock = threading.Condition()
 
-    # What is wanted
+    # Desired state
 
     @property
     def names(self) -> set[str]:
-        """All that runs here, or is still being stopped."""
+        """Return the connectors that run or are still stopping here."""
         with self._lock:
             return set(self._slots)
 
     def want(self, wanted: Mapping[str, Wanted]) -> None:
-        """All that should run here; everything else is stopped. After `stop_all`, nothing is started any more."""
+        """Set the connectors to run here, and stop all others. After `stop_all`, nothing starts any more."""
         with self._lock:
             if self._is_closed:
                 wanted = {}
@@ -131,7 +134,7 @@ class LocalConnectors:
                     self._see_to(name, slot)
 
     def restart(self, request: RestartRequest) -> bool:
-        """False if it does not run here."""
+        """Return False if the connector does not run here."""
         return self._ask_restart(request.connector, request)
 
     def restart_task(self, connector: str, task: int) -> bool:
@@ -153,7 +156,7 @@ class LocalConnectors:
             return True
 
     def stop_all(self, seconds: float) -> bool:
-        """Returns when nothing runs any more, or after so many seconds: whether all has stopped."""
+        """Stop all connectors and wait up to `seconds`. Return True if all have stopped."""
         with self._lock:
             self._is_closed = True
         self.want({})
@@ -213,7 +216,7 @@ class LocalConnectors:
     def _start(self, name: str, slot: _Slot, wanted: Wanted) -> None:
         slot.reported.clear()
         if wanted.target is TargetState.PAUSED and not wanted.has_tasks:
-            # As in Kafka: it is not asked for tasks before it is resumed.
+            # As in Kafka, the connector is not asked for tasks before it resumes.
             self._report(name, slot, ConnectorStatus(State.PAUSED))
             return
         try:
@@ -278,7 +281,7 @@ class LocalConnectors:
             self._statuses.put_task(name, task, status, safely=state is not State.RUNNING)
 
     def _forget_tasks(self, name: str, slot: _Slot, tasks: Sequence[TaskStatus]) -> None:
-        """A connector may have fewer tasks than before."""
+        """Delete the statuses of surplus tasks if the connector has fewer than before."""
         for task in self._statuses.state().tasks.get(name, {}):
             if tasks and task >= len(tasks):
                 slot.reported.pop(task, None)
@@ -298,7 +301,7 @@ class LocalConnectors:
 
 
 def _stop(name: str, running: Running) -> None:
-    """Nobody else may run it before it has stopped, so that is waited for longer than the engine does."""
+    """Stop a connector, waiting longer than the engine, because no other worker may run it before it has stopped."""
     for _ in range(_ATTEMPTS_TO_STOP):
         running.stop()
         if running.status.state is State.STOPPED:

@@ -1,4 +1,4 @@
-"""Levels of the worker's loggers, by the names that Kafka's clients use."""
+"""Log levels of the worker's loggers, with Kafka's level names."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all(self) -> dict[str, Any]:
-        """Those whose level is set, and the root."""
+        """Return the root and all loggers with an explicit level."""
         return {name: self.get(name) for name in [*sorted(_with_level()), ROOT]}
 
     def get(self, name: str) -> dict[str, Any]:
-        """Raises UnknownLogger: asking for a logger of Python by its name would make one."""
+        """Raises UnknownLogger. Python's getLogger would create the logger."""
         name = _plain(name)
         if name != ROOT and not isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
             raise UnknownLogger(name)
@@ -48,7 +48,7 @@ class Loggers:
         }
 
     def set(self, namespace: str, level: str) -> list[str]:
-        """Of the logger and all below it: their names. Raises UnknownLevel."""
+        """Set the level of a logger and its descendants. Return their names. Raises UnknownLevel."""
         number = _LEVELS.get(level.strip().upper())
         if number is None:
             raise UnknownLevel(level)
@@ -76,7 +76,7 @@ def _with_level() -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Kafka knows the root however it is written."""
+    """Normalize the root's name, which Kafka accepts in any case."""
     return ROOT if name.lower() == ROOT else name
 
 

@@ -1,4 +1,4 @@
-"""Connectors and tasks as metrics, by the names that the usual rules make of Kafka Connect's."""
+"""Connector and task metrics, named as the common JMX exporter rules name Kafka Connect's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ottla.connect.worker.errors import RequestError
 from ottla.connect.worker.herder import Herder
 from ottla.monitoring.metrics.text import family, gauge, labels
 
-#: Those that Kafka's worker counts, beside all of them.
+#: States with their own count in Kafka's worker.
 _COUNTED = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.RESTARTING)
 
 
 def connect_lines(herder: Herder) -> Iterator[str]:
-    """Of the connectors that this worker runs: dashboards add up what the workers of a group show."""
+    """Report the connectors of this worker. Dashboards sum over the workers of a group."""
     here = herder.connectors.worker_id
     connectors: list[tuple[str, int]] = []
     tasks: list[tuple[str, int]] = []
@@ -24,7 +24,7 @@ def connect_lines(herder: Herder) -> Iterator[str]:
         try:
             status = herder.status(name)
         except RequestError:
-            continue  # deleted meanwhile, or not started yet
+            continue  # deleted in the meantime, or not started yet
         if status["connector"]["worker_id"] == here:
             connectors.append((labels(connector=name, status=status["connector"]["state"].lower()), 1))
         own = [task for task in status["tasks"] if task["worker_id"] == here]

@@ -1,8 +1,8 @@
-"""The offsets file of a standalone worker, in the format of Kafka's.
+"""The offsets file of a standalone worker, in Kafka's format.
 
-Sources commit their offsets in the transaction of their records, so offsets are kept in a topic here as well. The file
-follows it: it is read when the worker starts, if somebody else has written it since, and written every
-`offset.flush.interval.ms` and at the end, so that Kafka's standalone worker can go on from it.
+Sources commit offsets in the transaction of their records, so the offsets are in a topic here as well. The file follows
+the topic. On startup the worker imports the file if another process has written it. It writes the file every
+`offset.flush.interval.ms` and at the end, so that Kafka's standalone worker can continue from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OffsetFile:
         assert worker.offset_file is not None
         self._worker = worker
         self._path = Path(worker.offset_file)
-        #: Digests of what we are writing and of what is there until then, to recognize that nobody else has written.
+        #: Digests of the new and the previous content, to detect writes by other processes.
         self._mark = self._path.with_name(self._path.name + ".written")
         self._in_place: str | None = None
         self._is_failing = False
@@ -60,7 +60,10 @@ class OffsetFile:
             self._write()
 
     def _take_over(self, storage: TopicStorage) -> None:
-        """What others have written to the file goes into the topic: once, because the topic will know better."""
+        """Copy offsets from a file written by others to the topic.
+
+        This happens once, because the topic is newer afterwards.
+        """
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -105,7 +108,7 @@ class OffsetFile:
                 data = encode_map(dict(read_topic(cluster, self._topic)))
             digest = _digest(data)
             if digest != self._in_place or not self._path.exists():
-                # Whichever of the two a crash leaves in place, the mark knows it.
+                # The mark matches both contents, whichever a crash leaves in place.
                 self._set_mark(digest, self._in_place)
                 _replace(self._path, data)
                 self._in_place = digest
@@ -127,7 +130,7 @@ class OffsetFile:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """All of it or nothing, also if the disk is full."""
+    """Replace a file atomically, even if the disk is full."""
     fresh = file.with_name(file.name + ".new")
     try:
         fresh.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Offsets as the REST API shows, alters and resets them: of a source in the offsets topic, of a sink in its group."""
+"""Shows, alters and resets offsets for the REST API: in the offsets topic for sources, in the group for sinks."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _is_sink(config: Mapping[str, str]) -> bool:
 
 
 def _check_there(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """At once: a commit would be tried for a minute, because a topic that is new may not be known everywhere."""
+    """Check the topics immediately. A commit would retry for a minute, because brokers may not know a new topic yet."""
     names = sorted({each.topic for each in offsets})
     topics = cluster.retrying(lambda: cluster.topics(names), names)
     if not all(each.topic in topics and each.partition in topics[each.topic].leaders for each in offsets):

@@ -1,4 +1,4 @@
-"""Secrets in configs: values of config providers, which only a running connector knows, and passwords written out."""
+"""Secrets in configs: plain passwords, and values of config providers, which only a running connector knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.connect.config.config_def import ConfigDef, ConfigType
 from ottla.connect.plugins import load_class
 from ottla.connect.worker.validation.definitions import HIDDEN
 
-#: Shorter values are parts of words, and hiding them would spoil the rest of a text.
+#: Shorter values occur inside words, and hiding them would garble the text.
 _SHORTEST = 4
 
 _SECRET_NAME = re.compile(
@@ -22,7 +22,7 @@ _SECRET_IN_URL = re.compile(r"[?&;]\w*(passw|token|secret|key)\w*=", re.IGNORECA
 
 
 def masked(config: Mapping[str, str]) -> dict[str, str]:
-    """The config without its secrets. Variables of providers stay: they are no secret."""
+    """Mask the secrets in a config. Provider variables are no secret and stay."""
     definition = _definition(config)
     return {
         name: HIDDEN if value and _is_secret(name, value, definition) else value
@@ -54,7 +54,7 @@ def _is_secret(name: str, value: str, definition: ConfigDef | None) -> bool:
 
 
 class Secrets:
-    """What was looked up for one config."""
+    """The resolved variables of one config."""
 
     def __init__(self, config: Mapping[str, str], resolved: Mapping[str, str]) -> None:
         found = {
@@ -62,17 +62,17 @@ class Secrets:
             for name, value in resolved.items()
             if value and name in config and config[name] != value
         }
-        # One that contains another comes first.
+        # A value that contains another comes first.
         self._variables = dict(sorted(found.items(), key=lambda each: -len(each[0])))
 
     def hidden_in(self, configs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-        """Configs of tasks, which a connector makes of its own, with the variables in place of their values."""
+        """Replace resolved values in task configs with their variables."""
         return [
             {name: self._variables.get(value, value) for name, value in config.items()} for config in configs
         ]
 
     def hidden(self, text: str | None) -> str | None:
-        """A trace may quote what a server has said of a password."""
+        """Replace resolved values in a trace, which may quote a server's message about a password."""
         if text is None:
             return None
         for value, variable in self._variables.items():

@@ -1,4 +1,4 @@
-"""A worker: its herder, its engine, its listeners, and how they start and stop."""
+"""A worker process: creates, starts and stops the herder, the engine and the listeners."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _FORWARD_SECONDS = 45.0
 
 
 class ConnectServer:
-    """Raises, when made or started: ConfigError, ClientError, OSError.
+    """Construction and start raise ConfigError, ClientError or OSError.
 
-    `engine` is made when the worker starts, in a thread: starting Spark takes a while.
+    A thread calls `engine` at the start, because starting Spark takes a while.
     """
 
     def __init__(
@@ -67,8 +67,7 @@ class ConnectServer:
         connectors: Sequence[Mapping[str, str]] = (),
         initial_states: Mapping[str, str] | None = None,
     ) -> None:
-        """`connectors` are those of a standalone worker, from its files, and `initial_states` how some of them begin,
-        by name."""
+        """`connectors` and `initial_states` (by name) come from the files of a standalone worker."""
         self.worker = worker
         self._make_engine = engine
         self._engine: ConnectorEngine | None = None
@@ -158,7 +157,7 @@ class ConnectServer:
         self._servers.append((listener, server))
 
     async def stop(self) -> None:
-        """Stops the connectors, leaves the group and lets go of the topics; then nobody is answered any more."""
+        """Stop the connectors, leave the group and release the topics, then close the listeners."""
         if self.herder is not None:
             await asyncio.to_thread(self.herder.stop)
         await asyncio.gather(*(server.stop() for _, server in self._servers))
@@ -180,7 +179,7 @@ class ConnectServer:
 
     @property
     def urls(self) -> list[str]:
-        """Where clients on this machine reach it."""
+        """Return the URLs for clients on this machine."""
         found = []
         for each in self._bound:
             host = "127.0.0.1" if each.host in EVERY_INTERFACE else each.host

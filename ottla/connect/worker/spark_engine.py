@@ -1,4 +1,4 @@
-"""The engine of a worker, with the Spark session that it runs on."""
+"""The engine of a worker, with its Spark session."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.connect.runtime.spark.spark_session import connect_session
 
 
 class SparkEngine:
-    """Starts Spark when it is made, and ends it when it is closed."""
+    """Starts Spark on construction, and stops it on close."""
 
     def __init__(self, worker: WorkerConfig) -> None:
         self._spark = connect_session(worker)
         host = SparkHost(self._spark)
         if self._spark.sparkContext.master.startswith("local"):
-            # Who joins the group is given connectors at once. (On a cluster, executors may have to be waited for.)
+            # A joining worker gets connectors at once. (On a cluster, executors may not be available yet.)
             host.warm_up()
         self._engine = Engine(self._spark, worker, host=host)
         threading.Thread(target=self._engine.read_offsets, name="offsets", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A worker on its own: configs come from files and REST and are gone with the process; offsets stay."""
+"""A standalone worker. Configs from files and REST live as long as the process, but offsets persist."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StandaloneHerder(Herder):
             try:
                 self.put_task_configs(name, with_task_class(config, configs))
             except RequestError:
-                return  # it was deleted meanwhile
+                return  # deleted in the meantime
 
     def _stopped_locally(self, name: str) -> None:
         if name not in self.configs.state().connectors:

@@ -1,4 +1,4 @@
-"""What the status topic says: how connectors and tasks are, and which topics they use. Pure."""
+"""The contents of the status topic: states of connectors and tasks, and the topics they use. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _log = logging.getLogger(__name__)
 
 _CONNECTOR, _TASK, _TOPIC = "status-connector-", "status-task-", "status-topic-"
-#: Between the name of a topic, which has no colon, and that of the connector.
+#: Separates the topic name, which has no colon, from the connector name.
 _OF_CONNECTOR = ":connector-"
 
 
@@ -70,7 +70,7 @@ class StatusState:
             _log.warning("A record of the status topic cannot be read: %s", error)
 
     def may_replace(self, current: Status | None, wanted: Status) -> bool:
-        """A worker that has lost a connector must not overwrite what its successor says of it."""
+        """Return False if a worker that has lost a connector would overwrite its successor's status."""
         return (
             current is None
             or current.worker_id == wanted.worker_id

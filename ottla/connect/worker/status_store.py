@@ -1,7 +1,7 @@
-"""Where the state of connectors is kept: in Kafka's status topic for all workers, or in memory of a standalone one.
+"""Storage for statuses: Kafka's status topic, or the memory of a standalone worker.
 
-Statuses are written by a thread of their own: whoever reports one does not wait, and of what waits to be written only
-the last word on each connector, task or topic is.
+A separate thread writes statuses, so reporting never blocks. Only the latest pending status of each connector, task or
+topic is written.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class StatusStore(Protocol):
     def stop(self) -> None: ...
 
     def state(self) -> StatusState:
-        """A copy that does not change."""
+        """Return an immutable copy."""
 
     def put_connector(self, connector: str, status: Status | None, *, safely: bool = False) -> None:
-        """None deletes it. `safely`: unless another worker has said something since."""
+        """Write a status. None deletes it. `safely` skips the write if another worker has reported since."""
 
     def put_task(self, connector: str, task: int, status: Status | None, *, safely: bool = False) -> None: ...
 
@@ -112,7 +112,7 @@ class KafkaStatusStore(_Base):
         self._writer.start()
 
     def stop(self) -> None:
-        """Writes what waits, if the cluster can be reached."""
+        """Write the pending statuses if the cluster is reachable, then stop."""
         with self._changed:
             self._deadline = time.monotonic() + _STOP_SECONDS
             self._changed.notify_all()

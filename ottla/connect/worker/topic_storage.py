@@ -1,4 +1,4 @@
-"""A topic as storage of a worker: all of its partitions are read from the beginning, and by anybody written."""
+"""A topic as storage for a worker. Every worker reads all partitions from the start, and any worker may write."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Entry = tuple[bytes, bytes | None]
 
 
 class TopicStorage:
-    """`on_record` is called with key, value and offset by the readers' threads, one call at a time.
+    """The reader threads call `on_record` with key, value and offset, one call at a time.
 
-    `fencing_id` is the transactional id of those who write by `append`; see `take_over`.
+    `fencing_id` is the transactional id for `append`; see `take_over`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TopicStorage:
         self._partitions = 0
 
     def start(self, seconds: float) -> None:
-        """Returns when all that was there has been read. Raises ConfigError, ClientError, RetriableError."""
+        """Start and read all existing records. Raises ConfigError, ClientError, RetriableError."""
         self._partitions = self._prepare(seconds)
         for number in range(self._partitions):
             reader = LogReader(self._settings, self._topic.name, partial(self._read, number), number)
@@ -62,7 +62,7 @@ class TopicStorage:
         self.read_to_end(seconds)
 
     def _prepare(self, seconds: float) -> int:
-        """Brokers that are started at the same time may come later."""
+        """Wait for brokers that are still starting, and ensure that the topic exists. Return its partition count."""
         cluster = Cluster(self._settings)
         deadline = time.monotonic() + seconds
         has_warned = False
@@ -103,7 +103,7 @@ class TopicStorage:
             self._changed.notify_all()
 
     def read_to_end(self, seconds: float) -> None:
-        """What is in the topic now has become known. Raises RetriableError if that takes longer."""
+        """Wait until all current records are read. Raises RetriableError on a timeout."""
         deadline = time.monotonic() + seconds
         cluster = Cluster(self._settings)
         try:
@@ -115,7 +115,7 @@ class TopicStorage:
         self._wait_for(ends, deadline - time.monotonic())
 
     def wait_for(self, offset: int, seconds: float, partition: int = 0) -> None:
-        """The record at this offset has become known."""
+        """Wait until the record at this offset is read."""
         self._wait_for({partition: offset + 1}, seconds)
 
     def _wait_for(self, ends: dict[int, int], seconds: float) -> None:
@@ -129,7 +129,7 @@ class TopicStorage:
     # Writing
 
     def write(self, key: bytes, value: bytes | None, seconds: float) -> tuple[int, int]:
-        """By anybody: partition and offset."""
+        """Write as any worker. Return partition and offset."""
         partition = partition_of(key, self._partitions)
         with self._write_lock:
             producer = self._producers.get(partition)
@@ -139,14 +139,14 @@ class TopicStorage:
             return partition, producer.append([(key, value)], seconds)
 
     def take_over(self) -> None:
-        """From the next `append` on, nobody who took over before can append. Raises ClientError."""
+        """Fence all previous owners with the next `append`. Raises ClientError."""
         with self._write_lock:
             if self._fenced is None:
                 self._fenced = LogProducer(self._settings, self._topic.name, self._fencing_id)
             self._fenced.take_over()
 
     def append(self, entries: Sequence[Entry], seconds: float) -> int:
-        """By the leader, all or none: the offset of the last. Raises Fenced, TooLarge, ClientError."""
+        """Append atomically as the leader. Return the last offset. Raises Fenced, TooLarge, ClientError."""
         with self._write_lock:
             assert self._fenced is not None, "only after take_over"
             return self._fenced.append(entries, seconds)

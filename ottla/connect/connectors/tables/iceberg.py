@@ -199,7 +199,7 @@ class IcebergTableWriter:
             raise raised(error, f"The Iceberg table {self._name} cannot be opened") from None
 
     def _offsets(self) -> dict[str, int]:
-        """Return the offsets of the newest snapshot that has them. Snapshots from compaction, for example, have none."""
+        """Return the offsets of the newest snapshot with offsets. Compaction, for example, writes none."""
         snapshot = None if self._table is None else self._table.current_snapshot()
         while snapshot is not None:
             found = snapshot.summary.additional_properties.get(self._property) if snapshot.summary else None

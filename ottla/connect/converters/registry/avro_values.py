@@ -26,7 +26,7 @@ _TO_LOGICAL: dict[str, Convert] = {
 
 
 def to_avro(schema: Schema) -> Convert:
-    """Return the conversion to Avro. Null in a field with a default becomes the default, as in Confluent's converter."""
+    """Return the conversion to Avro. Null becomes the field's default, if any, as in Confluent's converter."""
     convert = _to_avro(schema)
     optional, default = schema.optional, schema.default
 

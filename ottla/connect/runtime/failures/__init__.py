@@ -1,1 +1,1 @@
-"""What is done about records that fail: retries, tolerance, the log, and dead letters."""
+"""Handling of failed records: retries, tolerance, logging, and dead letters."""

@@ -1,4 +1,4 @@
-"""The dead-letter topic of a sink: records as they were, with Kafka's headers that say why they failed."""
+"""The dead letter queue of a sink: the original records, with Kafka's headers for the error context."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MOST_WAITING = 1000
 
 
 class DeadLetterQueue:
-    """Owner: one task, in one thread. What was added is acknowledged when `flush` returns.
+    """Owner: one task, in one thread. Brokers have acknowledged all added records when `flush` returns.
 
-    Without a name there is no topic, and nothing happens.
+    Without a topic name, the queue does nothing.
     """
 
     def __init__(self, config: Mapping[str, str], connector: str, task: int, options: SinkOptions) -> None:
@@ -48,7 +48,7 @@ class DeadLetterQueue:
         self._waiting: list[tuple[bytes | None, bytes | None, RawHeaders, int | None]] = []
 
     def prepare(self, cluster: Cluster) -> None:
-        """Create the topic if it does not exist, with one partition, as Kafka does."""
+        """Create a missing topic with one partition, as Kafka does."""
         if not self.topic or self.topic in cluster.retrying(lambda: cluster.topics([self.topic])):
             return
         try:

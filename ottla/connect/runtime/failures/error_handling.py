@@ -1,4 +1,4 @@
-"""What is done about records that fail, by the settings that begin with `errors.`: retries, tolerance, the log."""
+"""Handling of failed records according to the `errors.*` settings: retries, tolerance and logging."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ErrorHandling:
         self._stopping = stopping
 
     def retrying(self, call: Callable[[], T]) -> T:
-        """What `call` returns. It is called again after a RetriableError, until `errors.retry.timeout` is over."""
+        """Call `call`, retrying after RetriableError until `errors.retry.timeout` expires."""
         deadline = time.monotonic() + self._retry_ms / 1000
         attempt = 0
         while True:
@@ -57,7 +57,7 @@ class ErrorHandling:
             attempt += 1
 
     def wait(self, attempt: int, deadline: float | None = None) -> None:
-        """Twice as long after each attempt, up to `errors.retry.delay.max.ms`."""
+        """Wait with exponential backoff, up to `errors.retry.delay.max.ms`."""
         delay = _FIRST_DELAY_MS << min(attempt, 30)
         if delay > self._max_delay_ms:
             delay = random.randint(0, max(self._max_delay_ms, 0))
@@ -82,7 +82,7 @@ class ErrorHandling:
         )
 
     def tolerate(self, failure: Failure, where: str) -> None:
-        """Raises unless failures are tolerated."""
+        """Raise an error unless failures are tolerated."""
         if not self.tolerates:
             raise ConnectError(
                 f"Tolerance exceeded in error handler: {failure.message.rstrip('.')} ({failure.stage} of {where})."

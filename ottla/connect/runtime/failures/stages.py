@@ -1,4 +1,4 @@
-"""Where a record can fail on its way, in Kafka's words, and as which of Kafka's exceptions a failure counts."""
+"""The stages at which a record can fail, with Kafka's names, and Kafka's exceptions for failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     stage: Stage
-    #: The class that was at work: a converter, a transform or a task.
+    #: The failing class: a converter, a transform or a task.
     executing: str
     error: Exception
 
@@ -52,7 +52,7 @@ _JAVA = (
 
 
 def java_exception(error: Exception) -> str:
-    """The name of Kafka's exception where there is one, else that of Python's."""
+    """Return the name of Kafka's corresponding exception, or else Python's."""
     for kind, name in _JAVA:
         if isinstance(error, kind):
             return name

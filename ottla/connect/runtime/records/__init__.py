@@ -1,1 +1,1 @@
-"""The way of records between a task and Kafka: transforms and converters, topics that are created, transactions."""
+"""The path of records between a task and Kafka: transforms, converters, topic creation and transactions."""

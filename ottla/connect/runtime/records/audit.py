@@ -1,4 +1,4 @@
-"""Connectors as tiers of the count audit (`ottla.audit.enable` in their configuration)."""
+"""Connectors as tiers of the count audit (`ottla.audit.enable` in the connector config)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.monitoring.audit.passing import BadAuditOption, Passed, parse_tier
 
 
 def audit_tier(spec: TaskSpec) -> Tier | None:
-    """Its name is the connector's unless it has another. ConnectError names a setting that makes no sense."""
+    """Return the tier, named after the connector by default. Raises ConnectError for an invalid setting."""
     try:
         return parse_tier(spec.config, spec.connector)
     except BadAuditOption as error:
@@ -30,15 +30,15 @@ def _host(spec: TaskSpec) -> str:
 
 
 def passed_of(tier: Tier | None, spec: TaskSpec, without: Collection[str]) -> Passed | None:
-    """For the task of a source, which writes its pages with its records."""
+    """Return the counter of a source task, which writes its pages along with its records."""
     return None if tier is None else Passed(tier, _host(spec), without)
 
 
 class Delivered:
-    """What the task of a sink has handed over, each offset once. Owner: that task.
+    """Counts the records that a sink task has delivered, each offset once. Owner: the task.
 
-    Records that come again after a failure are counted again, from the offsets that were committed: the pages of the
-    task that began later then take the place of those of the one before it.
+    After a failure, the new task counts again from the committed offsets. Its pages then replace those of the failed
+    task.
     """
 
     def __init__(self, cluster: Cluster, tier: Tier, spec: TaskSpec) -> None:
@@ -47,7 +47,7 @@ class Delivered:
         self._host = _host(spec)
         self._began_ms = _now_ms()
         self._open: dict[Partition, Page] = {}
-        self._waiting: list[tuple[Partition, Page]] = []  # until what they count is durable
+        self._waiting: list[tuple[Partition, Page]] = []  # until the counted records are durable
         self._ends: dict[Partition, int] = {}
 
     def note(self, records: RawRecords) -> None:
@@ -56,7 +56,7 @@ class Delivered:
         for offset, timestamp, key, value in zip(
             records.offsets, records.timestamps, records.keys, records.values, strict=True
         ):
-            if offset < end:  # the sink has asked for it again
+            if offset < end:  # the sink has rewound
                 continue
             page = self._open.get(partition)
             if page is None:
@@ -65,7 +65,7 @@ class Delivered:
             page.end = self._ends[partition] = offset + 1
 
     def write(self, stored: dict[Partition, int]) -> None:
-        """Pages of what is durable, before its offsets are committed."""
+        """Write the pages of durable records before their offsets are committed."""
         self._waiting += self._open.items()
         self._open = {}
         ready = [page for partition, page in self._waiting if page.end <= stored.get(partition, -1)]

@@ -1,4 +1,4 @@
-"""Records through transforms and converters, each way. What fails is handled as the settings `errors.*` say."""
+"""Applies transforms and converters in both directions. The `errors.*` settings govern failures."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ottla.connect.runtime.records.topic_records import (
 )
 from ottla.connect.transforms.chain import Chain
 
-#: What transforms make of so few is forgotten before the garbage collector counts it, whose rounds would cost more.
+#: Batches this small are freed before they trigger the garbage collector, whose runs would cost more.
 _AT_ONCE = 250
 
-#: Called with a failure that is tolerated or not, before that is decided.
+#: Called with every failure before the decision whether to tolerate it.
 OnFailure = Callable[[Failure, Any], None]
 
 
 class _Conversion:
-    """`_stage` and `_executing` say where a record is, in case it fails there."""
+    """`_stage` and `_executing` track the current step, for error reports."""
 
     def __init__(self, config: Mapping[str, str], worker: WorkerConfig, errors: ErrorHandling) -> None:
         defaults = worker.properties
@@ -73,7 +73,7 @@ class _Conversion:
 
 class SourceConversion(_Conversion):
     def convert_all(self, records: Sequence[SourceRecord]) -> dict[str, ConvertedRecords]:
-        """By topic, and in their order."""
+        """Convert records, grouped by topic and in order."""
         found: dict[str, ConvertedRecords] = {}
         for some, columns in runs(records) if self.takes_columns else [(records, None)]:
             if columns is None or not self._add_columns(columns, found):
@@ -83,14 +83,14 @@ class SourceConversion(_Conversion):
     def convert_columns(
         self, columns: Columns, records: Callable[[], Sequence[SourceRecord]]
     ) -> dict[str, ConvertedRecords]:
-        """As `convert_all`; `records` are asked for if they have to be converted one by one."""
+        """Convert columns like `convert_all`. `records` is called only for conversion one by one."""
         found: dict[str, ConvertedRecords] = {}
         if not self._add_columns(columns, found):
             self._add_each(records(), found)
         return found
 
     def _add_columns(self, columns: Columns, found: dict[str, ConvertedRecords]) -> bool:
-        """False, and nothing is added, if they have to be converted one by one."""
+        """Convert all columns. Return False and add nothing if the records must be converted one by one."""
         converted: list[tuple[str, ConvertedRecords]] = []
         try:
             for some in [columns] if self._transform is None else columns.parts(_AT_ONCE):
@@ -104,7 +104,7 @@ class SourceConversion(_Conversion):
                     some.timestamps,
                 )
                 converted.append((some.topic, its))
-        except Exception:  # which record it is, and what is to be done about it, shows one by one
+        except Exception:  # converting one by one finds the failing record and handles it
             return False
         for topic, its in converted:
             found.setdefault(topic, ConvertedRecords()).extend(its)
@@ -117,7 +117,7 @@ class SourceConversion(_Conversion):
                 found.setdefault(converted.topic, ConvertedRecords()).add(converted)
 
     def convert(self, record: SourceRecord) -> ConvertedRecord | None:
-        """None if it is dropped, by a transform or because it failed and that is tolerated."""
+        """Return None if a transform drops the record or its failure is tolerated."""
         try:
             return self._convert(record)
         except RetriableError:
@@ -166,7 +166,7 @@ class SinkConversion(_Conversion):
         self._on_failure = on_failure
 
     def convert_columns(self, raw: RawRecords) -> SinkColumns | None:
-        """None if they have to be converted one by one."""
+        """Return None if the records must be converted one by one."""
         if raw.headers is not None or not self.takes_columns:
             return None
         try:
@@ -186,7 +186,7 @@ class SinkConversion(_Conversion):
                 original_partition=raw.partition,
             )
             return columns if self._transform is None else self._transform.apply_columns(columns)
-        except Exception:  # which record it is, and what is to be done about it, shows one by one
+        except Exception:  # converting one by one finds the failing record and handles it
             return None
 
     def convert_each(self, raw: Iterable[RawRecord]) -> list[SinkRecord]:
@@ -245,7 +245,7 @@ class SinkConversion(_Conversion):
 
 
 def load_chain(config: Mapping[str, str]) -> Chain | None:
-    """None if there are no transforms."""
+    """Return None if no transforms are configured."""
     if not config.get("transforms", "").strip():
         return None
     return Chain.from_config(config)
@@ -254,7 +254,7 @@ def load_chain(config: Mapping[str, str]) -> Chain | None:
 def _all_from_connect(
     converter: Converter, topic: str, schema: Schema | None, values: list[Any]
 ) -> list[bytes | None]:
-    """Most topics have no keys at all."""
+    """Convert values, with a shortcut for all nulls, because most topics have no keys."""
     if values[0] is None and values.count(None) == len(values):
         return [converter.from_connect(topic, schema, None)] * len(values)
     return converter.all_from_connect(topic, schema, values)
@@ -270,7 +270,7 @@ def _all_to_connect(
 
 
 def _class_name(executing: Any) -> str:
-    """Kafka's name of a converter where it has one, else Python's."""
+    """Return Kafka's name of a converter if it has one, or else Python's."""
     if executing is None:
         return ""
     kind = type(executing)

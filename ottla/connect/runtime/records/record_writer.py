@@ -1,4 +1,4 @@
-"""Writes converted records to their topics, in the transaction of a source's task."""
+"""Writes converted records to their topics, within the source task's transaction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ottla.spark.sink.partitioner import Partitioner
 from ottla.spark.sink.producer import Producer
 from ottla.spark.sink.sink_options import SinkOptions
 
-#: How long the number of partitions of a topic is believed.
+#: Maximum age of a cached partition count.
 _METADATA_SECONDS = 300.0
 
 
 class RecordWriter:
-    """Owner: one task, in one thread. `prepare_topic` is called once with each topic, before the first write to it."""
+    """Owner: one task, in one thread. `prepare_topic` is called once per topic, before the first write."""
 
     def __init__(
         self,
@@ -45,13 +45,12 @@ class RecordWriter:
         self._passed = passed
 
     def write(self, records: Mapping[str, ConvertedRecords]) -> None:
-        """By topic."""
         for topic, its in records.items():
             self._write(topic, its)
         self._producer.push()
 
     def commit(self) -> None:
-        passed, self._passed = self._passed, None  # pages are not counted themselves
+        passed, self._passed = self._passed, None  # do not count the pages themselves
         if passed is not None and (pages := passed.take_columns()).keys:
             self._send(
                 AUDIT_TOPIC,

@@ -1,4 +1,4 @@
-"""Creates the topics of sources, by the rules of KIP-158: `topic.creation.default.*` and those of named groups."""
+"""Creates the topics of sources by the rules of KIP-158: `topic.creation.default.*` and named groups."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TopicGroup:
 
 
 class TopicCreation:
-    """Without rules, topics are left to the brokers, which may create them on demand."""
+    """Without rules, the brokers may create topics on demand."""
 
     def __init__(self, config: Mapping[str, str], enabled: bool = True) -> None:
         self._groups = parse_groups(config) if enabled else []
@@ -70,7 +70,7 @@ class TopicCreation:
 
 
 def parse_groups(config: Mapping[str, str]) -> list[TopicGroup]:
-    """The groups in their order, and the default last. None without a default, as in Kafka: there are no rules then."""
+    """Return the groups in order, with the default last. Without a default there are no rules, as in Kafka."""
     required = [f"{_PREFIX}{_DEFAULT}.{setting}" for setting in (_REPLICATION, _PARTITIONS)]
     if not any(name in config for name in (*required, _GROUPS)):
         return []
@@ -133,7 +133,7 @@ def _patterns(
 
 
 def _configs(config: Mapping[str, str], group: str) -> dict[str, str]:
-    """What is left are settings of the topic, such as cleanup.policy."""
+    """Return the remaining settings, which are topic configs such as cleanup.policy."""
     prefix = f"{_PREFIX}{group}."
     known = {f"{prefix}{each}" for each in (_REPLICATION, _PARTITIONS, "include", "exclude")}
     return {

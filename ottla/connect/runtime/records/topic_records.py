@@ -1,4 +1,4 @@
-"""Records as they are in topics, in columns: what a source's task writes, and what a sink's task reads."""
+"""Serialized records in columns, as source tasks write them and sink tasks read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RawHeaders = list[tuple[str, bytes | None]]
 
 
 class ConvertedRecord(NamedTuple):
-    """Ready for Kafka."""
+    """A record ready for Kafka."""
 
     topic: str
     partition: int | None
@@ -23,7 +23,7 @@ class ConvertedRecord(NamedTuple):
 
 @dataclass(slots=True)
 class ConvertedRecords:
-    """What one topic gets."""
+    """The records for one topic."""
 
     partitions: list[int | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
@@ -47,7 +47,7 @@ class ConvertedRecords:
 
 
 class RawRecord(NamedTuple):
-    """As it is in a topic."""
+    """A record as stored in a topic."""
 
     topic: str
     partition: int
@@ -65,14 +65,14 @@ class RawRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawRecords:
-    """Of one partition, at least one, in the order of their offsets."""
+    """At least one record of one partition, in offset order."""
 
     topic: str
     partition: int
     offsets: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
-    #: None if no record has any.
+    #: None if no record has headers.
     headers: list[RawHeaders] | None
     timestamps: list[int]
     timestamp_types: list[int]
@@ -88,7 +88,7 @@ class RawRecords:
         return self._record(index) if self.offsets[index : index + 1] == [offset] else None
 
     def parts(self, most: int) -> list[RawRecords]:
-        """The same, at most so many in each."""
+        """Split into parts of at most `most` records."""
         if len(self) <= most:
             return [self]
         return [self._slice(slice(begin, begin + most)) for begin in range(0, len(self), most)]

@@ -1,4 +1,4 @@
-"""The transactions of one task of a source: records and their source offsets become visible together."""
+"""The transactions of a source task: records and source offsets become visible together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.connect.errors import ConnectError
 from ottla.protocol.errors import ErrorCode
 
-#: Somebody else has begun under our transactional id, or the coordinator has given up our transaction.
+#: Another producer uses our transactional id, or the coordinator has aborted our transaction.
 FENCED = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
@@ -19,11 +19,11 @@ _ABORT_SECONDS = 5.0
 
 
 class TimedOut(ConnectError):
-    """The coordinator has aborted a transaction that was open for too long: the task begins again."""
+    """The coordinator aborted a transaction that exceeded its timeout. The task starts over."""
 
 
 class SourceTransactions:
-    """One producer, with one transaction after the other. Whoever begins under the same id later fences it."""
+    """One producer with consecutive transactions. A later producer with the same id fences it."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
         self._client = TransactionClient(cluster)
@@ -34,10 +34,13 @@ class SourceTransactions:
         self._began_at = 0.0
 
     def fence(self) -> None:
-        """Be the only producer of the id: what an earlier one had open is aborted, what it ended is in the log."""
+        """Become the only producer of the id.
+
+        This aborts an earlier producer's open transaction and completes a committed one.
+        """
         self._producer = self._client.begin(self._id, self._timeout_ms)
 
-    # What a Producer calls
+    # The Producer's interface
 
     def begin(self) -> Transaction:
         if self._producer is None:
@@ -54,10 +57,10 @@ class SourceTransactions:
         self._client.add_partitions(self.begin(), partitions)
         self._partitions.update(partitions)
 
-    # The end
+    # Ending a transaction
 
     def commit(self) -> None:
-        """Everything that was written is visible on return."""
+        """Commit the transaction. All written records are visible on return."""
         if not self._partitions:
             return
         producer = self.begin()
@@ -67,7 +70,7 @@ class SourceTransactions:
         self._partitions.clear()
 
     def abort(self) -> None:
-        """As far as that is possible; else it is aborted when the next one begins."""
+        """Try to abort the transaction. If this fails, the next `fence` aborts it."""
         producer, self._producer = self._producer, None
         if producer is None or not self._partitions:
             return
@@ -78,7 +81,7 @@ class SourceTransactions:
             return
 
     def explained(self, error: ClientError) -> ClientError:
-        """What being fenced means: that we were too slow, or that another worker runs the task."""
+        """Explain a fencing error: the transaction timed out, or another worker runs the task."""
         if error.code not in FENCED:
             return error
         if self._partitions and time.monotonic() - self._began_at > self._timeout_ms / 1000:

@@ -1,1 +1,1 @@
-"""Where tasks run: Spark's jobs, the session of a worker, and the processes that Spark forks."""
+"""Spark integration: jobs for tasks, the worker's session, and the forked Python processes."""

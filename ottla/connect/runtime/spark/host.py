@@ -1,8 +1,7 @@
-"""Where the tasks of a connector run: in a Spark job with one task for each of them, for as long as they run.
+"""Runs the tasks of a connector in one long-lived Spark job, with one Spark task each.
 
-Nothing is handed back through Spark but the end of the job. Each task commits by itself, so the job can be as long as
-it likes: a SourceTask keeps its connections, its replication slot or its port for all that time, and an idle connector
-costs nothing.
+Spark returns nothing but the end of the job. Each task commits by itself, so the job can run indefinitely: a SourceTask
+keeps its connections, replication slot or port, and an idle connector costs nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    #: Where executors reach the driver.
+    #: The driver's address for executors.
     address: str
     bind: str | None
 
     def run(self, specs: Sequence[TaskSpec]) -> None:
-        """Run the tasks of one run, and return when all of them have ended. Raises what kept them from running."""
+        """Run all tasks of a run and wait for their end. Raises the error that kept them from running."""
 
     def cancel(self, run: str) -> None:
-        """End the tasks of a run without asking them."""
+        """Kill the tasks of a run."""
 
 
 class SparkHost:
@@ -45,11 +44,11 @@ class SparkHost:
         self._spark.sparkContext.cancelJobGroup(run)
 
     def warm_up(self) -> None:
-        """Start what the first task would have to wait for: the process that forks Python, Spark's scheduler."""
+        """Start the Python daemon and Spark's scheduler, so that the first task does not wait for them."""
         self._each_in_a_task(1, _idle)
 
     def _each_in_a_task(self, count: int, function: Callable[[Iterator[int]], Iterator[int]]) -> None:
-        """Not as a query: to plan one takes longer than to start the tasks of a connector."""
+        """Use an RDD: planning a query takes longer than starting a connector's tasks."""
         self._spark.sparkContext.parallelize(range(count), count).mapPartitions(function).collect()
 
 
@@ -69,7 +68,7 @@ def _running(specs: tuple[TaskSpec, ...]) -> Callable[[Iterator[int]], Iterator[
 
 
 class ThreadHost:
-    """Without Spark, each task in a thread of this process: for tasks that need it, and for tests."""
+    """Runs each task in a thread of this process, without Spark. For tests, and for tasks that need this process."""
 
     address: str = "127.0.0.1"
     bind: str | None = None

@@ -1,4 +1,4 @@
-"""The Spark session of a worker, set up for tasks that run for as long as their connector."""
+"""The worker's Spark session, configured for long-running tasks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ottla.connect.config.worker_config import WorkerConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A task takes one of Spark's slots for as long as it runs, and mostly waits. On this machine a slot is only a number.
+#: A task occupies a Spark slot while it runs, but mostly waits. On a local master a slot is only a number.
 _LOCAL_SLOTS = 512
 _LOCAL = re.compile(r"local(\[(\*|\d+)\])?")
 
 _SETTINGS = {
-    # A second attempt at a task that merely runs on would fence the first.
+    # A speculative second attempt would fence the first.
     "spark.speculation": "false",
     "spark.scheduler.mode": "FAIR",
-    # Python processes are forked from one that has loaded everything.
+    # Fork Python processes from a daemon with preloaded modules.
     "spark.python.daemon.module": "ottla.connect.runtime.spark.worker_daemon",
 }
 
@@ -34,7 +34,7 @@ def connect_session(worker: WorkerConfig) -> SparkSession:
 
 
 def spark_master(master: str) -> str:
-    """The master, with slots enough for all tasks where it is this machine and no number of cores was asked for."""
+    """Return the master. A local master without an explicit core count gets enough slots for all tasks."""
     found = _LOCAL.fullmatch(master.strip())
     if found is None or (found[2] is not None and found[2] != "*"):
         return master

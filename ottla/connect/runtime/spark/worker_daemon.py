@@ -1,4 +1,4 @@
-"""Spark's daemon that forks the Python workers of connectors."""
+"""The Spark daemon that forks the Python workers of connectors."""
 
 from __future__ import annotations
 

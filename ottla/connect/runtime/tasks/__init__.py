@@ -1,1 +1,1 @@
-"""What runs in an executor: a task from its start to its stop, and its connection to the driver."""
+"""Tasks in executors, from start to stop, and their connection to the driver."""

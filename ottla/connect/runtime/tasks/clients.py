@@ -1,4 +1,4 @@
-"""Settings of the clients of a connector: those of the worker, of its `producer.` or `consumer.`, and overrides."""
+"""Client settings of a connector: the worker's, those under `producer.` or `consumer.`, and overrides."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ottla.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.spark.options import SECURITY_OPTIONS, OptionError
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 
-#: Settings of Kafka's producer that have a meaning here. The others are ignored, as a Java client ignores what it does
-#: not know.
+#: Supported settings of Kafka's producer. Other settings are ignored, as the Java client ignores unknown ones.
 _PRODUCER = (
     *SECURITY_OPTIONS,
     "batch.size",
@@ -29,7 +28,7 @@ _PRODUCER = (
     "transaction.timeout.ms",
 )
 _API_SECONDS = 60.0
-#: What Connect gives its producers: they try for as long as it takes.
+#: Connect's defaults for producers, which retry indefinitely.
 _PRODUCER_DEFAULTS = {"delivery.timeout.ms": str(2**31 - 1), "transaction.timeout.ms": "60000"}
 
 
@@ -57,7 +56,7 @@ def producer_options(worker: WorkerConfig, config: Mapping[str, str]) -> SinkOpt
         parsed = parse_sink_options(options, streaming=True)
     except OptionError as error:
         raise ConfigError(error.message.replace("kafka.", "")) from None
-    # Requests other than writes are given up sooner.
+    # Requests other than writes time out sooner.
     settings = replace(
         parsed.settings, api_timeout=_API_SECONDS, client_id=given.get("client.id", worker.client_id)
     )
@@ -65,5 +64,5 @@ def producer_options(worker: WorkerConfig, config: Mapping[str, str]) -> SinkOpt
 
 
 def sink_group(spec: TaskSpec) -> str:
-    """`connect-NAME`, unless the connector overrides it."""
+    """Return `connect-NAME`, unless the connector overrides it."""
     return spec.config.get("consumer.override.group.id") or f"connect-{spec.connector}"

@@ -1,7 +1,7 @@
-"""Reads the partitions of a sink's task from where its group has committed, and commits what the sink has stored.
+"""Reads a sink task's partitions from the committed offsets, and commits the offsets of stored records.
 
-It is not a member of the group: the driver assigns partitions. So lag tools see the group's progress, an edit of its
-offsets over REST works while nothing runs, and another worker can take over at any time.
+The consumer is not a member of the group, because the driver assigns partitions. Lag tools still see the group's
+progress, the REST API can alter offsets while the connector is stopped, and another worker can take over at any time.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.records.kernels import decode
 
-#: The last version that names topics; all later ones take topic ids.
+#: The last version that identifies topics by name. Later versions use topic ids.
 _LAST_WITH_NAMES = 12
 _EVERYTHING = 1 << 62
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _ISOLATION = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
-#: A sink waits for its records no longer than this, so that it can be stopped.
+#: Maximum wait for records, so that a sink can be stopped.
 _WAIT_MS = 250
 _FETCH_BYTES = 50 << 20
 _PARTITION_BYTES = 1 << 20
@@ -54,7 +54,7 @@ Positions = dict[Partition, int]
 
 
 class SinkConsumer:
-    """Owner: one task, in one thread. `positions` are the offsets that are read next."""
+    """Owner: one task, in one thread. `positions` are the next offsets to read."""
 
     def __init__(
         self, cluster: Cluster, group: str, partitions: Iterable[tuple[str, int]], settings: Mapping[str, str]
@@ -95,9 +95,9 @@ class SinkConsumer:
     # Reading
 
     def poll(self, paused: Collection[Partition] = ()) -> list[RawRecords]:
-        """The next records of all other partitions, in the order of offsets in each; none after a short wait.
+        """Return the next records of all partitions that are not paused, in offset order, or none after a short wait.
 
-        After a ClientError that is retriable, the next call asks for the leaders anew.
+        After a retriable ClientError, the next call refreshes the leaders.
         """
         wanted = [each for each in self.positions if each not in paused]
         if not wanted:
@@ -146,7 +146,7 @@ class SinkConsumer:
         return records
 
     def _request(self, partitions: list[Partition]) -> tuple[FetchRequest, int | None]:
-        # Those that come first get their bytes first: so each comes first in turn.
+        # Brokers fill the first partitions first, so rotate the order.
         turn = self._turn % len(partitions)
         topics: dict[str, FetchTopic] = {}
         for partition in partitions[turn:] + partitions[:turn]:
@@ -176,7 +176,7 @@ class SinkConsumer:
         return request, _LAST_WITH_NAMES if by_name else None
 
     def _decode(self, partition: Partition, part: PartitionData) -> RawRecords | None:
-        """None if all of it are markers of transactions, or was aborted."""
+        """Return None if the data contains only transaction markers or aborted records."""
         position = self.positions[partition]
         aborted = [(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()]
         columns, after = decode(
@@ -229,7 +229,7 @@ def _number(settings: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _listed(column: pa.BinaryArray) -> list[bytes | None]:
-    """As `to_pylist`, several times as fast."""
+    """Convert like `to_pylist`, but several times faster."""
     if column.null_count:
         return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
     _, ends, data = column.buffers()

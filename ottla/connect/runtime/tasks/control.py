@@ -1,7 +1,7 @@
-"""The connection between a running task and the driver: lines of JSON over TCP.
+"""The connection between a running task and the driver: JSON lines over TCP.
 
-The task reports its state, its failure and the topics that it uses; the driver asks it to stop. A task whose connection
-breaks stops by itself, because nobody supervises it any more.
+The task reports its state, its failure and its topics. The driver sends stop requests. A task stops if its connection
+breaks, because nothing supervises it any more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ottla.connect.runtime.tasks.task_spec import ControlAddress, TaskSpec
 _log = logging.getLogger(__name__)
 
 _HELLO_SECONDS = 10.0
-#: How long a task without a driver may take to end by itself before its process does.
+#: Grace period for a task without a driver, before its process is killed.
 _LOST_SECONDS = 10.0
-#: How long the last reports of tasks that have ended are waited for. They are on their way, unless a task hangs.
+#: Maximum wait for the last reports of ended tasks. They arrive promptly unless a task hangs.
 _LAST_REPORT_SECONDS = 2.0
 
 Report = dict[str, Any]
@@ -38,7 +38,7 @@ class _Run(NamedTuple):
 
 
 class ControlServer:
-    """In the driver. Invariant: a run that was asked to stop asks every task that comes later, too."""
+    """The driver's side. Invariant: a stopping run also stops tasks that connect later."""
 
     def __init__(self, host: str, bind: str | None = None) -> None:
         self._listener = socket.create_server((bind if bind is not None else host, 0))
@@ -49,7 +49,7 @@ class ControlServer:
         threading.Thread(target=self._accept, name="connect-control", daemon=True).start()
 
     def close(self) -> None:
-        # A thread that waits in accept() would hold the socket open.
+        # A thread blocked in accept() would keep the socket open.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -63,7 +63,6 @@ class ControlServer:
             self._runs[run] = _Run(on_report, {}, [])
 
     def stop(self, run: str) -> None:
-        """Ask all tasks of a run to stop."""
         with self._lock:
             if run not in self._runs:
                 return
@@ -72,9 +71,9 @@ class ControlServer:
                 _send(connection, {"do": "stop"})
 
     def end(self, run: str) -> None:
-        """Nobody supervises the run any more: tasks that are left stop by themselves.
+        """End the supervision of a run. Remaining tasks stop by themselves.
 
-        What a task has said before it ended is heard first: most of all that it has failed.
+        First, wait for the last reports of ended tasks, above all their failures.
         """
         with self._lock:
             readers = list(self._runs[run].readers) if run in self._runs else []
@@ -123,10 +122,10 @@ class ControlServer:
 
 
 class TaskControl:
-    """In the task. `stopping` is set when the driver asks for it, or is gone."""
+    """The task's side. `stopping` is set when the driver requests it or disappears."""
 
     def __init__(self, spec: TaskSpec, *, ends_process: bool = False) -> None:
-        """With `ends_process`, a task that does not end by itself when the driver is gone takes its process along."""
+        """With `ends_process`, the process is killed if the task does not end after losing the driver."""
         self.stopping = threading.Event()
         self.lost = False
         self._ended = threading.Event()
@@ -137,7 +136,7 @@ class TaskControl:
         self._heard = threading.Event()
         self.report(token=spec.control.token, run=spec.run, task=spec.task)
         threading.Thread(target=self._listen, name=f"control-{spec.label}", daemon=True).start()
-        # From then on the driver waits for what this task has to say.
+        # From here on, the driver waits for this task's reports.
         self._heard.wait(_HELLO_SECONDS)
 
     def report(self, **fields: Any) -> None:
@@ -167,7 +166,7 @@ class TaskControl:
 
 
 def _send(connection: socket.socket, message: Report) -> None:
-    # Whoever listened is gone; the other thread of this connection notices that, too.
+    # The peer is gone. The reading thread of this connection notices that as well.
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(message).encode() + b"\n")
 

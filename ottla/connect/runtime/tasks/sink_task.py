@@ -1,7 +1,7 @@
-"""A task of a sink in an executor: read, convert, transform, put; and now and then flush, then commit.
+"""A sink task in an executor: reads, converts, transforms and puts records, and regularly flushes and commits.
 
-Offsets are committed to the group `connect-NAME` after the sink has made the records durable. After a failure the same
-records come again from there: at least once, and exactly once into a sink that recognizes them.
+The task commits offsets to the group `connect-NAME` after the sink has made the records durable. After a failure it
+reads again from there. Delivery is at least once, and exactly once if the sink recognizes duplicates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ottla.connect.runtime.tasks.waiting import Doing, Waiting
 
 _log = logging.getLogger(__name__)
 
-#: Records of one `put`, as Kafka's max.poll.records.
+#: Records per `put`, like Kafka's max.poll.records.
 _MOST_RECORDS = 500
 
 
@@ -66,10 +66,10 @@ class _SinkTask:
         self._conversion = SinkConversion(config, spec.worker, self._errors, self._failed)
         self._every = spec.worker.offset_flush_interval
         self._task: SinkTask = load_class(config["connector.class"]).task_class()
-        #: The records of the last `put`, in case the sink reports one of them.
+        #: Records of the last `put`, in case the sink reports one.
         self._put: list[RawRecords] = []
         self._seen_topics: set[str] = set()
-        #: What the sink has asked for.
+        #: Requests from the sink.
         self._rewound: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._due = 0.0
@@ -94,7 +94,7 @@ class _SinkTask:
         return self._spec.partitions
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """By `errors.tolerance` the record is passed over, and the dead-letter topic gets it, or the task fails."""
+        """Skip the record and send it to the dead letter queue, or fail the task, depending on `errors.tolerance`."""
         raw = self._raw(record)
         kind = type(self._task)
         failure = Failure(Stage.TASK_PUT, f"{kind.__module__}.{kind.__qualname__}", error)
@@ -115,7 +115,7 @@ class _SinkTask:
             self._dead_letters.flush()
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from there on, next."""
+        """Continue reading these partitions at the given offsets."""
         self._rewound |= {Partition(*each): offset for each, offset in offsets.items()}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -133,7 +133,7 @@ class _SinkTask:
         self._dead_letters.prepare(self._cluster)
         self._task.start(self._spec.task_config, self)
         partitions = self._spec.partitions
-        if not partitions:  # there are more tasks than partitions, or no topic yet
+        if not partitions:  # more tasks than partitions, or no topic yet
             self._running()
             self._control.stopping.wait()
             return
@@ -175,7 +175,7 @@ class _SinkTask:
             self._commit(consumer, stored, committed)
 
     def _next(self, waiting: deque[RawRecords]) -> list[RawRecords]:
-        """What is put together, and no longer waits."""
+        """Take the batches for the next `put` off the queue."""
         some: list[RawRecords] = []
         room = self._most_records
         while waiting and len(waiting[0]) <= room:
@@ -184,7 +184,7 @@ class _SinkTask:
         return some
 
     def _poll(self, consumer: SinkConsumer) -> list[RawRecords]:
-        """None of them too many for one `put`."""
+        """Return batches that each fit into one `put`."""
         try:
             found = consumer.poll(self._paused)
         except ClientError as error:
@@ -197,7 +197,7 @@ class _SinkTask:
         return [part for each in found for part in each.parts(self._most_records)]
 
     def _deliver(self, some: list[RawRecords]) -> bool:
-        """False if the task is to stop before the sink has taken them."""
+        """Return False if the task must stop before the sink has accepted the records."""
         for each in some:
             if each.topic not in self._seen_topics:
                 self._seen_topics.add(each.topic)
@@ -220,7 +220,7 @@ class _SinkTask:
                 return False
 
     def _converted(self, some: list[RawRecords]) -> Callable[[], None] | None:
-        """What gives them to the sink; None if nothing is left of them."""
+        """Return a call that puts the converted records, or None if none are left."""
         columns = [(each, self._conversion.convert_columns(each)) for each in some]
         whole = [found for _, found in columns if found is not None]
         if some and len(whole) == len(some) and self._task.takes_columns:
@@ -233,7 +233,7 @@ class _SinkTask:
     def _commit(
         self, consumer: SinkConsumer, stored: dict[Partition, int], committed: dict[Partition, int]
     ) -> dict[Partition, int]:
-        """Flush, then commit what is new. Returns what is committed."""
+        """Flush, then commit new offsets. Return the committed offsets."""
         new = {each: offset for each, offset in stored.items() if committed.get(each) != offset}
         if not new:
             return committed

@@ -1,8 +1,8 @@
-"""A task of a source in an executor: poll, transform, convert, write, commit.
+"""A source task in an executor: polls, transforms, converts, writes and commits records.
 
-Records and their source offsets are written in one transaction. The task begins as the only producer of its
-transactional id, and only then looks up its offsets: so whatever ran before, here or elsewhere, is either visible with
-its offsets or gone. That makes it exactly once if the source can be read again from an offset.
+One transaction contains records and their source offsets. The task first fences all other producers of its
+transactional id, and then reads its offsets. The output of any earlier task is therefore either visible with its
+offsets or aborted. Delivery is exactly once if the source can be read again from an offset.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
 
 _log = logging.getLogger(__name__)
 
-#: A source that has nothing is asked again after so long; twice as long each time.
+#: Delay before polling an idle source again. It doubles each time.
 _FIRST_WAIT = 0.02
 _LONGEST_WAIT = 0.25
-#: While a source has more, its polls share a transaction for so long, or so many records.
+#: Limits in time and records for a transaction shared by several polls, while the source has more.
 _TRANSACTION_SECONDS = 0.1
 _TRANSACTION_RECORDS = 100_000
 
@@ -79,7 +79,7 @@ class _SourceTask:
         self._conversion = SourceConversion(config, spec.worker, errors)
         self._creation = TopicCreation(config, spec.worker.creates_topics)
         options = producer_options(spec.worker, config)
-        # A transaction that lasts as long as its timeout would be aborted.
+        # The coordinator would abort a transaction that reaches its timeout.
         self._interval = min(_transaction_seconds(config), options.transaction_timeout_ms / 2000)
         self._cluster = Cluster(options.settings)
         name = f"{spec.worker.group_id}-{spec.connector}-{spec.task}"
@@ -94,7 +94,7 @@ class _SourceTask:
         )
         self._offset_topics = topics
         self._task: SourceTask = load_class(config["connector.class"]).task_class()
-        #: What the open transaction will have committed.
+        #: Offsets of the open transaction.
         self._pending_offsets: list[tuple[SourcePartition, SourceOffset]] = []
         self._pending_records = 0
         self._began_at = 0.0
@@ -166,7 +166,7 @@ class _SourceTask:
         offsets = self._pending_offsets
         previous: SourcePartition | None = None
         for record in records:
-            # Most sources give all records of a poll the same partition: only the last offset of each counts.
+            # Most sources use one partition for all records of a poll. Only the last offset of each counts.
             if record.source_partition is previous:
                 offsets[-1] = record.source_partition, record.source_offset
             else:
@@ -199,7 +199,7 @@ class _SourceTask:
 
     def _commit(self) -> None:
         offsets = self._pending_offsets
-        # The last offset of each partition, in the order in which partitions came last.
+        # The last offset of each partition, ordered by last occurrence.
         newest: dict[bytes, tuple[SourcePartition, SourceOffset, bytes | None]] = {}
         for partition, offset in offsets:
             key, value = self._offsets.record(partition, offset)
@@ -217,7 +217,7 @@ class _SourceTask:
         self._has_pending = False
         try:
             self._task.commit()
-        except Exception:  # what it was to let go of is let go of after the next one
+        except Exception:  # the source can discard its data after the next commit
             _log.warning("Task %s could not acknowledge its source", self._spec.label, exc_info=True)
 
     def _prepare_topic(self, topic: str) -> None:
@@ -231,7 +231,7 @@ class _SourceTask:
 
 
 def _transaction_seconds(config: Mapping[str, str]) -> float:
-    """How long polls may share a transaction: with `transaction.boundary=poll` each has its own."""
+    """Return the time that polls may share a transaction. `transaction.boundary=poll` gives each poll its own."""
     boundary = config.get("transaction.boundary", "").strip().lower()
     if boundary:
         _boundary("transaction.boundary", boundary)

@@ -1,4 +1,4 @@
-"""One task in an executor, from the connection to the driver until it has ended."""
+"""Runs one task in an executor, from the connection to the driver until the end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ottla.connect.runtime.tasks.waiting import Doing, Waiting
 _log = logging.getLogger(__name__)
 
 
-#: Before a task begins again because the cluster could not do what it asked for.
+#: Delay before restarting a task after a cluster error.
 _PAUSE_SECONDS = 1.0
 
 
 def run_task(spec: TaskSpec, *, ends_process: bool = False) -> None:
-    """Returns when the task was asked to stop, or has failed and said so."""
+    """Run a task until it is stopped, or has failed and reported the failure."""
     control = TaskControl(spec, ends_process=ends_process)
     waiting = Waiting(spec.label, control)
     try:
@@ -43,7 +43,7 @@ def run_task(spec: TaskSpec, *, ends_process: bool = False) -> None:
 
 
 def _run(spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
-    """Returns when the task was asked to stop."""
+    """Run until the task is stopped."""
     if spec.is_sink:
         from ottla.connect.runtime.tasks.sink_task import run_sink_task
 
@@ -55,5 +55,5 @@ def _run(spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
 
 
 def _may_pass(error: ClientError) -> bool:
-    """Whether the brokers are to blame, and for now only: Kafka's workers try for as long as it takes, too."""
+    """Return True for transient broker errors, which Kafka's workers also retry indefinitely."""
     return error.is_retriable and not isinstance(error, ConnectError | BadAddress)

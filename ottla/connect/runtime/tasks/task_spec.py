@@ -1,4 +1,4 @@
-"""All that an executor needs to run one task: pickled by the driver."""
+"""The pickled description of a task, with everything that an executor needs to run it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.connect.runtime.compacted_topic import CompactedTopic
 
 @dataclass(frozen=True, slots=True)
 class ControlAddress:
-    """Where the driver listens, and the secret by which it knows its own tasks."""
+    """The driver's address, and the secret that authenticates its tasks."""
 
     host: str
     port: int
@@ -23,19 +23,19 @@ class ControlAddress:
 class TaskSpec:
     connector: str
     task: int
-    #: The run of the connector's tasks to which this one belongs: reports of earlier runs are void.
+    #: Run id. The driver ignores reports of earlier runs.
     run: str
     config: Mapping[str, str]
     task_config: Mapping[str, str]
     worker: WorkerConfig
     control: ControlAddress
     is_sink: bool = False
-    #: Of a sink.
+    #: For sinks.
     partitions: tuple[TopicPartition, ...] = ()
-    #: Of a source: its topics of offsets, as far as the driver has read them.
+    #: For sources: the offsets topics, as far as the driver has read them.
     offsets: Mapping[str, CompactedTopic] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """As Kafka names tasks in its log."""
+        """Return the task name that Kafka uses in logs."""
         return f"{self.connector}-{self.task}"

@@ -1,4 +1,4 @@
-"""What keeps a task waiting: a full disk, a broker or a database that is down. Its status says so for as long."""
+"""Reports in a task's status why the task waits: a full disk, or a broker or database that is down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.protocol.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
 
-#: What passes sooner is nobody's business: a broker that restarts, a leader that moves.
+#: Do not report shorter waits, such as a broker restart or a leader change.
 _PATIENCE = 1.0
 _HINTS = {
     ErrorCode.KAFKA_STORAGE_ERROR: "its broker cannot write to its disk, which may be full: make room there",
@@ -21,7 +21,7 @@ _HINTS = {
 
 
 class Doing(enum.Enum):
-    """What may have to be tried again; each may go wrong while the others go well."""
+    """Operations that may need a retry. Each may fail independently of the others."""
 
     BEGINNING = enum.auto()
     POLLING = enum.auto()
@@ -32,7 +32,7 @@ class Doing(enum.Enum):
 
 
 class Waiting:
-    """The task runs, and its trace is one sentence. Owner: the task, in its thread."""
+    """Shows the reason as a one-sentence trace of a running task. Owner: the task, in its thread."""
 
     def __init__(self, label: str, control: TaskControl) -> None:
         self._label = label
@@ -41,7 +41,7 @@ class Waiting:
         self._said: dict[Doing, str] = {}
 
     def failed(self, doing: Doing, error: ClientError) -> None:
-        """It will be tried again."""
+        """Record a failure that will be retried."""
         now = time.monotonic()
         if now - self._since.setdefault(doing, now) < _PATIENCE:
             return

@@ -1,4 +1,4 @@
-"""Interceptors in Flume's sense: small things that happen to every record, as transforms.
+"""Interceptors in Flume's sense, as transforms: small changes to every record.
 
-Their short names are their types in a config: `transforms.x.type=AddHost`.
+Configs use their short names as types: `transforms.x.type=AddHost`.
 """

@@ -91,7 +91,7 @@ class _Adding(Transform):
 
 
 class AddHost(_Adding):
-    """The name or address of the machine that runs the task."""
+    """Adds the name or address of the machine that runs the task."""
 
     config_def = _where().define(
         "use.ip",
@@ -117,7 +117,7 @@ def _address() -> str:
 
 
 class AddTime(_Adding):
-    """When the record passed here, in milliseconds since 1970."""
+    """Adds the processing time, in milliseconds since 1970."""
 
     schema = INT64
     config_def = _where()
@@ -128,7 +128,7 @@ class AddTime(_Adding):
 
 
 class AddStatic(_Adding):
-    """Always the same text."""
+    """Adds a fixed text."""
 
     config_def = _where().define("value", _STRING, NO_DEFAULT, _HIGH, "The text.")
 
@@ -137,7 +137,7 @@ class AddStatic(_Adding):
 
 
 class AddUuid(_Adding):
-    """A random UUID for each record."""
+    """Adds a random UUID to each record."""
 
     config_def = _where().define("prefix", _STRING, "", _LOW, "What stands before the UUID.")
 

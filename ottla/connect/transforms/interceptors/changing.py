@@ -1,4 +1,4 @@
-"""Interceptors that change texts, or remove them."""
+"""Interceptors that change or remove texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 class _ChangingTexts(Transform):
-    """Of the fields that are named, or of the whole value. A field that is missing or null is passed over."""
+    """Changes the named fields, or the whole value. Missing and null fields are skipped."""
 
     def changed(self, text: str) -> str:
         raise NotImplementedError
@@ -77,7 +77,7 @@ def _fields() -> ConfigDef:
 
 
 class Mask(_ChangingTexts):
-    """What matches a regular expression is replaced: Flume's search and replace."""
+    """Replaces matches of a regular expression, like Flume's search and replace."""
 
     config_def = (
         _fields()
@@ -103,7 +103,7 @@ class Mask(_ChangingTexts):
 
 
 class Hash(_ChangingTexts):
-    """A digest in place of the text: equal texts stay equal, and nobody can read them."""
+    """Replaces a text with its digest. Equal texts stay equal, but unreadable."""
 
     config_def = (
         _fields()
@@ -136,7 +136,7 @@ class Hash(_ChangingTexts):
 
 
 class DropFields(Transform):
-    """Fields of the value that go no further."""
+    """Removes fields from the value."""
 
     config_def = ConfigDef().define(
         "fields", _LIST, NO_DEFAULT, _HIGH, "The fields to remove.", validator=filled_list

@@ -1,4 +1,4 @@
-"""Interceptors that look at texts: which records pass, and what becomes a header."""
+"""Interceptors that inspect texts, to filter records or to extract headers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _text_of(record: ConnectRecord, field: str | None) -> str | None:
 
 
 class FilterByPattern(Transform):
-    """Keeps the records that match a regular expression, or drops them."""
+    """Keeps or drops the records that match a regular expression."""
 
     config_def = (
         _texts()
@@ -79,7 +79,7 @@ class FilterByPattern(Transform):
 
 
 class RegexExtractor(Transform):
-    """Groups of a regular expression become headers."""
+    """Copies the groups of a regular expression to headers."""
 
     config_def = (
         _texts()

@@ -1,1 +1,1 @@
-"""Workers that share connectors: their group, who gets what, and what they ask of each other."""
+"""Workers that share connectors: their group, the assignment, and requests between workers."""

@@ -1,11 +1,11 @@
-"""Which worker runs which connector: evenly, with as few moves as possible, and never on two at a time. Pure.
+"""Assigns connectors to workers: evenly, with few moves, and never to two workers at once. Pure.
 
-A connector moves in two rounds: in the first it is revoked from the worker that has it, which stops it and joins again;
-in the second it is given to another. What a worker has is what it says when it joins, and that includes what it has not
-yet stopped: so whatever one worker has is given to no other.
+A connector moves in two rounds. The first round revokes it from its worker, which stops it and rejoins. The second
+round assigns it to another worker. A joining worker reports its connectors, including those not yet stopped, and the
+assignor never assigns a reported connector to another worker.
 
-A worker that is gone may come back soon (a restart). For `scheduled.rebalance.max.delay.ms` its connectors wait for it;
-they are given to others then, or as soon as there are as many workers as before.
+A missing worker may return soon, for example after a restart. Its connectors wait for up to
+`scheduled.rebalance.max.delay.ms`, or until the group has as many workers as before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Round:
-    """What each member should have, what it has to give up, and after how many seconds to join again (0: never)."""
+    """The connectors to assign to and revoke from each member, and the seconds until the next rejoin (0: never)."""
 
     assigned: dict[str, set[str]]
     revoked: dict[str, set[str]]
@@ -25,11 +25,11 @@ class Round:
 
 @dataclass
 class Assignor:
-    """The memory of the member that leads. It is void when another has led meanwhile."""
+    """The leader's memory between rounds. It is void after another member has led."""
 
     max_delay: float
     _generation: int = -1
-    #: What was assigned in the last round, and to how many workers before some were gone.
+    #: The last assignment, and the number of workers before some went missing.
     _previous: set[str] = field(default_factory=set)
     _workers: int = 0
     _deadline: float | None = None
@@ -41,7 +41,7 @@ class Assignor:
         connectors: Collection[str],
         now: float,
     ) -> Round:
-        """`members` is what each says that it has; `connectors` is what there is to run."""
+        """`members` maps each member to the connectors it reports. `connectors` are all connectors to run."""
         if self._generation < 0 or generation != self._generation + 1:
             self._previous, self._workers, self._deadline = set(), 0, None
         self._generation = generation
@@ -66,7 +66,7 @@ class Assignor:
         return Round(kept, revoked, delay)
 
     def _held(self, lost: set[str], workers: int, now: float) -> tuple[set[str], float]:
-        """What waits for a worker to come back, and for how long."""
+        """Return the connectors that wait for a missing worker, and the remaining delay."""
         if not lost or self.max_delay <= 0 or workers >= self._workers:
             self._deadline = None
             return set(), 0.0
@@ -87,13 +87,13 @@ def _owners(members: Mapping[str, Collection[str]]) -> dict[str, int]:
 
 
 def _even_out(kept: dict[str, set[str]], owned: Mapping[str, set[str]]) -> None:
-    """Take away from whoever has more than its share. Whoever gets it next has to wait until it has been stopped."""
+    """Revoke connectors from members above their share. The next owner must wait until they have stopped."""
     total = sum(len(each) for each in kept.values())
     share, more = divmod(total, len(kept))
     by_load = sorted(kept, key=lambda name: (-len(kept[name]), name))
     for position, name in enumerate(by_load):
         most = share + (position < more)
-        # What was given in this round does not run yet, and is the first to go elsewhere; it cannot be too much,
-        # because it went to whoever had least.
+        # Connectors assigned in this round do not run yet. They never exceed the share, because they went to the member
+        # with the fewest.
         surplus = sorted(kept[name] & owned[name])[most:] if len(kept[name]) > most else []
         kept[name] -= set(surplus[: len(kept[name]) - most])

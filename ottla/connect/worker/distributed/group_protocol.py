@@ -1,8 +1,8 @@
-"""What workers tell each other in their group, in the bytes of Kafka's IncrementalCooperativeConnectProtocol. Pure.
+"""The group messages of workers, in the format of Kafka's IncrementalCooperativeConnectProtocol. Pure.
 
-A connector with all of its tasks is the unit here, and assignments are complete; Kafka's workers assign single tasks,
-and say only what is new. So workers of both kinds must not share connectors. Ours end what they say with a mark, which
-Kafka's pass over. On the wire, the connector itself is task -1, as in Kafka.
+Here the unit is a connector with all its tasks, and assignments are complete. Kafka's workers assign single tasks and
+send only changes, so workers of both kinds must not share connectors. Our messages end with a mark, which Kafka's
+workers ignore. On the wire the connector itself is task -1, as in Kafka.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 PROTOCOL_TYPE = "connect"
-#: By preference, with the version that begins their bytes. Kafka's `eager` is called `default` on the wire.
+#: In order of preference, with the version at the start of the message. Kafka's `eager` is `default` on the wire.
 VERSIONS = {"sessioned": 2, "compatible": 1, "default": 0}
 _CONNECTOR = -1
 _MARK = b"ottla"
 
-#: The tasks of each connector that a worker has.
+#: The tasks of each connector on a worker.
 Tasks = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """`connectors` is all that the worker should run, `revoked` what it had and has to stop."""
+    """`connectors` are all connectors that the worker should run, and `revoked` those to stop."""
 
     leader: str
     leader_url: str
@@ -32,13 +32,13 @@ class Assignment:
     revoked: Tasks = field(default_factory=dict)
     delay_ms: int = 0
     error: int = 0
-    #: Whether a worker of ours has made it.
+    #: Whether one of our workers created it.
     is_ours: bool = True
 
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What a worker says of itself when it joins."""
+    """The state that a worker reports when it joins."""
 
     url: str
     config_offset: int
@@ -59,7 +59,7 @@ def encode_metadata(state: WorkerState, version: int) -> bytes:
 
 
 def decode_metadata(data: bytes) -> WorkerState:
-    """ValueError if it is none."""
+    """Raises ValueError for malformed data."""
     reader = _Reader(data)
     version = reader.number(">h")
     url, offset = reader.string(), reader.number(">q")
@@ -76,7 +76,7 @@ def encode_assignment(assignment: Assignment, version: int) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """ValueError if it is none."""
+    """Raises ValueError for malformed data."""
     reader = _Reader(data)
     return replace(_decoded(reader), is_ours=reader.rest == _MARK)
 
@@ -104,7 +104,7 @@ def _decoded(reader: _Reader) -> Assignment:
 
 
 def with_connector(tasks: int) -> list[int]:
-    """All that belongs to a connector: itself and its tasks."""
+    """Return the task numbers of a connector: itself and its tasks."""
     return [_CONNECTOR, *range(tasks)]
 
 

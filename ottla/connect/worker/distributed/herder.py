@@ -1,8 +1,8 @@
-"""A worker among others: a member of the group, perhaps the one that leads.
+"""A distributed worker: a member of the group, and possibly its leader.
 
-What makes it safe: a connector runs here only while this worker is a member that was given it. Whoever has not heard
-from the group for most of a session stops its connectors before the session ends, because from then on the others may
-be given them. Sources are fenced beyond that, by their transactional ids.
+Safety: a connector runs here only while this worker is a member and owns the connector. A worker without contact to the
+group for most of a session stops its connectors before the session ends, because the group may then assign them to
+other workers. Transactional ids additionally fence sources.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ottla.connect.worker.status_store import KafkaStatusStore
 _log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.25
-#: How long a request waits for the group to have a leader.
+#: Maximum wait of a request for a leader.
 _LEADER_SECONDS = 10.0
 
 
@@ -54,7 +54,7 @@ _Event = _Assigned | _Lost | Change | None
 
 
 class DistributedHerder(Herder):
-    """Owner of what this worker was given: one thread, which gets everything else as events."""
+    """Owner of this worker's assignment: one thread, which gets all other input as events."""
 
     type = group_protocol.PROTOCOL_TYPE
 
@@ -72,7 +72,7 @@ class DistributedHerder(Herder):
         self._assignor = Assignor(worker.values["scheduled.rebalance.max.delay.ms"] / 1000)
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._given: set[str] = set()
-        #: What the last generation has given us, whether or not we have got round to starting it.
+        #: Assignment of the latest generation, whether already started or not.
         self._promised: frozenset[str] = frozenset()
         self._latest = -1
         self._assignment: Assignment | None = None
@@ -89,7 +89,7 @@ class DistributedHerder(Herder):
         connectors.on_stopped = self._stopped_locally
         connectors.on_tasks = self._store_tasks
 
-    # Life
+    # Start and stop
 
     def start(self, url: str, worker_id: str) -> None:
         """Raises ConfigError, ClientError."""
@@ -115,7 +115,7 @@ class DistributedHerder(Herder):
         self._watcher.start()
 
     def stop(self) -> None:
-        """Stops the connectors first, so that whoever gets them next finds them stopped."""
+        """Stop the connectors before leaving the group, so that the next owner finds them stopped."""
         self._stopping.set()
         self._events.put(None)
         if self._thread.ident is not None:
@@ -126,7 +126,7 @@ class DistributedHerder(Herder):
         self.statuses.stop()
         self.configs.stop()
 
-    # What the group asks, in the thread of the member
+    # Group callbacks, in the member's thread
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
         state = self.configs.state()
@@ -142,7 +142,10 @@ class DistributedHerder(Herder):
         return [(name, group_protocol.encode_metadata(own, version)) for name, version in allowed.items()]
 
     def assign(self, membership: Membership, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """As leader. Knows all configs that any member knows, or nobody would run the newest."""
+        """Assign connectors as the leader, after reading all configs that any member has read.
+
+        Otherwise no worker would run the newest connectors.
+        """
         states = {name: group_protocol.decode_metadata(data) for name, data in members.items()}
         newest = max(each.config_offset for each in states.values())
         try:
@@ -185,7 +188,7 @@ class DistributedHerder(Herder):
     def _as_it_is(
         self, membership: Membership, states: Mapping[str, WorkerState], offset: int
     ) -> dict[str, bytes]:
-        """Ours keep what they have; to Kafka's nothing new is nothing changed."""
+        """Return an unchanged assignment: ours keep their connectors, and Kafka's workers get no changes."""
         version = group_protocol.VERSIONS.get(membership.protocol, 0)
         return {
             name: group_protocol.encode_assignment(
@@ -243,9 +246,9 @@ class DistributedHerder(Herder):
                 self.configs.put([config_state.session_key_entry(new_session_key(self.worker))])
 
     def _watch(self) -> None:
-        """Whether we may still be a member: in a thread of its own, because the herder's may wait for the cluster."""
+        """Watch the session in a separate thread, because the herder's thread may wait for the cluster."""
         assert self._member is not None
-        # Stopping takes a while, and must be over when the session is.
+        # Stopping takes a while, and must finish before the session ends.
         margin = min(self._times.session / 3, self.worker.shutdown_timeout)
         longest = max(self._times.session - margin, 2 * self._times.heartbeat)
         while not self._stopping.wait(_TICK_SECONDS):
@@ -271,7 +274,7 @@ class DistributedHerder(Herder):
         self.connectors.generation = membership.generation
         with self._known:
             if membership.generation != self._latest:
-                return  # meanwhile it is over
+                return  # the assignment is already outdated
             self._given = set(assignment.connectors)
             self._leads = membership.is_leader
             self._assignment = assignment
@@ -283,18 +286,18 @@ class DistributedHerder(Herder):
         self.apply()
 
     def apply(self) -> None:
-        # What is wanted is looked up inside: who comes later knows what has changed meanwhile.
+        # Read the desired state inside the lock, so that a later call sees later changes.
         with self._applying:
             super().apply()
 
     def _take_over(self) -> None:
-        """Keep who led before us from writing. The new session key makes the partition know it."""
+        """Fence the previous leader. Writing the new session key makes the partition aware of it."""
         self._kafka_configs.take_over()
         self.configs.put([config_state.session_key_entry(new_session_key(self.worker))])
         _log.info("This worker, %s, leads group %s.", self._url, self.worker.group_id)
 
     def _forget_deleted(self) -> None:
-        """Statuses of connectors that were deleted while their worker was away."""
+        """Delete the statuses of connectors that were deleted while their worker was away."""
         names = self.configs.state().connectors
         statuses = self.statuses.state()
         for name in set(statuses.connectors) | set(statuses.tasks):
@@ -302,7 +305,7 @@ class DistributedHerder(Herder):
                 self._forget(name, statuses)
 
     def _lose(self, why: str) -> None:
-        """By any thread."""
+        """Thread-safe."""
         with self._known:
             if self._assignment is None:
                 return
@@ -330,7 +333,7 @@ class DistributedHerder(Herder):
         }
 
     def _stopped_locally(self, name: str) -> None:
-        """In the thread of a connector. Who is to get it has waited for this."""
+        """Runs in a connector's thread. The next owner waits for this rejoin."""
         state = self.configs.state()
         if name not in state.connectors:
             self._forget(name, self.statuses.state())
@@ -340,7 +343,7 @@ class DistributedHerder(Herder):
     # Tasks
 
     def _store_tasks(self, name: str, configs: Sequence[Config]) -> None:
-        """In a thread of the engine or of the connector."""
+        """Runs in a thread of the engine or of the connector."""
         state = self.configs.state()
         if name not in state.connectors or not configs:
             return
@@ -392,7 +395,7 @@ class DistributedHerder(Herder):
         raise PassOn(url)
 
     def lost_leadership(self) -> None:
-        """A write was refused, or its fate is unknown: whether we lead is for the group to say."""
+        """Handle a rejected write, or one with unknown outcome: the group must decide who leads."""
         with self._known:
             self._leads = False
         if self._member is not None:

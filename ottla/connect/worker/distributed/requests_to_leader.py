@@ -1,6 +1,6 @@
-"""What a worker asks of the leader by itself: to store the configs of tasks. Signed with the group's session key.
+"""Requests of a worker to the leader to store task configs, signed with the group's session key.
 
-Signature and path are Kafka's, so that only workers that can read the config topic can ask it.
+Signature and path follow Kafka, so only workers that can read the config topic can send them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS = 10.0
 
 
 class BadSignature(Exception):
-    """Nobody who knows the session key has sent this."""
+    """The request is not signed with the session key."""
 
 
 def new_session_key(worker: WorkerConfig) -> SessionKey:
@@ -48,7 +48,7 @@ def _digest(algorithm: str) -> str:
 
 
 def sign(key: SessionKey, algorithm: str, body: bytes) -> dict[str, str]:
-    """The headers of a request with this body."""
+    """Return the signature headers for a body."""
     made = hmac.new(base64.b64decode(key.key), body, _digest(algorithm)).digest()
     return {SIGNATURE: base64.b64encode(made).decode(), ALGORITHM: algorithm}
 
@@ -56,7 +56,7 @@ def sign(key: SessionKey, algorithm: str, body: bytes) -> dict[str, str]:
 def check_signature(
     key: SessionKey | None, allowed: Sequence[str], headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Raises BadSignature. The names of headers are in lower case."""
+    """Raises BadSignature. Header names are in lower case."""
     given, algorithm = headers.get(SIGNATURE.lower()), headers.get(ALGORITHM.lower())
     if key is None or not given or not algorithm:
         raise BadSignature("Internal request is missing its signature")
@@ -73,7 +73,7 @@ def send_task_configs(
     key: SessionKey,
     worker: WorkerConfig,
 ) -> None:
-    """Raises OSError if the leader cannot be reached or refuses it."""
+    """Raises OSError if the leader is unreachable or rejects the request."""
     body = json.dumps([dict(each) for each in configs]).encode()
     headers = sign(key, worker.values["inter.worker.signature.algorithm"], body)
     request = urllib.request.Request(

@@ -1,1 +1,1 @@
-"""The REST API of a worker, with the paths, codes and messages of Kafka's."""
+"""The REST API of a worker, with the paths, status codes and messages of Kafka's."""

@@ -1,8 +1,8 @@
-"""Logins: with the users of the cluster (`authentication.method=KAFKA`), or as Kafka's own extension asks for them.
+"""Authentication with the cluster's users (`authentication.method=KAFKA`) or with Kafka's basic auth extension.
 
 With KAFKA, a caller needs ALTER on the cluster to change connectors and to see secrets in their configs, and DESCRIBE
-to see the rest. The users of BasicAuthSecurityRestExtension may do everything. A file has them in lines of
-`name=password`. A JAAS file, which `java.security.auth.login.config` names, says where that file is:
+to see the rest. Users of BasicAuthSecurityRestExtension may do everything. Their file has lines of the form
+`name=password`. The JAAS file in `java.security.auth.login.config` names that file:
 
     KafkaConnect {
         org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
@@ -29,7 +29,7 @@ _JAAS = "java.security.auth.login.config"
 
 
 def authentication(worker: WorkerConfig) -> Authenticate | None:
-    """None if the worker lets everybody in. Raises ConfigError."""
+    """Return None if the worker needs no authentication. Raises ConfigError."""
     if worker.values["authentication.method"].strip().upper() == "KAFKA":
         return KafkaLogin(worker.client_settings, realm="connect", error_code=401)
     for name in worker.values["rest.extension.classes"]:

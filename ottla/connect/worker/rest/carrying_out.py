@@ -1,4 +1,4 @@
-"""Requests are carried out in threads, or by the worker that has to: the leader, or the owner of a connector."""
+"""Executes requests in threads, or forwards them to the leader or to the owner of a connector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: By what a request says of having been passed on: what it says then. From the third hop on it is refused.
+#: Maps the forwarding marker of a request to its next value. The third hop is rejected.
 _HOPS = {None: "true", "true": "false"}
 
 
@@ -40,7 +40,7 @@ class CarryingOut:
     async def answer(
         self, request: Request, call: Callable[[], T], respond: Callable[[T], Response], body: bytes = b""
     ) -> Response:
-        """`body` is that of the request, which can be read only once."""
+        """`body` is the request's body, which can be read only once."""
         try:
             return respond(await self._in_thread(call))
         except PassOn as elsewhere:

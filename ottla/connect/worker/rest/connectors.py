@@ -1,4 +1,4 @@
-"""/connectors: what there is, what it does, and changing both."""
+"""The /connectors endpoints: list, inspect, create, change and control connectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _nothing(status: int) -> Any:
 
 
 class Connectors:
-    """`scheme` is that of the listener, for addresses in answers."""
+    """`scheme` is the listener's, for URLs in responses."""
 
     def __init__(self, herder: Herder, carrying_out: CarryingOut, scheme: str) -> None:
         self._herder = herder
@@ -58,7 +58,7 @@ class Connectors:
                     **({"info": _shown_info(request, self._herder.info(name))} if "info" in expand else {}),
                 }
             except RequestError:
-                continue  # it was deleted meanwhile, or has not been started yet
+                continue  # deleted in the meantime, or not started yet
         return json_response(found)
 
     async def get(self, request: Request) -> Response:
@@ -126,7 +126,7 @@ class Connectors:
         return self._located(request, name, answer)
 
     def _located(self, request: Request, name: str, answer: Response) -> Response:
-        """With the address of what was created, on the worker that was asked."""
+        """Add the URL of the created connector on the requested worker."""
         if answer.status == 201:
             base = f"{self._scheme}://{request.headers.get('host', '')}"
             answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='')}"}
@@ -161,7 +161,7 @@ class Connectors:
         return await self._do(request, partial(self._herder.delete, _name(request)), _nothing(204))
 
     async def put_task_configs(self, request: Request) -> Response:
-        """Only for workers, which sign it with the session key."""
+        """Accepts task configs from other workers, which sign them with the session key."""
         body = await request.body()
         state, worker = self._herder.configs.state(), self._herder.worker
         allowed = worker.values.get("inter.worker.verification.algorithms", [])
@@ -176,7 +176,7 @@ class Connectors:
         call = partial(self._herder.put_task_configs, _name(request), configs)
         return await self._do(request, call, _nothing(204), body)
 
-    # What runs
+    # Control
 
     async def pause(self, request: Request) -> Response:
         return await self._do(request, partial(self._herder.pause, _name(request)), _nothing(202))

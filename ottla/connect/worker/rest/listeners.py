@@ -1,4 +1,4 @@
-"""Where a worker listens, and where the others reach it: `listeners` and `rest.advertised.*`."""
+"""The listening and advertised addresses of a worker: `listeners` and `rest.advertised.*`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Listener(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a worker is reached."""
+    """The address of a worker."""
 
     scheme: str
     host: str
@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """`host:port`, which is the worker's id in statuses."""
+        """Return `host:port`, the worker's id in statuses."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -53,7 +53,7 @@ def parse_listeners(setting: str, values: Sequence[str]) -> list[Listener]:
 
 
 def parse_address(url: str) -> Address:
-    """Of another worker, as the group knows it. Raises ConfigError."""
+    """Parse another worker's URL from the group. Raises ConfigError."""
     found = _LISTENER.fullmatch(url)
     if found is None:
         raise ConfigError(f"{url} is not the URL of a worker.")
@@ -61,7 +61,7 @@ def parse_address(url: str) -> Address:
 
 
 def advertised(worker: WorkerConfig, bound: Sequence[Address]) -> Address:
-    """Where the others should come: `bound` is where this worker listens, with the ports that it has got."""
+    """Return the address for other workers. `bound` lists this worker's listeners with their actual ports."""
     values = worker.values
     scheme = (values["rest.advertised.listener"] or bound[0].scheme).lower()
     listener = next((each for each in bound if each.scheme == scheme), None)
@@ -74,7 +74,7 @@ def advertised(worker: WorkerConfig, bound: Sequence[Address]) -> Address:
 
 
 def https_properties(worker: WorkerConfig) -> dict[str, str]:
-    """The settings of HTTPS: those under `listeners.https.`, or, without any, the worker's own `ssl.*`."""
+    """Return the HTTPS settings: those under `listeners.https.`, or the worker's own `ssl.*` if there are none."""
     own = worker.with_prefix(_HTTPS)
     found = own or {name: value for name, value in worker.properties.items() if name.startswith("ssl.")}
     asked = found.pop("ssl.client.auth", "none").strip().lower()

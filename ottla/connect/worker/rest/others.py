@@ -1,4 +1,4 @@
-"""Everything but connectors: the worker itself, its plugins and its loggers."""
+"""The other endpoints: the worker itself, its plugins and its loggers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Others:
         self._do = carrying_out.answer
 
     def root(self, _request: Request) -> Response:
-        # Clients such as kcctl do not ask an older Connect for stop, offsets or the restart of tasks.
+        # Clients such as kcctl avoid stop, offsets and task restarts with an older Connect version.
         return json_response(
             {
                 "version": KAFKA_VERSION,
@@ -104,5 +104,5 @@ class Others:
 
 
 def _simple(name: str) -> str:
-    """As Kafka compares names of connectors: without the package and the word Connector."""
+    """Shorten a connector name for comparison like Kafka: without the package and the suffix Connector."""
     return name.rsplit(".", 1)[-1].removesuffix("Connector")

@@ -1,4 +1,4 @@
-"""What is read of a request, and how what goes wrong is answered."""
+"""Parses requests and converts errors to responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_object(body: bytes) -> Json:
 
 
 def read_patch(value: Any) -> dict[str, str | None]:
-    """A config whose values may be null. Numbers and booleans are taken as text, as Kafka's worker takes them."""
+    """Read a config with nullable values. Numbers and booleans become text, as in Kafka's worker."""
     if not isinstance(value, dict):
         raise errors.bad_request("A config must be a JSON object of settings.")
     return {name: _text(name, each) for name, each in value.items()}
@@ -68,7 +68,7 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
-    """The config with the connector's name in it. Raises RequestError if it has another."""
+    """Return the config with the connector's name. Raises RequestError if it contains another name."""
     given = config.get("name")
     if given is not None and given != name:
         raise errors.bad_request(
@@ -78,7 +78,7 @@ def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def initial_state(value: object) -> TargetState | None:
-    """How a connector begins; None is as always. Raises RequestError."""
+    """Return the initial state, or None for the default. Raises RequestError."""
     if value is None:
         return None
     found = _INITIAL.get(str(value).upper())

@@ -1,4 +1,4 @@
-"""Headers that a worker's settings add to responses: those of CORS, and `response.http.headers.config`."""
+"""Configured response headers: CORS, and `response.http.headers.config`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ACTIONS = ("set", "add", "setdate", "adddate")
 
 
 def response_headers(worker: WorkerConfig) -> Decorate | None:
-    """None if the settings ask for none. Raises ConfigError."""
+    """Return None if no headers are configured. Raises ConfigError."""
     origins = allowed_origins(worker)
     methods = worker.values["access.control.allow.methods"].strip() or "GET,POST,HEAD"
     fixed = _rules(worker.values["response.http.headers.config"])
@@ -31,7 +31,7 @@ def response_headers(worker: WorkerConfig) -> Decorate | None:
             headers["Access-Control-Allow-Credentials"] = "true"
             headers["Vary"] = "Origin"
             if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
-                # Browsers ask without a login, whatever the answer to the request itself will be.
+                # Browsers send preflight requests without credentials, so always answer them.
                 headers["Access-Control-Allow-Methods"] = methods
                 headers["Access-Control-Allow-Headers"] = (
                     "X-Requested-With,Content-Type,Accept,Origin,Authorization"
@@ -45,13 +45,13 @@ def response_headers(worker: WorkerConfig) -> Decorate | None:
 
 
 def allowed_origins(worker: WorkerConfig) -> list[str]:
-    """Web pages that may call the worker; `*` in them matches anything."""
+    """Return the origins that may call the worker. `*` in them matches anything."""
     given = worker.values["access.control.allow.origin"].split(",")
     return [each.strip() for each in given if each.strip()]
 
 
 def _rules(text: str) -> dict[str, str]:
-    """`set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`: what has commas is in quotes."""
+    """Parse `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`. Rules with commas are quoted."""
     found = {}
     for [*rules] in csv.reader([text], skipinitialspace=True):
         for rule in filter(None, (each.strip() for each in rules)):

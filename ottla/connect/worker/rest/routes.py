@@ -1,4 +1,4 @@
-"""All routes in one table."""
+"""The table of all routes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build_router(
     has_api: bool = True,
     has_admin: bool = True,
 ) -> Router:
-    """`has_admin` is false where /admin has listeners of its own, and `has_api` is false on those."""
+    """`has_admin` is false if /admin has separate listeners, and `has_api` is false on those."""
     router = Router(consumes=("application/json",))
     connectors, others = Connectors(herder, carrying_out, scheme), Others(herder, carrying_out)
 
@@ -75,7 +75,7 @@ def build_router(
         add("PUT", "/connectors/{connector}/resume", c.resume, A.ADMIN, "Let it run again.")
         add("PUT", "/connectors/{connector}/stop", c.stop, A.ADMIN, "Stop it, without tasks.")
         add("GET", "/connectors/{connector}/tasks", c.get_tasks, A.VIEWER, "Its tasks and their configs.")
-        # Workers sign this one for each other, and have no user.
+        # Workers sign this request for each other, and have no user.
         add("POST", "/connectors/{connector}/tasks", c.put_task_configs, A.ANYONE, "For workers.", has_body=True)
         add("GET", "/connectors/{connector}/tasks/{task}/status", c.get_task_status, A.VIEWER, "How a task is.")
         add("POST", "/connectors/{connector}/tasks/{task}/restart", c.restart_task, A.ADMIN, "Restart a task.")

@@ -1,1 +1,1 @@
-"""What is wrong with a connector's config, in the shape in which the REST API says it."""
+"""Validation of connector configs, with results in the REST API's format."""

@@ -1,4 +1,4 @@
-"""Validates the config of a connector: what every source or sink has, its transforms, and what its class asks for."""
+"""Validates a connector config: framework settings, transforms, and the settings of its class."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VERSION = "connector.plugin.version"
 
 @dataclass(frozen=True)
 class ConfigInfos:
-    """`name` is the class as it was named."""
+    """`name` is the connector class as written in the config."""
 
     name: str
     groups: list[str]
@@ -72,9 +72,9 @@ def validate(
     *,
     from_operator: bool = False,
 ) -> ConfigInfos:
-    """Looks up values of `${…}`, so that they are judged, and shows the config as given.
+    """Validate a config with resolved variables, and report it as given.
 
-    `from_operator`: the config is in a file on the command line of the worker, so it may use all local files.
+    `from_operator` means that the config comes from the worker's command line and may use any local file.
     """
     connector = connector_class(config)
     unresolved = ""
@@ -108,7 +108,7 @@ def refuse_invalid(infos: ConfigInfos) -> None:
 
 
 def plugin_definitions(name: str) -> list[Json]:
-    """The settings of any plugin: of a connector, those of its class and then those that all have."""
+    """Return the settings of any plugin. For a connector these are its own settings, then the common ones."""
     for kind in PluginKind:
         try:
             plugin = find(name, kind)
@@ -125,7 +125,7 @@ def plugin_definitions(name: str) -> list[Json]:
 
 
 def _definition(connector: type[Connector], config: Mapping[str, str], worker: WorkerConfig) -> ConfigDef:
-    """What every connector has first, then what its class adds."""
+    """Return the common settings, then those of the class."""
     common = sink_config(config) if issubclass(connector, SinkConnector) else source_config(config)
     found = ConfigDef()
     for key in common.keys.values():
@@ -156,7 +156,10 @@ def _problems(
     worker: WorkerConfig,
     refused: Mapping[str, Sequence[str]],
 ) -> Problems:
-    """`refused` is known already. A connector does not see a config with problems: it might use the files."""
+    """Add the `refused` problems and all others.
+
+    A connector never sees an invalid config, because it might open files.
+    """
     found: Problems = {name: list(each) for name, each in definition.errors(config).items()}
 
     def add(more: Mapping[str, Any]) -> None:

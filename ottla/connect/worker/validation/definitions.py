@@ -1,4 +1,4 @@
-"""Definitions and values of settings as JSON, as Kafka's REST API has them. Pure."""
+"""Setting definitions and values as JSON, in the format of Kafka's REST API. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def value_of(key: ConfigKey, given: str | None, recommended: Sequence[Any], erro
 
 
 def _parsable(key: ConfigKey, given: str) -> str | None:
-    """None for what is not of the type, as Kafka has no value to show then; the error beside it quotes it."""
+    """Return None for unparsable values, like Kafka. The accompanying error quotes the value."""
     try:
         parse_value(key.name, given, key.type)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Which settings of its clients a connector may override: `connector.client.config.override.policy`."""
+"""Client settings that a connector may override: `connector.client.config.override.policy`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PRINCIPAL = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol
 
 
 def override_problems(config: Mapping[str, str], policy: str) -> dict[str, list[str]]:
-    """By the setting. A policy is named, or is one of Kafka's classes."""
+    """Return problems by setting. A policy is a short name or one of Kafka's classes."""
     name = policy.rsplit(".", 1)[-1].removesuffix("ConnectorClientConfigOverridePolicy").lower()
     if name == "all":
         return {}

@@ -227,9 +227,9 @@ class PostgresCapture:
     def committed(self) -> None:
         """Mark the offered records as committed.
 
-        `read` notifies PostgreSQL later, because each notification costs a log scan. Only positions from offsets are
-        reported. Transactions without records leave no offset, and a slot ahead of
-        its offset would look as if another client had consumed it.
+        `read` notifies PostgreSQL later, because each notification costs a log scan. It reports only
+        positions from offsets. Transactions without records leave no offset, and a slot ahead of its offset would look
+        as if another client had consumed it.
         """
         self._committed = max(self._committed, self._offered)
 

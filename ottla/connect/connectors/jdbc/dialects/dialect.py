@@ -197,7 +197,7 @@ class Dialect:
         refused: Callable[[int, Exception], None],
         claims: Iterable[Claim] = (),
     ) -> None:
-        """Run a transaction, skipping the parts that the database rejects. `refused` may raise to roll back everything."""
+        """Run a transaction, skipping rejected parts. `refused` may raise to roll back everything."""
         with self._all_or_nothing(claims) as cursor:
             for number, statements in enumerate(parts):
                 cursor.execute("SAVEPOINT part")
