@@ -130,7 +130,6 @@ class SourceTask:
         return type(self).poll_columns is not SourceTask.poll_columns
 
     def poll_columns(self) -> SourceColumns | None:
-        """Return the next records as columns, like `poll`."""
         raise NotImplementedError
 
     def commit(self) -> None:
@@ -169,7 +168,10 @@ class SinkTask:
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Accept the next records. The runtime also passes empty batches so that the sink can act on timeouts."""
+        """Accept the next records.
+
+        With `wants_empty_puts`, the runtime also passes empty batches, for work due by time.
+        """
         raise NotImplementedError
 
     @property

@@ -35,7 +35,6 @@ from ottla.connect.transforms import chain
 
 
 def source_config(config: Mapping[str, str]) -> ConfigDef:
-    """Return the framework settings of a source connector with this config."""
     definition = _defined(_COMMON, _SOURCE)
     _add_plugins(definition, config)
     add_topic_settings(definition, config)
@@ -43,7 +42,6 @@ def source_config(config: Mapping[str, str]) -> ConfigDef:
 
 
 def sink_config(config: Mapping[str, str]) -> ConfigDef:
-    """Return the framework settings of a sink connector with this config."""
     definition = _defined(_COMMON, _SINK)
     _add_plugins(definition, config)
     return definition

@@ -240,7 +240,7 @@ class WorkerConfig:
 
     @cached_property
     def client_properties(self) -> dict[str, str]:
-        """Return the properties of the worker's own clients, with the Java client's names."""
+        """Properties of the worker's own clients, with the Java client's names."""
         own = {name: value for name, value in self.properties.items() if name.startswith(_CLIENT_PREFIXES)}
         own["bootstrap.servers"] = ",".join(self.values["bootstrap.servers"])
         for name in ("client.id", "client.dns.lookup", "request.timeout.ms", "retry.backoff.ms"):
@@ -257,7 +257,10 @@ class WorkerConfig:
         return self.values["client.id"] or (f"connect-{self.group_id}" if self.is_distributed else "connect")
 
     def overridden(self, kind: str) -> dict[str, str]:
-        """Return the client properties with the overrides for `kind`: `producer`, `consumer` or `admin`."""
+        """`kind` is `producer`, `consumer` or `admin`.
+
+        The worker's settings with that prefix override the client properties.
+        """
         return {**self.client_properties, **self.with_prefix(f"{kind}.")}
 
     # The group and the three topics
@@ -308,12 +311,10 @@ class WorkerConfig:
         return str(self.values["header.converter"])
 
     def converter_config(self, kind: str) -> dict[str, str]:
-        """Return the settings under `key.converter`, `value.converter` or `header.converter`."""
         return self.with_prefix(f"{kind}.")
 
     @property
     def config_providers(self) -> dict[str, str]:
-        """Return `config.providers` and the provider settings, unresolved."""
         return {name: value for name, value in self.properties.items() if name.startswith("config.providers")}
 
     @property
@@ -340,7 +341,6 @@ class WorkerConfig:
 
     @property
     def spark_settings(self) -> dict[str, str]:
-        """Return all `spark.*` settings except the master."""
         return {
             name: value
             for name, value in self.properties.items()

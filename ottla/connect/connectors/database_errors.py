@@ -29,7 +29,6 @@ _HINTS = (" Is the server running", " This probably means", " DETAIL: ", " HINT:
 
 
 def one_line(error: object) -> str:
-    """Return the driver's message without line breaks, hints and the final full stop."""
     text = " ".join(str(error).split())
     for hint in _HINTS:
         text = text.partition(hint)[0]

@@ -328,7 +328,6 @@ def _now_ms() -> int:
 
 
 def _text(value: Any) -> str:
-    """Return the value as Java prints it."""
     if isinstance(value, str):
         return value
     from ottla.connect.data.java_values import java_text

@@ -14,7 +14,6 @@ NULL: SchemaAndValue = (None, None)
 
 
 def converter_config() -> ConfigDef:
-    """Return the settings common to Kafka's own converters."""
     return ConfigDef().define(
         "converter.type",
         ConfigType.STRING,

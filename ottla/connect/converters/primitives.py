@@ -21,10 +21,7 @@ from ottla.connect.errors import DataError
 
 
 class _NumberConverter(Converter):
-    """With a schema, a number must have exactly this type. Without one, any number in range is accepted.
-
-    Python's numbers have no sizes.
-    """
+    """With a schema, a number must have exactly this type. Without one, any number in range fits."""
 
     type_name: ClassVar[str]
     schema: ClassVar[Schema]

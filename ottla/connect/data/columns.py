@@ -41,7 +41,6 @@ class Columns:
         return replace(self, **changes)
 
     def parts(self, most: int) -> Iterator[Self]:
-        """Split into parts of at most `most` records."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         lists = {name: column for name, column in given.items() if isinstance(column, list)}
         for begin in range(0, len(self), most):
@@ -70,7 +69,7 @@ class SinkColumns(Columns):
 
 
 def runs(records: Sequence[SourceRecord]) -> Iterator[tuple[Sequence[SourceRecord], Columns | None]]:
-    """Group records in order into runs with common attributes, or None where columns do not pay off."""
+    """Yield runs of records with common attributes, each with its columns, or None if columns do not pay off."""
     begin = 0
     first: SourceRecord | None = None
     for index, each in enumerate(records):

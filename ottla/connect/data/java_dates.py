@@ -187,7 +187,6 @@ class _Fields:
 
 
 def _week_year_begin(year: int) -> int:
-    """Return the Sunday of the week with the 1st of January."""
     first = _days_of(year, 1, 1)
     return first - (first + 4) % 7
 
@@ -230,7 +229,6 @@ class _Parsing:
         return self._result()
 
     def _literal(self, literal: str) -> None:
-        """Spaces in the text before a literal's space do not matter, nor how many there are."""
         if not self._text.startswith(literal, self._at):
             raise BadDate
         self._at += len(literal)

@@ -105,7 +105,7 @@ class JavaSinkConnector(_JavaConnector, SinkConnector):
 
 
 def _definition(java: Any) -> ConfigDef:
-    """Convert names, types, defaults and texts. The connector's `validate` checks the values."""
+    """Convert the definition without validators. The connector's `validate` checks the values."""
     import jpype
 
     definition = ConfigDef()

@@ -111,7 +111,7 @@ def to_java_map(values: Mapping[str, str]) -> Any:
 
 
 def from_java_map(found: Any) -> dict[str, Any]:
-    """Convert a source partition or offset: texts, numbers and booleans."""
+    """Source partitions and offsets contain texts, numbers and booleans."""
     return (
         {} if found is None else {str(each.getKey()): from_java(each.getValue()) for each in found.entrySet()}
     )

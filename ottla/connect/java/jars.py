@@ -38,7 +38,10 @@ class JavaPlugin:
 
 @dataclass(frozen=True)
 class Libraries:
-    """Kafka's jars. Plugins share the first part and load private copies of the rest after their own jars."""
+    """Kafka's jars: `shared` with all plugins, `json` for the worker, and `rest`.
+
+    Each plugin loads a private copy of `rest` behind its own jars.
+    """
 
     shared: tuple[str, ...]
     json: tuple[str, ...]
@@ -46,7 +49,6 @@ class Libraries:
 
 
 def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
-    """Return all declared connectors, in path order."""
     found = []
     for jars in _locations(plugin_path):
         for jar in jars:
@@ -57,7 +59,6 @@ def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
 
 
 def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
-    """Find a connector by full class name, or by Kafka's alias."""
     known = plugins(plugin_path)
     for each in known:
         if each.class_name == name:

@@ -61,7 +61,6 @@ def loader(jars: tuple[str, ...]) -> Any:
 
 
 def new(plugin: JavaPlugin, class_name: str | None = None) -> Any:
-    """Create an instance of the plugin's class, or of another class in its jars."""
     name = class_name or plugin.class_name
     try:
         with as_context(plugin.jars):  # some classes load services in their constructor

@@ -126,7 +126,6 @@ class CompactedTopic:
 
 
 def read_topic(cluster: Cluster, topic: str) -> dict[bytes, bytes]:
-    """Read up to the current end of each partition. Return an empty dict if the topic does not exist."""
     return CompactedTopic(topic).read(cluster)
 
 

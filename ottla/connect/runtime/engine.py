@@ -72,5 +72,5 @@ class Engine:
         self._offsets.read()
 
     def close(self) -> None:
-        """Close the engine. Stop the connectors first."""
+        """Stop the connectors first."""
         self._control.close()

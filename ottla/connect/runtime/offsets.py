@@ -63,7 +63,6 @@ class SourceOffsets:
             self._entries[_canonical(partition)] = dict(partition), dict(offset)
 
     def record(self, partition: SourcePartition, offset: SourceOffset | None) -> tuple[bytes, bytes | None]:
-        """Return the key and value of the offset record."""
         name = _canonical(partition)
         key = self._keys.get(name)
         if key is None:
@@ -179,7 +178,7 @@ def ensure_topic(cluster: Cluster, topic: str, worker: WorkerConfig) -> None:
 def write_offsets(
     settings: Settings, topics: list[str], connector: str, offsets: Iterable[OffsetEntry]
 ) -> None:
-    """Alter or reset the offsets of a stopped connector."""
+    """The connector must be stopped."""
     cluster = Cluster(settings)
     try:
         known = read_offsets(cluster, topics, connector)
@@ -203,7 +202,7 @@ def write_offsets(
 
 
 def reset_offsets(settings: Settings, topics: list[str], connector: str) -> int:
-    """Reset all offsets of a stopped connector. Return their number."""
+    """Return the number of offsets. The connector must be stopped."""
     cluster = Cluster(settings)
     try:
         known = read_offsets(cluster, topics, connector)

@@ -35,6 +35,5 @@ class ConnectorStatus:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return a one-sentence message, followed by the stack trace."""
     sentence = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
     return f"{sentence}\n{''.join(traceback.format_exception(error))}"

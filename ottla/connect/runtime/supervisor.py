@@ -352,7 +352,6 @@ class RunningConnector:
         self._interrupt()
 
     def _reassign(self) -> None:
-        """Restart the run because the partition assignment has changed."""
         self._interrupt()
 
     def _interrupt(self) -> None:

@@ -165,7 +165,6 @@ def cast(schema: Schema | None, value: Any, target: SchemaType) -> Any:
 
 
 def type_of(value: Any) -> SchemaType | None:
-    """Return the type of a schemaless value."""
     if isinstance(value, bool):
         return SchemaType.BOOLEAN
     if isinstance(value, int):
@@ -228,7 +227,6 @@ def cast_whole(bits: int) -> Callable[[Any], int]:
 
 
 def _saturated(value: float, bits: int) -> int:
-    """Narrow a floating-point number like Java."""
     if math.isnan(value):
         return 0
     most = (1 << (bits - 1)) - 1

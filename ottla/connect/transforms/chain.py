@@ -98,7 +98,6 @@ class Chain:
         return columns
 
     def apply_all(self, records: Iterable[ConnectRecord]) -> list[ConnectRecord]:
-        """Return the records that are not dropped. Raises the error of the first that fails."""
         if not self.stages:
             return list(records)
         applied = map(self.apply, records)
@@ -169,7 +168,6 @@ def _required(config: Config, setting: str) -> str:
 
 
 def add_transform_settings(definition: ConfigDef, alias: str, config: Config) -> None:
-    """Define the settings of an alias, and those of its class if the class exists."""
     prefix, group = f"transforms.{alias}.", f"Transforms: {alias}"
     about = {"group": group, "width": "LONG"}
     definition.define(

@@ -12,8 +12,5 @@ class Filter(Transform):
         return None
 
     def apply_columns(self, columns: C) -> C:
-        """Decline, because columns cannot be dropped as a whole.
-
-        Only columns outside the predicate stay on the fast path.
-        """
+        """Decline, so that records are dropped one by one. Columns outside the predicate stay on the fast path."""
         raise MixedRecordsError

@@ -72,7 +72,6 @@ class Herder:
         """Raises PassOn if another worker runs the connector."""
 
     def wanted(self, state: ConfigState) -> dict[str, Wanted]:
-        """Return the connectors that this worker should run."""
         raise NotImplementedError
 
     # Reading
@@ -218,7 +217,6 @@ class Herder:
             self.configs.put([*entries, config_state.target_entry(name, TargetState.STOPPED)])
 
     def restart_connector(self, name: str) -> None:
-        """Restart only the connector itself."""
         self._require_known(name)
         self.require_owner(name)
         self.connectors.restart(RestartRequest(name, include_tasks=False, only_failed=False))
@@ -301,7 +299,6 @@ class Herder:
             raise RequestError(404, f"Unknown connector: {name}")
 
     def apply(self) -> None:
-        """Make this worker run its desired connectors."""
         self.connectors.want(self.wanted(self.configs.state()))
 
 

@@ -118,12 +118,12 @@ class LocalConnectors:
 
     @property
     def names(self) -> set[str]:
-        """Return the connectors that run or are still stopping here."""
+        """Connectors that run or are still stopping here."""
         with self._lock:
             return set(self._slots)
 
     def want(self, wanted: Mapping[str, Wanted]) -> None:
-        """Set the connectors to run here, and stop all others. After `stop_all`, nothing starts any more."""
+        """Set the connectors to run here, and stop all others. After `stop_all`, no connector starts."""
         with self._lock:
             if self._is_closed:
                 wanted = {}

@@ -179,7 +179,6 @@ class ConnectServer:
 
     @property
     def urls(self) -> list[str]:
-        """Return the URLs for clients on this machine."""
         found = []
         for each in self._bound:
             host = "127.0.0.1" if each.host in EVERY_INTERFACE else each.host

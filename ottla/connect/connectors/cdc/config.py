@@ -129,7 +129,6 @@ def _lower(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
 
 
 def key_columns(text: str) -> dict[str, list[str]]:
-    """Parse `message.key.columns`."""
     found = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         table, _, columns = part.rpartition(":")

@@ -39,7 +39,7 @@ class SnapshotRows:
         return [f"{schema}.{table}" for schema, table in self._tables]
 
     def read(self, most: int) -> list[SnapshotRow]:
-        """Return up to `most` rows. An empty list means the end."""
+        """An empty list means the end."""
         return list(itertools.islice(self._rows, most))
 
     def close(self) -> None:

@@ -69,7 +69,6 @@ class SnapshotProgress:
         )
 
     def resume_at(self, position: Any, tables: Sequence[str]) -> None:
-        """Record that the remaining rows will be read at `position`."""
         for table in tables:
             if self.table is None or table > self.table:
                 self.later.append(Later(table, None, position))

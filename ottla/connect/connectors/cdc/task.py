@@ -78,7 +78,6 @@ class CdcTask(SourceTask):
     # The snapshot
 
     def _take_snapshot(self, progress: SnapshotProgress) -> Snapshot:
-        """Start a snapshot, or resume one."""
         begins = progress.table is None and not progress.later
         self._snapshot = snapshot = self._capture.take_snapshot(progress, begins=begins)
         if not begins:
@@ -143,7 +142,6 @@ class CdcTask(SourceTask):
         return records
 
     def _end_transaction(self, end: Ended, records: Sequence[SourceRecord]) -> None:
-        """Set the offset of the last record to the end of the transaction."""
         if self._shown.until is not None and end.position >= self._shown.until:
             self._set_later(None)
         if records:

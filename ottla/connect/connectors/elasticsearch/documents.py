@@ -80,7 +80,6 @@ def _document(value: Any, compact_maps: bool) -> Any:
 
 
 def mapping(schema: Schema) -> dict[str, Any]:
-    """Return the index mapping for a schema."""
     if schema.name in _LOGICAL:
         return {"type": _LOGICAL[schema.name]}
     if schema.type is SchemaType.STRUCT:

@@ -30,7 +30,6 @@ class Partitioner:
     is_deterministic = True
 
     def directory(self, record: SinkRecord) -> str:
-        """Return the default directory, one per partition."""
         return f"partition={record.original_partition}"
 
 

@@ -150,7 +150,6 @@ def _from_url(url: str) -> Store:
 
 
 def _reason(error: Exception) -> str:
-    """Return pyarrow's error as one sentence, with advice for known problems."""
     text = " ".join(str(error).split())
     for sign, sentence in _REASONS.items():
         if sign.lower() in text.lower():

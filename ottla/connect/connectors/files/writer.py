@@ -107,7 +107,7 @@ class PartitionWriter:
         return when - self._first_time >= interval or directory != self._directory
 
     def tick(self) -> None:
-        """Close files that are due by time, or that an earlier attempt failed to write."""
+        """Close files that have reached a rotation time, and retry failed writes."""
         if self._count >= self._settings["flush.size"]:
             self.close()
         if self._next_rotation is not None and time.time() * 1000 >= self._next_rotation:

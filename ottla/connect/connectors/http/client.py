@@ -182,7 +182,6 @@ def _text(error: Exception) -> str:
 
 
 def header_list(setting: str, lines: list[str]) -> dict[str, str]:
-    """Parse lines of the form `name:value`."""
     found = {}
     for line in lines:
         name, colon, value = line.partition(":")

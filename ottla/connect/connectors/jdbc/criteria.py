@@ -78,7 +78,6 @@ class Criteria:
         return f"{select} WHERE {condition} ORDER BY {order} ASC {suffix}".rstrip(), parameters
 
     def position_of(self, values: Mapping[str, Any]) -> Position:
-        """Return the position of a row, given its values by column."""
         moment = next((values[name] for name in self.timestamps if values.get(name) is not None), None)
         if self.timestamps and moment is None:
             raise ConnectError(

@@ -25,7 +25,6 @@ class SinkTables:
         return table in self._known or bool(self._columns(table))
 
     def prepare(self, table: TableId, fields: RecordFields) -> None:
-        """Ensure that every field has a column."""
         known = self._known.get(table)
         if known is not None and all(name in known for name in fields.names):
             return

@@ -253,7 +253,6 @@ class JdbcSourceTask(SourceTask):
 
 
 def connect(dialect: Dialect, settings: Mapping[str, Any]) -> None:
-    """Connect with up to `connection.attempts` attempts."""
     for attempt in range(1, settings["connection.attempts"] + 1):
         try:
             assert dialect.connection is not None

@@ -47,7 +47,7 @@ class StoredOffsets:
         ]
 
     def remember(self, records: Sequence[SinkRecord]) -> None:
-        """Update the cached offsets after the transaction."""
+        """Call this after the transaction."""
         if self._next is not None:
             self._next.update(_ends(records))
 

@@ -26,7 +26,6 @@ _PORTS = {"tcp": 1883, "mqtt": 1883, "ssl": 8883, "tls": 8883, "mqtts": 8883}
 
 
 def settings() -> ConfigDef:
-    """Return the settings shared by source and sink."""
     return (
         ConfigDef()
         .define(

@@ -28,7 +28,7 @@ _STRING, _INT, _BOOLEAN, _PASSWORD = (
 
 
 def redis() -> ConfigDef:
-    """Settings of `com.redis.kafka.connect.RedisSinkConnector`."""
+    """`com.redis.kafka.connect.RedisSinkConnector`."""
     return (
         ConfigDef()
         .define(
@@ -93,7 +93,7 @@ def redis() -> ConfigDef:
 
 
 def cache() -> ConfigDef:
-    """Settings of `com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector`."""
+    """`com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector`."""
     return (
         ConfigDef()
         .define("redis.hosts", ConfigType.LIST, ["localhost:6379"], _HIGH, "Where Redis is.")
@@ -121,7 +121,6 @@ def cache() -> ConfigDef:
 
 
 def address(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the connection arguments for redis-py."""
     if "redis.hosts" in settings:
         host, _, port = str(settings["redis.hosts"][0]).partition(":")
         found: dict[str, Any] = {

@@ -40,7 +40,6 @@ class Directory:
         self._passed_over: set[InputFile] = set()
 
     def next(self, besides: Sequence[InputFile] = ()) -> InputFile | None:
-        """Return the first unfinished file."""
         done = self._passed_over.union(besides)
         found = [each for each in self._files() if each not in done]
         for attribute in reversed(self._settings["files.sort.attributes"]):

@@ -151,7 +151,6 @@ def _with_key(schema: Schema, key_schema: Schema, key: Mapping[str, Any]) -> Sch
 
 
 def last_of_each_key(changes: Sequence[Change]) -> list[Change]:
-    """Keep only the last change of each key."""
     found: dict[tuple[Any, ...] | None, Change] = {}
     for change in changes:
         found.pop(change.key, None)

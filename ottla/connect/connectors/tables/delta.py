@@ -239,7 +239,6 @@ def _as_in_table(incoming: Any, existing: Any) -> Any:
 
 
 def _with_deletes(source: Any, keys: Mapping[str, list[Any]], existing: Any) -> Any:
-    """Append the keys to delete as rows without other values."""
     count = len(next(iter(keys.values())))
     columns = {}
     for name, values in keys.items():

@@ -108,7 +108,6 @@ class TableSinkTask(SinkTask):
 
 
 def raised(error: Exception, what: str) -> ConnectError:
-    """Wrap a library error in one sentence."""
     text = " ".join(str(error).split()).rstrip(".")
     return ConnectError(f"{what}: {text}.")
 

@@ -39,7 +39,7 @@ _BATCH = 500
 class VerifiableSourceConnector(SourceConnector):
     """Settings: topic, throughput (records per second, -1 for no limit) and complete.record.data.
 
-    Kafka does not define them in its ConfigDef either.
+    The ConfigDef is empty, as in Kafka.
     """
 
     config_def = ConfigDef()

@@ -48,7 +48,6 @@ def arrow_type(schema: Schema) -> Any:
 
 
 def arrow_schema(schema: Schema) -> Any:
-    """Return a schema with one column per struct field."""
     return pa.schema([_field(field.name, field.schema) for field in schema.fields])
 
 

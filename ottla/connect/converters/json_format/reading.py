@@ -103,7 +103,6 @@ _MANY_DIGITS = re.compile(rb"[0-9]{19}")
 
 
 def read_plain(data: bytes) -> Any:
-    """Parse a value without a schema."""
     node = scan(data)
     return node if _MANY_DIGITS.search(data) is None else read_schemaless(node)
 

@@ -225,7 +225,7 @@ def _from_union(schema: Schema, branches: list[Any], reader: AvroReader, namespa
 
 
 def from_default(schema: Schema, avro: dict[str, Any], value: Any) -> Any:
-    """Parse a default from a schema. Struct and map defaults are dropped."""
+    """Parse a default from a schema. Defaults of structs, maps and non-empty arrays are dropped."""
     if schema.type in (SchemaType.STRUCT, SchemaType.MAP):
         return None
     if schema.type is SchemaType.ARRAY:

@@ -95,7 +95,6 @@ class RegistryConverter(Converter):
     # The registry
 
     def registered(self, topic: str, text: str, record: str | None) -> tuple[int, RegisteredSchema]:
-        """Return the schema id to write with, and the registered schema."""
         subject = self._strategy(topic, self.is_key, record)
         found = self._ids.get((subject, text))
         if found is None:

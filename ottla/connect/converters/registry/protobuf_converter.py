@@ -93,7 +93,6 @@ class ProtobufConverter(RegistryConverter):
         return message_factory.GetMessageClass(message)
 
     def _file(self, used: RegisteredSchema) -> tuple[list[str], Any]:
-        """Return the file's message names in order, and its descriptor."""
         from ottla.registry.schemas.protobuf import parse_protobuf
         from ottla.registry.schemas.protobuf.validation import pool_of
 

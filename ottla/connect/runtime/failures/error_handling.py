@@ -57,7 +57,6 @@ class ErrorHandling:
             attempt += 1
 
     def wait(self, attempt: int, deadline: float | None = None) -> None:
-        """Wait with exponential backoff, up to `errors.retry.delay.max.ms`."""
         delay = _FIRST_DELAY_MS << min(attempt, 30)
         if delay > self._max_delay_ms:
             delay = random.randint(0, max(self._max_delay_ms, 0))
@@ -82,7 +81,6 @@ class ErrorHandling:
         )
 
     def tolerate(self, failure: Failure, where: str) -> None:
-        """Raise an error unless failures are tolerated."""
         if not self.tolerates:
             raise ConnectError(
                 f"Tolerance exceeded in error handler: {failure.message.rstrip('.')} ({failure.stage} of {where})."

@@ -73,7 +73,6 @@ class _Conversion:
 
 class SourceConversion(_Conversion):
     def convert_all(self, records: Sequence[SourceRecord]) -> dict[str, ConvertedRecords]:
-        """Convert records, grouped by topic and in order."""
         found: dict[str, ConvertedRecords] = {}
         for some, columns in runs(records) if self.takes_columns else [(records, None)]:
             if columns is None or not self._add_columns(columns, found):

@@ -88,7 +88,6 @@ class RawRecords:
         return self._record(index) if self.offsets[index : index + 1] == [offset] else None
 
     def parts(self, most: int) -> list[RawRecords]:
-        """Split into parts of at most `most` records."""
         if len(self) <= most:
             return [self]
         return [self._slice(slice(begin, begin + most)) for begin in range(0, len(self), most)]

@@ -1,7 +1,7 @@
 """The connection between a running task and the driver: JSON lines over TCP.
 
 The task reports its state, its failure and its topics. The driver sends stop requests. A task stops if its connection
-breaks, because nothing supervises it any more.
+breaks, because it then runs unsupervised.
 """
 
 from __future__ import annotations

@@ -94,7 +94,6 @@ class _SinkTask:
         return self._spec.partitions
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """Skip the record and send it to the dead letter queue, or fail the task, depending on `errors.tolerance`."""
         raw = self._raw(record)
         kind = type(self._task)
         failure = Failure(Stage.TASK_PUT, f"{kind.__module__}.{kind.__qualname__}", error)
@@ -115,7 +114,6 @@ class _SinkTask:
             self._dead_letters.flush()
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Continue reading these partitions at the given offsets."""
         self._rewound |= {Partition(*each): offset for each, offset in offsets.items()}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:

@@ -43,7 +43,6 @@ def run_task(spec: TaskSpec, *, ends_process: bool = False) -> None:
 
 
 def _run(spec: TaskSpec, control: TaskControl, waiting: Waiting) -> None:
-    """Run until the task is stopped."""
     if spec.is_sink:
         from ottla.connect.runtime.tasks.sink_task import run_sink_task
 

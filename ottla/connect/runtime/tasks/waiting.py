@@ -41,7 +41,6 @@ class Waiting:
         self._said: dict[Doing, str] = {}
 
     def failed(self, doing: Doing, error: ClientError) -> None:
-        """Record a failure that will be retried."""
         now = time.monotonic()
         if now - self._since.setdefault(doing, now) < _PATIENCE:
             return

@@ -93,7 +93,7 @@ def _even_out(kept: dict[str, set[str]], owned: Mapping[str, set[str]]) -> None:
     by_load = sorted(kept, key=lambda name: (-len(kept[name]), name))
     for position, name in enumerate(by_load):
         most = share + (position < more)
-        # Connectors assigned in this round do not run yet. They never exceed the share, because they went to the member
-        # with the fewest.
+        # Connectors assigned in this round do not run yet. They never exceed the share, because the member with the
+        # fewest connectors got them.
         surplus = sorted(kept[name] & owned[name])[most:] if len(kept[name]) > most else []
         kept[name] -= set(surplus[: len(kept[name]) - most])

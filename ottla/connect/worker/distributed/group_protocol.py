@@ -104,7 +104,6 @@ def _decoded(reader: _Reader) -> Assignment:
 
 
 def with_connector(tasks: int) -> list[int]:
-    """Return the task numbers of a connector: itself and its tasks."""
     return [_CONNECTOR, *range(tasks)]
 
 

@@ -291,7 +291,7 @@ class DistributedHerder(Herder):
             super().apply()
 
     def _take_over(self) -> None:
-        """Fence the previous leader. Writing the new session key makes the partition aware of it."""
+        """Fence the previous leader, by writing a new session key to the config topic."""
         self._kafka_configs.take_over()
         self.configs.put([config_state.session_key_entry(new_session_key(self.worker))])
         _log.info("This worker, %s, leads group %s.", self._url, self.worker.group_id)
@@ -395,7 +395,7 @@ class DistributedHerder(Herder):
         raise PassOn(url)
 
     def lost_leadership(self) -> None:
-        """Handle a rejected write, or one with unknown outcome: the group must decide who leads."""
+        """Rejoin after a rejected write, or one with unknown outcome, because the group decides on the leader."""
         with self._known:
             self._leads = False
         if self._member is not None:

@@ -48,7 +48,6 @@ def _digest(algorithm: str) -> str:
 
 
 def sign(key: SessionKey, algorithm: str, body: bytes) -> dict[str, str]:
-    """Return the signature headers for a body."""
     made = hmac.new(base64.b64decode(key.key), body, _digest(algorithm)).digest()
     return {SIGNATURE: base64.b64encode(made).decode(), ALGORITHM: algorithm}
 

@@ -126,7 +126,6 @@ class Connectors:
         return self._located(request, name, answer)
 
     def _located(self, request: Request, name: str, answer: Response) -> Response:
-        """Add the URL of the created connector on the requested worker."""
         if answer.status == 201:
             base = f"{self._scheme}://{request.headers.get('host', '')}"
             answer.headers = {"Location": f"{base}/connectors/{quote(name, safe='')}"}

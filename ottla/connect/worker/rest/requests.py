@@ -68,7 +68,7 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
-    """Return the config with the connector's name. Raises RequestError if it contains another name."""
+    """Raises RequestError if the config contains another name."""
     given = config.get("name")
     if given is not None and given != name:
         raise errors.bad_request(

@@ -125,7 +125,6 @@ def plugin_definitions(name: str) -> list[Json]:
 
 
 def _definition(connector: type[Connector], config: Mapping[str, str], worker: WorkerConfig) -> ConfigDef:
-    """Return the common settings, then those of the class."""
     common = sink_config(config) if issubclass(connector, SinkConnector) else source_config(config)
     found = ConfigDef()
     for key in common.keys.values():
@@ -156,9 +155,9 @@ def _problems(
     worker: WorkerConfig,
     refused: Mapping[str, Sequence[str]],
 ) -> Problems:
-    """Add the `refused` problems and all others.
+    """Collect all problems, including the `refused` ones.
 
-    A connector never sees an invalid config, because it might open files.
+    The connector never sees an invalid config, because it might open files.
     """
     found: Problems = {name: list(each) for name, each in definition.errors(config).items()}
 

@@ -47,7 +47,6 @@ class Catalog:
         self._chosen_keys = key_columns(settings["message.key.columns"])
 
     def tables(self) -> list[tuple[str, str]]:
-        """Return the captured tables, sorted by name."""
         rows = rows_of(
             self._connection,
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
@@ -74,7 +73,6 @@ class Catalog:
         return found
 
     def keys(self, database: str, table: str) -> list[str]:
-        """Return the primary key, or the first unique index."""
         chosen = self._chosen_keys.get(f"{database}.{table}")
         if chosen is not None:
             return chosen

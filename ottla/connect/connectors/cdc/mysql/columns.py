@@ -49,7 +49,7 @@ _BY_CODE = {
 
 
 def from_log(column: Any) -> ColumnForm:
-    """Convert a column of a table-map event."""
+    """`column` comes from a table-map event."""
     code = column.type
     kind = _BY_CODE.get(code)
     if kind is None:
@@ -111,7 +111,7 @@ def from_dictionary(
     digits: int | None,
     length: int | None,
 ) -> ColumnForm:
-    """Convert a row of information_schema.columns."""
+    """The arguments are a row of information_schema.columns."""
     kind = _KINDS.get(data_type.lower(), data_type.lower())
     labels: tuple[str, ...] = ()
     size = 0

@@ -91,7 +91,6 @@ def check_server(connection: Any, server: Server) -> bool:
 
 
 def binlog_position(connection: Any) -> tuple[str, int]:
-    """Return the end of the log."""
     try:
         rows = rows_of(connection, "SHOW MASTER STATUS")
     except pymysql.err.ProgrammingError:

@@ -102,7 +102,6 @@ class Stream:
         self._reader: BinLogStreamReader | None = None
 
     def read(self, position: Position) -> Generator[Item, None, None]:
-        """Yield the changes available now."""
         self.close()
         self._reader = BinLogStreamReader(
             connection_settings=dict(self._server.login),

@@ -66,7 +66,6 @@ class Catalog:
         return found
 
     def tables(self) -> list[tuple[str, str]]:
-        """Return the captured tables, sorted by name."""
         rows = self._connection.execute(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname NOT LIKE 'pg\\_%%' "
@@ -119,7 +118,6 @@ class Catalog:
         return table
 
     def described(self, schema: str, table: str) -> tuple[CapturedTable, list[ColumnFacts]]:
-        """Return the current definition of a table for a snapshot."""
         facts = self.columns(schema, table)
         columns = [RelationColumn(each.name, each.type_oid, each.modifier, False) for each in facts]
         by_name = {each.name: each for each in facts}

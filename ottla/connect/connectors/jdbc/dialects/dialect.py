@@ -174,7 +174,6 @@ class Dialect:
         return self.quoted(table.schema, table.name)
 
     def parse_table(self, name: str) -> TableId:
-        """Parse a table name built from a sink's `table.name.format`."""
         schema, _, table = name.rpartition(".")
         return TableId(table, schema or None)
 
@@ -276,7 +275,6 @@ class Dialect:
         return found
 
     def literal(self, value: Any) -> str:
-        """Format a column default."""
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if isinstance(value, bytes):
@@ -289,7 +287,6 @@ class Dialect:
         return str(value)
 
     def parameter(self, schema: Schema | None, value: Any) -> Any:
-        """Convert a record's value for the driver."""
         if isinstance(value, dt.datetime):
             return self.timestamp_parameter(self.in_utc_unless_aware(value))
         return value
