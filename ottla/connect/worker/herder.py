@@ -194,7 +194,7 @@ class Herder:
             if state.target(name) is not TargetState.STOPPED and state.tasks(name) != list(configs):
                 self.configs.put(config_state.task_entries(name, configs))
 
-    # Changing what runs
+    # Control
 
     def pause(self, name: str) -> None:
         self._aim(name, TargetState.PAUSED)
