@@ -52,7 +52,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 
 
 class FileStreamSourceTask(SourceTask):
-    """Invariant: `_position` is the end of the last complete line, and `_rest` holds the bytes read after it."""
+    """Invariant: `_position` is the end of the last line split off, and `_rest` holds the bytes read after it."""
 
     def start(self, config: Config, context: SourceTaskContext) -> None:
         settings = FileStreamSourceConnector.config_def.parse(config)
