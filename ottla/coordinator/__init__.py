@@ -1,1 +1,1 @@
-"""Groups and their offsets, transactions: state machines and their internal topics."""
+"""Group, share and transaction coordinators: state machines and their internal topics."""

@@ -1,1 +1,1 @@
-"""Groups and their committed offsets, kept in `__consumer_offsets`."""
+"""Groups and their committed offsets, stored in `__consumer_offsets`."""

@@ -1,4 +1,4 @@
-"""The group coordinator: everything that is kept in the partitions of `__consumer_offsets` that this broker leads."""
+"""The group coordinator: groups and offsets in the `__consumer_offsets` partitions led by this broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class GroupListing:
 
 
 class GroupCoordinator:
-    """Owns a part for each kind of request; what concerns groups of all types it does itself. Owner: the event loop."""
+    """Entry point for group requests. One component per kind of request; this class handles requests common to all
+    group types. Owner: the event loop.
+    """
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class GroupCoordinator:
         self.offsets = Offsets(self.runtime)
 
     def start(self) -> None:
-        """Begin to expire offsets, every `offsets.retention.check.interval.ms`."""
+        """Start expiring offsets every `offsets.retention.check.interval.ms`."""
         self.runtime.every(self.runtime.config.offsets_retention_check_interval_ms, self.offsets.expire)
 
     def close(self) -> None:
@@ -62,7 +64,7 @@ class GroupCoordinator:
         await self.offsets.topics_deleted(topics)
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of this broker; empty filters let everything pass."""
+        """Return the groups on this broker. An empty filter matches every group."""
         wanted_states = {state.lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listings = []
@@ -103,7 +105,7 @@ class GroupCoordinator:
         group_id = group.group_id
         offsets = [(offset_key(group_id, topic, p), None) for topic, p, _ in group.offsets]
         pending = self.runtime.append(shard, [*offsets, *group.tombstones()])
-        # Gone at once, so that nobody joins a group that the log already calls deleted.
+        # Remove the group immediately, so that no member joins a group already deleted in the log.
         del shard.groups[group_id]
         if pending is not None:
             try:

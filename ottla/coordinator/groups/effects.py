@@ -1,7 +1,7 @@
-"""What goes into a group's state machine and what comes out of it: plain data.
+"""Inputs and outputs of a group's state machine: plain data.
 
-A machine never waits and never writes. Each transition hands back effects; `GroupRuntime` carries them out: it
-answers the parked requests, keeps the timers and appends the records.
+A machine never waits and never writes. Each transition returns effects, and `GroupRuntime` executes them: it answers
+parked requests, sets timers and appends records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class GroupState(StrEnum):
 
 
 class MemberProtocol(NamedTuple):
-    """A protocol (an assignor) that a member offers; the metadata belongs to the clients alone."""
+    """A protocol (assignor) offered by a member; only clients interpret the metadata."""
 
     name: str
     metadata: bytes
@@ -38,9 +38,9 @@ class JoinRequest:
     group_instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    # Versions 4 and up: a dynamic member first asks for its id, so that a retry is not a second member.
+    # Version 4 and later: a dynamic member first requests an id, so that a retry does not add a second member.
     requires_known_member_id: bool = True
-    # Versions 9 and up (KIP-814): the answer may ask a returning static leader to assign nothing.
+    # Version 9 and later (KIP-814): the response can tell a returning static leader to skip the assignment.
     supports_skipping_assignment: bool = True
     reason: str | None = None
 
@@ -97,13 +97,13 @@ class TimerKind(Enum):
     SESSION = "session"
     JOIN = "join"
     SYNC = "sync"
-    # Of a consumer group: a member takes too long to give partitions up.
+    # Consumer groups: a member takes too long to revoke partitions.
     REBALANCE = "rebalance"
 
 
 class TimerKey(NamedTuple):
-    """One timer of a group. In a classic one JOIN and SYNC exist once, SESSION once per member or pending member;
-    in a consumer group every timer is one member's.
+    """A timer of a group. A classic group has one JOIN and one SYNC timer, and one SESSION timer per member or pending
+    member. In a consumer group every timer belongs to one member.
     """
 
     kind: TimerKind
@@ -123,14 +123,14 @@ def rebalance_timer(member_id: str) -> TimerKey:
 
 
 class Answer(NamedTuple):
-    """Answer the request that came with this ticket. Each ticket is answered exactly once."""
+    """Answer the request with this ticket. Each ticket is answered exactly once."""
 
     ticket: object
     result: JoinResult | SyncResult
 
 
 class SetTimer(NamedTuple):
-    """Call the machine's `on_timer(key)` after this delay; replaces an earlier setting of the same key."""
+    """Call the machine's `on_timer(key)` after this delay. Replaces an earlier timer with the same key."""
 
     key: TimerKey
     delay_ms: int
@@ -141,7 +141,7 @@ class CancelTimer(NamedTuple):
 
 
 class StaticReplacement(NamedTuple):
-    """How to undo the return of a static member if it cannot be persisted."""
+    """Data to undo the return of a static member if the append fails."""
 
     group_instance_id: str
     old_member_id: str
@@ -154,13 +154,13 @@ class StaticReplacement(NamedTuple):
 
 
 class Persist(NamedTuple):
-    """Append the group's metadata as it stands now, with these assignments, then call `on_persisted`."""
+    """Append the current group metadata with these assignments, then call `on_persisted`."""
 
     generation_id: int
     assignments: dict[str, bytes]
-    # Set when the leader's assignment waits for the append.
+    # Set if the leader's assignment waits for the append.
     completes_sync: bool = False
-    # Set when the join of a returning static member waits for the append.
+    # Set if the join of a returning static member waits for the append.
     replacement: StaticReplacement | None = None
 
 

@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group, whatever its type."""
+"""Interface between the coordinator and groups of every type."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups.consumer.state import Assignment
     from ottla.coordinator.share.state_records import ShareKey
 
-# The records of a transition, and what has to happen once they are in the log.
+# Records of a transition, and effects to execute once the records are in the log.
 Decision = tuple[list[KeyValue], list[Effect]]
 
 
 class Group(ABC):
-    """A pure state machine: time comes in as `now_ms` and `on_timer`, everything that has to happen goes out.
+    """A pure state machine: time arrives as `now_ms` and `on_timer`, and outputs leave as records and effects.
 
-    A transition with records can be rolled back until they are in the log. Owned by the event loop, through its shard.
+    A transition with records can be rolled back until they are in the log. Owner: the event loop, through the shard.
     """
 
     __slots__ = ("group_id", "offsets")
 
     group_type: ClassVar[str]
-    # Is it forgotten when it is empty and its offsets have expired?
+    # True if the coordinator forgets the group once it is empty and its offsets have expired.
     expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.offsets = GroupOffsets()
 
-    # What it is
+    # Properties
 
     @property
     @abstractmethod
@@ -66,22 +66,22 @@ class Group(ABC):
 
     @property
     def has_pending_members(self) -> bool:
-        """Somebody was given a member id and is about to join with it."""
+        """Return True if a client holds a fresh member id and is about to join."""
         return False
 
     @property
     def gives_way_to_classic(self) -> bool:
-        """Does the first JoinGroup replace it by a classic group?"""
+        """Return True if a first JoinGroup replaces this group by a classic group."""
         return False
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool: ...
 
     def share_keys(self) -> list[ShareKey]:
-        """The share-partitions whose state is kept for it."""
+        """Return the share-partitions with stored state for this group."""
         return []
 
-    # Expiration of its offsets
+    # Offset expiration
 
     @property
     def offsets_may_expire(self) -> bool:
@@ -89,10 +89,10 @@ class Group(ABC):
 
     @property
     def empty_since(self) -> int | None:
-        """From when retention counts; None: from each commit."""
+        """Return the start of the retention time; None counts from each commit."""
         return None
 
-    # JoinGroup, SyncGroup, Heartbeat and LeaveGroup; a group that knows no classic members refuses them.
+    # JoinGroup, SyncGroup, Heartbeat and LeaveGroup. Groups without classic members refuse these requests.
 
     def join(self, request: JoinRequest, ticket: object, now_ms: int) -> Decision:
         return [], [Answer(ticket, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))]
@@ -122,7 +122,9 @@ class Group(ABC):
         *,
         knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """May this member commit offsets, of these partitions? `knows_epochs`: the request speaks of member epochs."""
+        """Check whether this member may commit offsets for these partitions. `knows_epochs`: the request version
+        carries member epochs.
+        """
 
     @abstractmethod
     def check_transactional_commit(
@@ -132,10 +134,10 @@ class Group(ABC):
         generation_id: int,
         partitions: Callable[[], Assignment] | None = None,
     ) -> ErrorCode:
-        """May offsets be committed in a transaction? Old producers name no member, and are let through."""
+        """Check a commit in a transaction. Old producers name no member and always pass."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises KafkaError for a member that may not fetch offsets."""
+        """Raise KafkaError if this member may not fetch offsets."""
         return
 
     # Events
@@ -145,26 +147,26 @@ class Group(ABC):
 
     @abstractmethod
     def start_sessions(self, now_ms: int) -> list[Effect]:
-        """The group was read from the log: its members have a session timeout to show up."""
+        """Start a session timeout for every member after loading the group from the log."""
 
     @abstractmethod
     def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The group is deleted or converted, or another broker coordinates it from now on."""
+        """Stop the group after a deletion, a conversion or a move to another coordinator."""
 
-    # Its records
+    # Records
 
     @abstractmethod
     def tombstones(self) -> list[KeyValue]:
-        """What deletes the group, apart from its offsets."""
+        """Return the tombstones of the group, except those for its offsets."""
 
     def stored(self) -> None:
-        """The records of the last transition are in the log."""
+        """Confirm the last transition: its records are in the log."""
         return
 
     def rollback(self) -> None:
-        """The records of the last transition could not be written: as if nothing had been asked."""
+        """Undo the last transition because its records could not be written."""
         return
 
     def downgrade(self, now_ms: int) -> ClassicGroup | None:
-        """The classic group that takes its place, if nobody needs the new protocol any more."""
+        """Return the classic group that replaces this one if no member needs the new protocol."""
         return None

@@ -1,6 +1,6 @@
-"""The partitions of `__consumer_offsets` that this broker leads, and the groups that live in them.
+"""The `__consumer_offsets` partitions led by this broker, and their groups.
 
-Carries out what the groups' state machines decide: records, answers, timers.
+Executes the decisions of the groups' state machines: records, responses and timers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 G = TypeVar("G", bound=Group)
 
-# What could not be written when a member's time was up is tried again after this.
+# Delay before retrying a failed write after a member timed out.
 _RETRY_MS = 1_000
 
 
@@ -74,7 +74,7 @@ class GroupShard(CoordinatorShard):
 
 
 class GroupRuntime(CoordinatorRuntime[GroupShard]):
-    """Shared by the parts of the group coordinator. Owner: the event loop."""
+    """State and tasks shared by the components of the group coordinator. Owner: the event loop."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
         return StreamsGroup(group_id, self.config, self.topics)
 
     def get(self, group_id: str, group_class: type[G]) -> tuple[GroupShard, G]:
-        """A group of that type, and where it is kept. Raises KafkaError(GROUP_ID_NOT_FOUND) where there is none."""
+        """Return the group and its shard. Raises KafkaError(GROUP_ID_NOT_FOUND) if no group of this type exists."""
         shard = self.shard_of(group_id)
         group = shard.groups.get(group_id)
         if not isinstance(group, group_class):
@@ -128,17 +128,17 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
                 yield ModernGroupDescription(group_id, error.code, error.message)
 
     def holds(self, shard: GroupShard, group: Group) -> bool:
-        """Is this still the group of that name, after something was waited for?"""
+        """Return True if the shard still holds this group. Check again after every await."""
         return self.is_current(shard) and shard.groups.get(group.group_id) is group
 
-    # Carrying out decisions
+    # Executing decisions
 
     def store(
         self, shard: GroupShard, group: Group, records: list[KeyValue], effects: list[Effect]
     ) -> Awaitable[None] | None:
-        """Write what a group has decided, then carry it out. Raises KafkaError with nothing changed.
+        """Write a group's decision, then execute it. Raises KafkaError without changing the group.
 
-        Answers among the effects are given when the records are stored; then there is nothing more to wait for.
+        Answers among the effects go out once the records are stored; the call then returns None.
         """
         if not records:
             self.run(shard, group, effects)
@@ -234,6 +234,6 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
 
 def _answer(answer: Answer) -> None:
     ticket = answer.ticket
-    # The connection may have gone away, and its task with it.
+    # The connection and its task may be gone.
     if isinstance(ticket, asyncio.Future) and not ticket.done():
         ticket.set_result(answer.result)

@@ -1,5 +1,7 @@
-"""A group changes its protocol while it works: classic to consumer when the first new member comes, and back when
-the last one has gone. Members, assignments and committed offsets stay.
+"""Online migration between the classic and the consumer protocol.
+
+A classic group becomes a consumer group when the first new-protocol member joins, and turns back when the last one
+leaves. Members, assignments and committed offsets survive.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerState:
-    """The same group in the new protocol, in the epoch that the generation was. Raises KafkaError."""
+    """Convert a classic group; its generation becomes the group epoch. Raises KafkaError."""
     problem = _why_not(classic, config)
     state = ConsumerState(epoch=classic.generation_id, target_epoch=classic.generation_id)
     if problem is None:
@@ -47,7 +49,7 @@ def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> C
 
 
 def to_classic(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
-    """The same group in the classic protocol; its members have to join again."""
+    """Convert a consumer group to the classic protocol; its members have to rejoin."""
     classic = ClassicGroup(group.group_id, group.config, group.new_uuid, now_ms)
     classic.offsets = group.offsets
     classic.protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -85,7 +87,7 @@ def _why_not(classic: ClassicGroup, config: GroupConfig) -> str | None:
 
 
 def _to_consumer_member(classic: ClassicGroup, member: Member, topics: Topics) -> ConsumerMember:
-    # Until its first generation a group has not chosen a protocol.
+    # A group chooses a protocol only with its first generation.
     name = classic.protocol_name or member.protocols[0].name
     subscription = read_subscription(member.metadata(name), topics)
     epoch = classic.generation_id

@@ -1,12 +1,12 @@
-"""What consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) have in common: the broker
-assigns, members heartbeat.
+"""Common base of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071): the broker assigns,
+members heartbeat.
 
-    group epoch      grows when members, or what they ask for, or the topics change
+    group epoch      grows with every change of members, subscriptions or topics
     target epoch     follows with a new target assignment for all members
-    member epoch     follows when a member has come to its target
+    member epoch     follows when a member has reached its target
 
-What has to be written comes out as records: the difference between the state before and after. Until the driver says
-that they are written (`stored`) everything can be taken back (`rollback`).
+A transition produces records: the difference between the states before and after. Until the runtime confirms the append
+(`stored`), the transition can be undone (`rollback`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ModernMember(Protocol):
 
 
 class ModernState(Protocol):
-    """Everything that the records of a group say. What is in the dicts is replaced, never changed in place."""
+    """State of a group as stored in its records. Dict values are replaced, never modified in place."""
 
     epoch: int
     members: dict[str, Any]
@@ -60,7 +60,7 @@ M = TypeVar("M", bound=ModernMember)
 
 
 class ModernGroup(Group, Generic[State, M]):
-    """Invariant: the target epoch never passes the group epoch, a member epoch never passes the target epoch."""
+    """Invariant: the target epoch never exceeds the group epoch, and no member epoch exceeds the target epoch."""
 
     def __init__(
         self, group_id: str, state: State, config: GroupConfig, max_size: int, topics: Topics
@@ -72,12 +72,12 @@ class ModernGroup(Group, Generic[State, M]):
         self.effects: list[Effect] = []
         self.config = config
         self._max_size = max_size
-        self._topics_version: int | None = None  # of the topics when they were last looked at
+        self._topics_version: int | None = None  # version of the topics at the last check
         self._before: State | None = None
-        # Is it in the log, as it was before this transition?
+        # True if the log holds the group as of before this transition.
         self._is_stored = False
 
-    # What the group is
+    # Properties
 
     @property
     def members(self) -> dict[str, M]:
@@ -104,16 +104,16 @@ class ModernGroup(Group, Generic[State, M]):
     def pace(self) -> Pace:
         return self.config.pace_of(self.group_type, self.group_id)
 
-    # Changing it
+    # Changes
 
     def load(self, state: State) -> None:
-        """The group as its records describe it."""
+        """Set the state read from the log."""
         self.state_now = state
         self._is_stored = True
         self.state_replaced()
 
     def adopt(self, state: State) -> None:
-        """A group that was classic until now: all of it is still to be written."""
+        """Take over the state of a classic group. None of it is in the log yet."""
         self.state_now = state
         self.state_replaced()
 
@@ -130,14 +130,14 @@ class ModernGroup(Group, Generic[State, M]):
             self._topics_version = None
 
     def state_replaced(self) -> None:
-        """Derive anew what follows from the state."""
+        """Recompute all data derived from the state."""
 
     @property
     def has_changed(self) -> bool:
         return self._before is not None
 
     def change(self) -> State:
-        """The state, to be changed in this transition."""
+        """Return the state for modification in this transition, saving a copy on first use."""
         if self._before is None:
             self._before = self.state_now.copy()
         return self.state_now
@@ -153,9 +153,9 @@ class ModernGroup(Group, Generic[State, M]):
             self.effects.append(CancelTimer(TimerKey(kind, member.member_id)))
 
     def remove(self, member: M) -> None:
-        """The member is gone for good: others get what it had."""
+        """Remove a member permanently and free its partitions."""
         self.drop(member)
-        self._topics_version = None  # what is subscribed to may have become less
+        self._topics_version = None  # the group may subscribe to fewer topics now
         self.bump_epoch()
 
     def bump_epoch(self) -> None:
@@ -173,7 +173,7 @@ class ModernGroup(Group, Generic[State, M]):
 
     @abstractmethod
     def difference(self, before: State | None) -> list[KeyValue]:
-        """The records that lead from one state to the current one; None: from no state at all."""
+        """Return the records that turn `before` into the current state; None means an empty log."""
 
     # Events
 
@@ -203,7 +203,7 @@ class ModernGroup(Group, Generic[State, M]):
         return self.pace.session_timeout_ms
 
     def is_assignment_due(self, now_ms: int) -> bool:
-        """Targets are not computed more often than `assignment.interval.ms`."""
+        """Return True if `assignment.interval.ms` has passed since the last target assignment."""
         return not 0 <= now_ms - self.state_now.target_timestamp_ms < self.pace.assignment_interval_ms
 
     # Offsets
@@ -215,11 +215,11 @@ class ModernGroup(Group, Generic[State, M]):
         generation_id: int,
         partitions: Callable[[], Assignment] | None = None,
     ) -> ErrorCode:
-        """May offsets be committed in a transaction? As outside of one; who names no member is let through."""
+        """Check a commit in a transaction by the rules of plain commits. Requests without a member always pass."""
         if generation_id < 0 and not member_id and group_instance_id is None:
             return ErrorCode.NONE
         error, _ = self.commit(member_id, group_instance_id, generation_id, partitions)
-        # The API is older than epochs.
+        # TxnOffsetCommit is older than member epochs.
         return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     # Errors in Kafka's words

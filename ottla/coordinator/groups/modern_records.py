@@ -1,7 +1,7 @@
-"""The records that consumer groups and share groups have in common, byte for byte Kafka's.
+"""Records common to consumer groups and share groups, byte for byte as in Kafka.
 
-A change of a group is written as the difference between two states, in the order in which Kafka 4.3 writes it; reading
-applies the records one by one to a state.
+A change is written as the difference between two states, in the record order of Kafka 4.3. Loading applies the records
+to a state one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.internal_records import (
 
 
 class RecordTypes(NamedTuple):
-    """The versions of a group type's keys, and how its own values are encoded."""
+    """Key versions of a group type, and its value encoders."""
 
     group_metadata: int
     member_metadata: int
@@ -43,7 +43,7 @@ class RecordTypes(NamedTuple):
         after_members: Iterable[KeyValue] = (),
         after_group: Iterable[KeyValue] = (),
     ) -> Iterator[KeyValue]:
-        """What leads from one state to the other, with records of the group type's own in their places."""
+        """Yield the records that turn `old` into `new`, with type-specific records in their places."""
         for member_id in old.members:
             if member_id not in new.members:
                 for kind in (self.current_member, self.target_member, self.member_metadata):
@@ -76,7 +76,9 @@ class RecordTypes(NamedTuple):
                 yield member_key(self.current_member, group_id, member.member_id), self.current_value(member)
 
     def apply_to_group(self, state: ConsumerState, kind: int, value: bytes | None) -> bool:
-        """Returns whether it was a record of the group as a whole. Raises ValueError for bytes that are no record."""
+        """Apply a record that describes the group as a whole; return False for any other record. Raises ValueError if
+        malformed.
+        """
         if kind == self.group_metadata:
             if value is not None:
                 metadata = decode_value(self.group_value, value)

@@ -1,10 +1,11 @@
-"""The records of `__consumer_offsets`, byte for byte Kafka's.
+"""Records of `__consumer_offsets`, byte for byte as in Kafka.
 
-Keys carry a version that says what they are: 0 and 1 a committed offset, 2 a group. A null value deletes.
-Written are the versions that Kafka 4.3 writes: offset key 1 with value 4 (topic id as a tagged field; value 1
-where the commit names its own expiry), group key 2 with value 3. All versions are read.
-Offsets are written by hand rather than with the message codec, and the usual ones read by hand: a commit is on the hot
-path.
+The version at the start of a key gives the record type: 0 and 1 are committed offsets, 2 is a group. A null value is a
+tombstone. The coordinator writes the versions of Kafka 4.3 and reads all versions. Kafka 4.3 writes offset key 1 with
+value 4 (topic id as a tagged field), or value 1 if the commit sets its own expiry; and group key 2 with value 3.
+
+Commits are on the hot path: hand-written code encodes all offsets and decodes the common ones, without the message
+codec.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class GroupKey(NamedTuple):
 
 @dataclass(slots=True)
 class GroupValue:
-    """A group as it was stored; the members carry their assignment."""
+    """Stored group metadata; the members carry their assignment."""
 
     protocol_type: str
     generation_id: int
@@ -63,7 +64,7 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def offset_key_prefix(group_id: str, topic: str) -> bytes:
-    """The part of the key that all partitions of a topic share."""
+    """Return the key prefix shared by all partitions of a topic."""
     return b"\x00\x01" + _string(group_id) + _string(topic)
 
 
@@ -91,12 +92,12 @@ def group_key(group_id: str) -> bytes:
 
 
 def new_group_value(now_ms: int) -> bytes:
-    """A group that nobody has joined yet."""
+    """Return the value for a group without any generation yet."""
     return struct.pack(">hhihhqi", 3, 0, 0, -1, -1, now_ms, 0)
 
 
 def group_value(group: GroupMetadata, assignments: dict[str, bytes]) -> bytes:
-    """Raises ValueError for what does not fit into a record."""
+    """Encode a group. Raises ValueError if a field is too large for a record."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
@@ -145,7 +146,7 @@ def _unsigned_varint(number: int) -> bytes:
 
 
 def read_key(data: bytes) -> OffsetKey | GroupKey | None:
-    """None for the keys of other kinds of group. Raises ValueError for bytes that are no key."""
+    """Decode a key; return None for other group types. Raises ValueError if malformed."""
     kind = int.from_bytes(data[:2], "big")
     if kind in (0, 1):
         key = decode_key(OffsetCommitKey, data)
@@ -158,7 +159,7 @@ def read_offset_value(data: bytes) -> CommittedOffset:
 
 
 def _read_common_offset_value(data: bytes) -> CommittedOffset | None:
-    """Version 4 with short metadata, which nearly all are: a restart reads them by the million."""
+    """Decode version 4 with short metadata, the most common case: a restart reads millions of these values."""
     if len(data) < 24 or data[:2] != b"\x00\x04" or not 0 < data[14] < 0x80:
         return None
     end = 14 + data[14]

@@ -1,4 +1,4 @@
-"""Rebuilds groups and offsets from the records of one `__consumer_offsets` partition."""
+"""Rebuild groups and offsets from the records of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ S = TypeVar("S", bound=ConsumerState | StreamsState)
 
 
 class Replay:
-    """Takes every record in order; then `finish` returns the groups as the last coordinator had them."""
+    """Applies every record in order; `finish` then returns the groups as the last coordinator had them."""
 
     def __init__(
         self,
@@ -51,19 +51,19 @@ class Replay:
         self._new_share_group = new_share_group
         self._new_streams_group = new_streams_group
         self.groups: dict[str, ClassicGroup] = {}
-        # Other groups, while their records come in; their offsets are with the classic group of that name.
+        # Non-classic groups during loading. The classic group of the same name holds their offsets.
         self._states: dict[str, ConsumerState] = {}
         self._share_states: dict[str, ShareGroupState] = {}
         self._streams_states: dict[str, StreamsState] = {}
-        # Offsets of transactions that have not ended, by producer id, with their position in the log.
+        # Offsets of ongoing transactions by producer id, each with its position in the log.
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
-        # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
+        # Log position of the latest plain commit per offset, compared with the positions of transactional commits.
         self._positions: dict[OffsetKey, int] = {}
-        # The same keys come again and again.
+        # Keys repeat often, so decoded keys are cached.
         self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
 
     def pending_offsets(self) -> PendingOffsets:
-        """Of the transactions that have not ended."""
+        """Return the offsets of ongoing transactions."""
         pending = PendingOffsets()
         for producer_id, offsets in self._open.items():
             for key, (position, offset) in offsets.items():
@@ -89,7 +89,7 @@ class Replay:
         return groups
 
     def apply(self, header: BatchHeader, record: Record) -> None:
-        """Raises ValueError for a record that cannot be read."""
+        """Apply one record. Raises ValueError if malformed."""
         if record.key is None:
             raise ValueError("it has no key")
         value = record.value
@@ -132,7 +132,7 @@ class Replay:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = self._new_group(group_id)
-            # Until its own record says otherwise it is a group that nobody joined.
+            # The group counts as never joined until its own record is read.
             group.state_timestamp = None
         return group
 
@@ -149,7 +149,7 @@ class Replay:
     def _put_group(self, group_id: str, value: GroupValue | None) -> None:
         offsets = self._offsets_of(group_id)
         if value is None:
-            # Its offsets have tombstones of their own; those that have none live on, in a group of another kind.
+            # Offsets have their own tombstones. Offsets without one survive in a group of another type.
             self.groups.pop(group_id, None)
             if offsets:
                 self._group(group_id).offsets = offsets

@@ -1,5 +1,5 @@
-"""What consumer groups (KIP-848) and share groups (KIP-932) have in common: members subscribe to topics, and the
-broker gives them partitions of these.
+"""Common base of consumer groups (KIP-848) and share groups (KIP-932): members subscribe to topics, and the broker
+assigns the partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ State = TypeVar("State", bound=ConsumerState)
 
 @dataclass(slots=True)
 class HeartbeatRequest:
-    """None is a field that the member omitted because it has not changed."""
+    """A heartbeat. None marks an unchanged field omitted by the member."""
 
     member_id: str
     member_epoch: int
@@ -34,12 +34,12 @@ class HeartbeatRequest:
     owned: Assignment | None = None
     client_id: str = ""
     client_host: str = ""
-    # Whether the member may know of a topic, where that is limited: patterns do not match what it may not see.
+    # Return True if the member may see a topic; None means no restriction. Patterns match visible topics only.
     sees: Callable[[str], bool] | None = None
 
     @property
     def is_full(self) -> bool:
-        """Members say everything when they join and when they have missed an answer."""
+        """Return True for a full heartbeat, sent when a member joins or has missed a response."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.topics is not None or self.regex is not None)
@@ -57,7 +57,7 @@ class HeartbeatResult:
 
 @dataclass(slots=True)
 class ModernGroupDescription:
-    """Members with what each holds or still has to give up, and with what it is meant to hold."""
+    """Description of a group; each member includes its current assignment, unrevoked partitions and target."""
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE
@@ -70,7 +70,7 @@ class ModernGroupDescription:
 
 
 class SubscribingGroup(ModernGroup[State, ConsumerMember]):
-    """Invariants: those of `ModernGroup`."""
+    """Invariants: see `ModernGroup`."""
 
     @property
     @abstractmethod
@@ -106,13 +106,13 @@ class SubscribingGroup(ModernGroup[State, ConsumerMember]):
             return member.classic.session_timeout_ms
         return super().session_timeout_ms(member)
 
-    # Towards a new target
+    # Target assignment
 
     def topics_changed(self, now_ms: int) -> None:
-        """Subscriptions or topics have changed, in `refresh`."""
+        """Hook for `refresh`, called after subscriptions or topics have changed."""
 
     def refresh(self, now_ms: int, *, changed: bool) -> None:
-        """Start a new epoch if the subscriptions have changed, or the topics that they name."""
+        """Start a new epoch if the subscriptions or the subscribed topics have changed."""
         if changed or self._topics_version != self.topics.version:
             self._topics_version = self.topics.version
             self.topics_changed(now_ms)
@@ -150,4 +150,4 @@ class SubscribingGroup(ModernGroup[State, ConsumerMember]):
     def assign(
         self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
     ) -> dict[str, Assignment]:
-        """A target for every member."""
+        """Return a target assignment for every member."""

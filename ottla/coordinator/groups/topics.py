@@ -1,4 +1,4 @@
-"""What a coordinator knows of topics: enough to assign their partitions."""
+"""The coordinator's view of topics: enough to assign partitions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Topic(NamedTuple):
 
 
 class Topics(Protocol):
-    """The cluster's topics at this moment. `version` changes whenever they do."""
+    """Current topics of the cluster. `version` changes with every change of the topics."""
 
     @property
     def version(self) -> int: ...
 
     def names(self) -> Collection[str]:
-        """Every topic, internal ones too: a pattern of a consumer may match them, as in Kafka."""
+        """Return every topic, including internal ones: as in Kafka, consumer patterns may match them."""
         ...
 
     def by_name(self, name: str) -> Topic | None: ...
@@ -28,8 +28,6 @@ class Topics(Protocol):
 
 
 class NoTopics:
-    """A cluster without topics."""
-
     version = 0
 
     def names(self) -> Collection[str]:
@@ -42,11 +40,11 @@ class NoTopics:
         return None
 
 
-NamedPartitions = list[tuple[str, bytes, list[int]]]  # topic name, its id, partitions
+NamedPartitions = list[tuple[str, bytes, list[int]]]  # topic name, topic id, partitions
 
 
 def named_partitions(topics: Topics, *by_id: Mapping[bytes, Iterable[int]]) -> NamedPartitions:
-    """Partitions by topic id, united and sorted by topic name; topics that are gone are omitted."""
+    """Merge partitions by topic id and sort them by topic name, skipping deleted topics."""
     united: dict[bytes, set[int]] = {}
     for each in by_id:
         for topic_id, partitions in each.items():

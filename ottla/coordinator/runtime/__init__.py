@@ -1,1 +1,1 @@
-"""What the group, share and transaction coordinators share: their internal topics and their timers."""
+"""Internal topics and timers, shared by the group, share and transaction coordinators."""

@@ -1,14 +1,14 @@
-"""What groups, transactions and share state have in common: their coordinators keep state in memory, by partition of an
-internal topic, and write every change of it to that topic.
+"""Common runtime of the group, transaction and share coordinators. Each keeps its state in memory, by partition of an
+internal topic, and writes every change to that topic.
 
-How all of them store before they answer: a coordinator decides, appends the records of its decision, and answers when
-they are on every in-sync replica.
+All coordinators store before they answer: a coordinator decides, appends the records of its decision, and answers once
+every in-sync replica has them.
 
-- `append` raises: nothing was written. The decision is rolled back, and the client gets the error.
-- `append` returns: the records are in the local log, so the decision counts, and later ones build on it. What others
-  must not see before it is replicated (committed offsets, transactions) is applied when the awaitable ends.
-- The awaitable raises: the client gets the error and tries again. Memory stays what the local log says; if the leader
-  is lost, the next coordinator reads what was replicated.
+- `append` raises: nothing was written. The coordinator rolls the decision back and returns the error to the client.
+- `append` returns: the records are in the local log, so the decision counts and later decisions build on it. State that
+  must stay invisible until replicated (committed offsets, transactions) is applied when the awaitable ends.
+- The awaitable raises: the client gets the error and retries. Memory continues to match the local log; if the leader
+  fails, the next coordinator reads the replicated records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# While a long log is read, others have their turn after this many records.
+# While reading a long log, yield to other tasks after this many records.
 _RECORDS_AT_ONCE = 500
 _COMMIT_MARKER = b"\x00\x01"
 
@@ -40,7 +40,7 @@ class ProducerEpoch(NamedTuple):
 
 
 class CoordinatorShard(ABC):
-    """One partition of the topic, as far as it is in memory. While `loading`, that is only a part of it."""
+    """In-memory state of one partition of the topic; incomplete while `loading`."""
 
     __slots__ = ("leader_epoch", "loading", "partition")
 
@@ -51,18 +51,18 @@ class CoordinatorShard(ABC):
 
     @abstractmethod
     def replay(self, header: BatchHeader, record: Record) -> None:
-        """Apply a record while the partition is loaded. Raises ValueError for one that cannot be read."""
+        """Apply a record while the partition loads. Raises ValueError if malformed."""
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
-        """The producer's transaction ended here in the log."""
+        """Handle the end of the producer's transaction at this position in the log."""
         return
 
     def on_loaded(self) -> None:
-        """All records have been replayed: requests are served from now on."""
+        """Called after the last record was replayed, before the shard serves requests."""
         return
 
     def on_unloaded(self) -> None:
-        """Another broker leads the partition from now on."""
+        """Called when another broker takes over the partition."""
         return
 
 
@@ -70,7 +70,7 @@ S = TypeVar("S", bound=CoordinatorShard)
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The partitions of one internal topic that this broker leads, and the timers and tasks of their coordinator.
+    """Partitions of one internal topic led by this broker, with the coordinator's timers and tasks.
 
     Invariant: state is in memory only while this broker leads its partition. Owner: the event loop.
     """
@@ -86,7 +86,7 @@ class CoordinatorRuntime(Generic[S]):
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.topic = topic
-        # The setting counts when the topic is created; then the topic does.
+        # The setting applies until the topic exists; from then on its actual partition count does.
         self.partition_count = partition_count
         self.timers = Timers() if timers is None else timers
         self.clock = clock
@@ -99,9 +99,9 @@ class CoordinatorRuntime(Generic[S]):
         return iter(list(self._shards.values()))
 
     def shard_of(self, key: str) -> S:
-        """The shard that keeps a group, a transactional id or a share-partition.
+        """Return the shard for a group, transactional id or share-partition.
 
-        Raises KafkaError where another broker does, or the partition is not loaded yet.
+        Raises KafkaError if another broker coordinates it or the partition is still loading.
         """
         if not self.partition_count:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -116,19 +116,19 @@ class CoordinatorRuntime(Generic[S]):
         return self._shards.get(partition)
 
     def is_current(self, shard: S) -> bool:
-        """Does this broker still lead the partition, after something was waited for?"""
+        """Return True if this broker still leads the partition. Check again after every await."""
         return self._shards.get(shard.partition) is shard
 
     # Leadership
 
     async def become_leader(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition from now on: load it. Raises what keeps it from reading the partition."""
+        """Load the partition after becoming its leader. Raises the error that stopped reading."""
         known = self._shards.get(partition)
         if known is not None:
             if known.leader_epoch >= leader_epoch:
                 return
             if not known.loading:
-                known.leader_epoch = leader_epoch  # led all the time: memory is what was written
+                known.leader_epoch = leader_epoch  # the broker led throughout, so memory matches the log
                 return
         shard = self._shards[partition] = self._new_shard(partition, leader_epoch)
         replayed = 0
@@ -143,12 +143,12 @@ class CoordinatorRuntime(Generic[S]):
             if self.is_current(shard):
                 del self._shards[partition]
             raise
-        if self.is_current(shard):  # else another broker leads it by now, or a later load replaced this one
+        if self.is_current(shard):  # otherwise another broker leads it, or a later load replaced this one
             shard.loading = False
             shard.on_loaded()
 
     def resign(self, partition: int, leader_epoch: int | None = None) -> None:
-        """Another broker leads the partition, in this epoch if one is given."""
+        """Unload the partition because another broker leads it, in `leader_epoch` if given."""
         shard = self._shards.get(partition)
         if shard is not None and (leader_epoch is None or leader_epoch >= shard.leader_epoch):
             del self._shards[partition]
@@ -170,7 +170,7 @@ class CoordinatorRuntime(Generic[S]):
             try:
                 shard.replay(header, record)
             except ValueError as error:
-                # One bad record must not take all the others of its partition with it.
+                # One bad record must not discard the rest of the partition.
                 log.warning(
                     "Skipping record %d of %s-%d: %s", record.offset, self.topic, shard.partition, error
                 )
@@ -180,9 +180,10 @@ class CoordinatorRuntime(Generic[S]):
     def append(
         self, shard: S, records: Sequence[KeyValue], producer: ProducerEpoch | None = None
     ) -> Awaitable[None] | None:
-        """Write records, with a producer as part of its transaction. See the head of this module.
+        """Append records, as part of a transaction if `producer` is given. See the module docstring.
 
-        None: they are on every in-sync replica. Errors, raised or awaited, are those that clients of coordinators know.
+        None means that every in-sync replica has the records. All errors, raised or awaited, are valid for clients of
+        coordinators.
         """
         try:
             if producer is None:
@@ -194,7 +195,9 @@ class CoordinatorRuntime(Generic[S]):
         return None if pending is None else replicated(pending)
 
     def ignore(self, pending: Awaitable[None] | None) -> None:
-        """No answer depends on this append: what is in the local log will be replicated, or replaced."""
+        """Let an append finish in the background. No response depends on it: the local log will be replicated or
+        replaced.
+        """
         if pending is not None:
             self.in_background(_ignoring_failure(pending))
 
@@ -222,7 +225,7 @@ class CoordinatorRuntime(Generic[S]):
 
 
 async def replicated(pending: Awaitable[None]) -> None:
-    """Wait for an append; what fails is an error that clients of coordinators know."""
+    """Wait for an append and translate failures to coordinator errors."""
     try:
         await pending
     except KafkaError as error:
@@ -237,7 +240,7 @@ async def _ignoring_failure(pending: Awaitable[None]) -> None:
 
 
 def when_stored(pending: Awaitable[None] | None, result: T) -> T | Awaitable[T]:
-    """The result, at once or when the append that it depends on is replicated."""
+    """Return the result now, or an awaitable for it while its append is being replicated."""
     return result if pending is None else _after(pending, result)
 
 

@@ -1,4 +1,4 @@
-"""Keys and values of the internal topics: two bytes that say which or in which version, then a message."""
+"""Keys and values of the internal topics: a two-byte type or version, followed by a message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode_value(value: Data, version: int = 0) -> bytes:
 
 
 def decode_key(key_type: type[T], data: bytes) -> T:
-    """Raises ValueError for what is not a key of that type."""
+    """Raises ValueError if the bytes are not a key of this type."""
     try:
         return key_type.decode(data, key_type.versions[1], 2)
     except MalformedMessage as error:
@@ -35,7 +35,7 @@ def decode_key(key_type: type[T], data: bytes) -> T:
 
 
 def decode_value(value_type: type[T], data: bytes) -> T:
-    """Raises ValueError for what is not a value of that type."""
+    """Raises ValueError if the bytes are not a value of this type."""
     version = int.from_bytes(data[:2], "big", signed=True)
     oldest, newest = value_type.versions
     if not oldest <= version <= newest:

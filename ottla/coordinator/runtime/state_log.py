@@ -1,4 +1,4 @@
-"""A coordinator's internal topic: what the coordinator needs of it, and which partition keeps what."""
+"""Interface to a coordinator's internal topic, and the mapping of keys to partitions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class StateLog(Protocol):
-    """The partitions of one internal topic that this broker leads."""
+    """Partitions of one internal topic led by this broker."""
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
-        """Write one batch with these records and this timestamp, as a producer with acks=all would.
+        """Append one batch with these records and this timestamp, like a producer with acks=all.
 
-        The batch is in the local log when the call returns, so that calls and log have the same order.
-        None: it is on every in-sync replica already. Else the awaitable ends when it is, in the order of
-        the calls. What fails is a KafkaError with the code that Produce would answer, raised or awaited.
+        The batch is in the local log when the call returns, so calls and log have the same order. None means that every
+        in-sync replica has the batch; otherwise the awaitables finish in call order. Failures, raised or awaited, are
+        KafkaErrors with the codes of Produce.
         """
         ...
 
@@ -32,16 +32,16 @@ class StateLog(Protocol):
         producer_id: int,
         producer_epoch: int,
     ) -> Awaitable[None] | None:
-        """The same, as part of a transaction: a marker decides later whether the records count."""
+        """Append as part of a transaction: a later marker decides whether the records count."""
         ...
 
     def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
-        """Every batch of a partition from its log start to its end, control batches too."""
+        """Yield every batch from the log start offset to the end, including control batches."""
         ...
 
 
 def java_string_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 units, 32 bits with sign."""
+    """Return Java's `String.hashCode`: computed over UTF-16 units, signed 32 bits."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(data), 2):
@@ -49,10 +49,10 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-# Asked with every request of every member, and a loop over characters is slow.
+# Called with every request of every member, and the loop over characters is slow.
 @lru_cache(maxsize=8_192)
 def partition_for(key: str, partitions: int) -> int:
-    """The partition that keeps a group, a transactional id or a share-partition; its leader is the coordinator."""
+    """Return the partition for a group, transactional id or share-partition; its leader is the coordinator."""
     value = java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
@@ -71,5 +71,5 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: KafkaError) -> KafkaError:
-    """The error of an append as clients of a coordinator know it: they know coordinators, not partitions."""
+    """Translate an append error for clients, which know coordinators but not their partitions."""
     return KafkaError(_APPEND_ERRORS.get(error.code, error.code), error.message)

@@ -1,4 +1,4 @@
-"""Deadlines by the thousand on one heap and one timer of the event loop."""
+"""Thousands of deadlines on one heap and one event loop timer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-# Event loops may call a little early, and floats round: in seconds.
+# Tolerance in seconds: event loops may call slightly early, and floats round.
 _EARLY = 0.0005
 
 
@@ -32,15 +32,15 @@ class _Timer:
     def __init__(self, deadline: float, callback: Callable[[], None], entry: int) -> None:
         self.deadline = deadline
         self.callback = callback
-        # The number of the heap entry that counts; others of the same key are left-overs.
+        # Number of the valid heap entry; other entries with the same key are stale.
         self.entry = entry
 
 
 class Timers:
-    """Invariant: every timer has exactly one heap entry that counts, not later than its deadline.
+    """Invariant: every timer has exactly one valid heap entry, no later than its deadline.
 
-    Moving a deadline back, as every heartbeat does, touches a dict only; the heap entry finds out when
-    it comes up. Owned by the event loop.
+    Extending a deadline, as every heartbeat does, only updates a dict. The heap entry is rescheduled when it comes up.
+    Owner: the event loop.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Timers:
         clock: Callable[[], float] = _loop_time,
         call_later: Callable[[float, Callable[[], None]], Cancellable] = _call_later,
     ) -> None:
-        """`clock` in seconds, monotonic; `call_later(seconds, callback)` as an event loop has it."""
+        """`clock` returns monotonic seconds; `call_later(seconds, callback)` works like the event loop's."""
         self._clock = clock
         self._call_later = call_later
         self._timers: dict[Hashable, _Timer] = {}
@@ -85,7 +85,7 @@ class Timers:
         self._armed_for = float("inf")
 
     def run_due(self) -> None:
-        """Call back everything that is due, then wait for the next deadline."""
+        """Run all expired timers, then wait for the next deadline."""
         self._armed = None
         self._armed_for = float("inf")
         now = self._clock() + _EARLY

@@ -1,4 +1,4 @@
-"""The share coordinator: keeps the state of share-partitions, in memory and in `__share_group_state`."""
+"""The share coordinator: state of share-partitions, in memory and in `__share_group_state`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class ShareUpdate(NamedTuple):
-    """What the leader of a share-partition wants to be kept: batches that have changed, and where it begins."""
+    """State update from the leader of a share-partition: changed batches and the start offset."""
 
     state_epoch: int
     leader_epoch: int
@@ -46,7 +46,9 @@ class PrunableLog(StateLog, Protocol):
     def end_offset(self, partition: int) -> int: ...
 
     def wait_committed(self, partition: int) -> Awaitable[None] | None:
-        """Ends when all that was appended so far is on every in-sync replica; None: it is already."""
+        """Return an awaitable that ends once every in-sync replica has all appended records, or None if they already
+        do.
+        """
 
     def delete_before(self, partition: int, offset: int) -> None: ...
 
@@ -59,7 +61,7 @@ class ShareShard(CoordinatorShard):
     def __init__(self, partition: int, leader_epoch: int) -> None:
         super().__init__(partition, leader_epoch)
         self.states: dict[ShareKey, ShareState] = {}
-        # Where the latest snapshot of each share-partition is. What lies before all of them is not needed any more.
+        # Offset of the latest snapshot per share-partition. Records before the lowest of them can be deleted.
         self.snapshots: dict[ShareKey, int] = {}
 
     def replay(self, header: BatchHeader, record: Record) -> None:
@@ -68,7 +70,7 @@ class ShareShard(CoordinatorShard):
             self.snapshot_at(key, record.offset)
 
     def get(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
-        """For the leader of that epoch, if one is given."""
+        """Return the state for a leader of this epoch, if given. Raises KafkaError."""
         state = self.states.get(key)
         if state is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The share-partition is not initialized.")
@@ -84,7 +86,7 @@ class ShareShard(CoordinatorShard):
 
 
 class ShareCoordinator:
-    """Invariant: a state in memory is what the log says. Owner: the event loop."""
+    """Invariant: the state in memory matches the log. Owner: the event loop."""
 
     def __init__(
         self, state_log: PrunableLog, clock: Callable[[], int], updates_per_snapshot: int = 500
@@ -97,11 +99,13 @@ class ShareCoordinator:
     # States
 
     def get(self, key: ShareKey) -> ShareState:
-        """Raises KafkaError(INVALID_REQUEST) for what was never initialized, and others for what is kept elsewhere."""
+        """Raises KafkaError: INVALID_REQUEST if the state was never initialized, NOT_COORDINATOR and others if
+        unavailable here.
+        """
         return self._shard(key).get(key)
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Awaitable[None] | None:
-        """Begin anew, at that offset. What was known before is forgotten."""
+        """Reset the state to this start offset and discard all earlier state."""
         now_ms = self._clock()
         shard = self._shard(key)
         states = shard.states
@@ -110,7 +114,7 @@ class ShareCoordinator:
             if before.state_epoch > state_epoch:
                 raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
             if before.state_epoch == state_epoch and start_offset == UNINITIALIZED:
-                return self._committed(shard)  # asked again, or late: what has been read since stays
+                return self._committed(shard)  # a repeated or late request; keep the newer state
         state = ShareState(state_epoch, start_offset=start_offset, created_ms=now_ms, written_ms=now_ms)
         if start_offset >= 0:
             state.delivery_complete = 0
@@ -128,7 +132,7 @@ class ShareCoordinator:
             raise
 
     def read(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState] | ShareState:
-        """For the leader of that epoch. Leaders before it are fenced from now on."""
+        """Return the state to the leader of this epoch and fence earlier leaders."""
         shard = self._shard(key)
         state = shard.get(key, leader_epoch)
         if leader_epoch > state.leader_epoch:
@@ -144,7 +148,7 @@ class ShareCoordinator:
         return state if pending is None else self._when_committed(pending, key)
 
     def summary(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState | None] | ShareState | None:
-        """None: nothing is kept of it."""
+        """Return the state, or None if nothing is stored."""
         shard = self._shard(key)
         if key not in shard.states:
             return None
@@ -153,7 +157,7 @@ class ShareCoordinator:
         return shard.states[key] if pending is None else self._when_committed(pending, key)
 
     def write(self, key: ShareKey, update: ShareUpdate) -> Awaitable[None] | None:
-        """Raises KafkaError with nothing changed."""
+        """Apply an update. Raises KafkaError without changing the state."""
         shard = self._shard(key)
         before = shard.get(key)
         if update.leader_epoch < before.leader_epoch:
@@ -184,7 +188,7 @@ class ShareCoordinator:
         return pending
 
     def delete(self, key: ShareKey) -> Awaitable[None] | None:
-        """What is not kept is deleted already."""
+        """Delete the state. Missing state counts as deleted."""
         shard = self._shard(key)
         state = shard.states.pop(key, None)
         if state is None:
@@ -196,7 +200,7 @@ class ShareCoordinator:
             raise
 
     def delete_topics(self, topic_ids: set[bytes]) -> list[Awaitable[None]]:
-        """What is kept here of them; others do the same with what they keep."""
+        """Delete the local states of these topics; other brokers delete their own."""
         gone = [
             key
             for shard in self.runtime
@@ -238,7 +242,7 @@ class ShareCoordinator:
             self._prune(shard, key, offset)
 
     def _prune(self, shard: ShareShard, key: ShareKey, offset: int) -> None:
-        """A snapshot is replicated: nobody needs what lies before the latest one of every share-partition."""
+        """Delete records before the latest snapshots of all share-partitions, after a snapshot was replicated."""
         shard.snapshot_at(key, offset)
         try:
             self._log.delete_before(shard.partition, min(shard.snapshots.values(), default=offset + 1))
@@ -248,7 +252,7 @@ class ShareCoordinator:
             )
 
     def _committed(self, shard: ShareShard) -> Awaitable[None] | None:
-        """Ends when any later coordinator would know what is known here."""
+        """Wait until the in-memory state is replicated, so that any later coordinator knows it."""
         try:
             pending = self._log.wait_committed(shard.partition)
         except KafkaError as error:
@@ -261,5 +265,5 @@ class ShareCoordinator:
 
 
 def partition_of(key: ShareKey, partitions: int) -> int:
-    """The partition of `__share_group_state` that keeps a share-partition."""
+    """Return the `__share_group_state` partition for a share-partition."""
     return partition_for(coordinator_key(key), partitions)

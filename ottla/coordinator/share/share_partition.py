@@ -1,16 +1,17 @@
-"""A partition as one share group sees it (KIP-932): which records are free, locked by whom, done. Pure.
+"""Delivery state of one partition in one share group (KIP-932): available, acquired and finished records. Pure.
 
     Available ──acquire──▶ Acquired ──accept──▶ Acknowledged
         ▲                     │  └────reject, too many deliveries──▶ Archived
         └──release, lock timeout──┘
 
-What leaves Acquired is first decided and written, and then happens: until then nobody else gets the record.
-Everything before the start offset is done; from the end offset on nothing has been handed out yet.
+A record leaves Acquired in two steps: the new state is written first and takes effect afterwards. In between no other
+member can acquire the record. All records before the start offset are finished; records from the end offset on have
+never been delivered.
 
-Records are handed out, and taken back, in the batches of the log or in several of them together: as a rule a member
-that gets one record of such a batch gets the others too, even if they are more than it asked for. A record that came
-back often may be one that nobody can process. With each further delivery it goes out with half as many of its
-neighbours, and the last time alone, so that the others are not given up with it.
+Members acquire and return records in batches of the log, or in several batches combined. A member that acquires one
+record of such a batch usually acquires all of it, even beyond its limit. Repeated redelivery suggests that no member
+can process a record. Each further delivery therefore halves the number of neighbours delivered with it. The last
+delivery contains only that record, so that its neighbours are not archived with it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class DeliveryState(IntEnum):
-    """As in the records; Acquired is never written, because a lock does not survive its broker."""
+    """States with the values used in the records. Acquired is never written because locks do not survive the broker."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -45,7 +46,7 @@ _DONE = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
 class StateBatch(NamedTuple):
-    """Neighbouring offsets of one state and delivery count."""
+    """Adjacent offsets with the same state and delivery count."""
 
     first: int
     last: int
@@ -60,7 +61,7 @@ class AcquiredBatch(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """`types` has one entry for all offsets or one for each."""
+    """`types` has one entry for all offsets, or one per offset."""
 
     first: int
     last: int
@@ -68,7 +69,7 @@ class Acknowledgement(NamedTuple):
 
 
 class _Batch:
-    """Records that were handed out together for the first time."""
+    """Records that were first delivered together."""
 
     __slots__ = ("first", "last")
 
@@ -90,11 +91,11 @@ class _Record:
         self.count = count
         self.member_id = ""
         self.deadline_ms = 0
-        self.decided = False  # what becomes of it is being written
+        self.decided = False  # True while the record's new state is being written
 
 
 class Change:
-    """What has been decided of records that are locked: to be written, and then to be made so or forgotten."""
+    """New states for acquired records: written first, then committed or rolled back."""
 
     __slots__ = ("_records", "batches")
 
@@ -109,7 +110,7 @@ class Change:
 
     @property
     def done(self) -> int:
-        """How many records it is the end of."""
+        """Return the number of records that this change finishes."""
         return sum(state in _DONE for _, state in self._records)
 
     @property
@@ -121,16 +122,16 @@ class Change:
             record.state, record.decided, record.member_id = state, False, ""
 
     def roll_back(self) -> None:
-        """It could not be written: the locks are as they were."""
+        """Keep the locks because the write failed."""
         for record, _ in self._records:
             record.decided = False
 
 
 class Acquisition:
-    """What one member gets of one partition with one request.
+    """Records acquired by one member from one partition for one request.
 
-    The batch in which `most` is reached is taken to its end, unless the limit is `strict`. Records that go out for the
-    first time make batches of at least `batch_size` where there are enough, with a strict limit a single one.
+    The batch that reaches `most` is acquired completely unless the limit is `strict`. Records delivered for the first
+    time form batches of at least `batch_size` records if available, or a single batch with a strict limit.
     """
 
     def __init__(
@@ -151,13 +152,11 @@ class Acquisition:
         self._delivery_limit = delivery_limit
         self._batch_size = batch_size
         self._strict = strict
-        # From half of the deliveries on there is doubt about a record.
+        # A record becomes doubtful after half of its allowed deliveries.
         self._doubtful = max(_LEAST_DOUBTFUL, -(-delivery_limit // 2))
         self._batch: _Batch | None = None
         self._taken_of_batch = 0
-        self._allowed: int | None = (
-            None  # how many records of the batch may go out together, if that is limited
-        )
+        self._allowed: int | None = None  # limit on records delivered together from this batch
 
     @property
     def is_complete(self) -> bool:
@@ -169,7 +168,7 @@ class Acquisition:
         return not self.is_complete or offset <= self._batch.last
 
     def may_enter(self, batch: _Batch, free: Iterable[_Record]) -> bool:
-        """Whether records of this batch may be taken; `free` are those that are free."""
+        """Return True if records of this batch may be acquired; `free` yields its available records."""
         if batch is self._batch:
             return True
         if self.is_complete or self._allowed is not None:
@@ -181,7 +180,7 @@ class Acquisition:
         return True
 
     def new_batch(self, offset: int) -> _Batch | None:
-        """The batch for records of the log that go out for the first time, if they may be taken."""
+        """Return the batch for records delivered for the first time, or None if no more may be acquired."""
         if self.is_complete or self._allowed is not None:
             return None
         batch = self._batch
@@ -216,7 +215,7 @@ class Acquisition:
         self._batch, self._taken_of_batch, self._allowed = batch, 0, allowed
 
     def _together(self, record: _Record) -> int:
-        """With how many of its batch a record goes out that was delivered that often."""
+        """Return how many records of the batch may be delivered with this record."""
         assert self._batch is not None
         if record.count >= self._delivery_limit - 1:
             return 1
@@ -224,8 +223,8 @@ class Acquisition:
 
 
 class SharePartition:
-    """Invariant: `_records` has exactly the offsets from the start offset up to the end offset, and the first of them
-    is not done. Owned by the event loop.
+    """Invariant: `_records` covers exactly the offsets from the start offset to the end offset (exclusive), and its
+    first record is unfinished. Owner: the event loop.
     """
 
     def __init__(self, start_offset: int, batches: Iterable[StateBatch] = ()) -> None:
@@ -240,11 +239,11 @@ class SharePartition:
             self.end_offset = max(self.end_offset, last + 1)
         self._advance()
 
-    # Handing out
+    # Delivery
 
     @property
     def next_offset(self) -> int:
-        """Where the next record to hand out is, if there is one: the first free one, or the end."""
+        """Return the first available offset, or the end offset."""
         for offset, record in self._records.items():
             if record.state is DeliveryState.AVAILABLE:
                 return offset
@@ -263,7 +262,7 @@ class SharePartition:
         return sum(record.state in _DONE for record in self._records.values())
 
     def acquire(self, wanted: Acquisition, first: int, last: int) -> bool:
-        """Lock what is free of a batch of the log, from `first` to `last`. False: nothing more is to be taken."""
+        """Acquire the available records of a log batch from `first` to `last`. Return False to stop acquiring."""
         new: _Batch | None = None
         for offset in range(max(first, self.start_offset), last + 1):
             if offset < self.end_offset:
@@ -293,7 +292,7 @@ class SharePartition:
                 yield record
 
     def archive(self, first: int, last: int) -> list[StateBatch]:
-        """These records are not for anybody: what is free of them is done."""
+        """Archive available records that no member may receive."""
         changed = []
         self._extend(last + 1)
         for offset in range(max(first, self.start_offset), last + 1):
@@ -303,12 +302,14 @@ class SharePartition:
                 changed.append(offset)
         return self._batches(changed)
 
-    # Taking back
+    # Acknowledgement
 
     def acknowledge(
         self, member_id: str, batches: Sequence[Acknowledgement], count_limit: int, deadline_ms: int
     ) -> Change:
-        """All of it or nothing: KafkaError(INVALID_RECORD_STATE) if a record is not locked by this member."""
+        """Apply all acknowledgements or none. Raises KafkaError(INVALID_RECORD_STATE) for a record not locked by this
+        member.
+        """
         decided: list[tuple[int, _Record, int]] = []
         for first, last, types in batches:
             for offset in range(max(first, self.start_offset), last + 1):
@@ -333,22 +334,22 @@ class SharePartition:
         return Change(changed)
 
     def release(self, member_id: str, count_limit: int) -> Change:
-        """The member is gone: what it had locked is free."""
+        """Release all records locked by a member that has left."""
         return self._release(count_limit, lambda record: record.member_id == member_id)
 
     def expire(self, now_ms: int, count_limit: int) -> Change:
-        """Locks whose time is over go."""
+        """Release all records with an expired lock."""
         return self._release(count_limit, lambda record: record.deadline_ms <= now_ms)
 
     def next_deadline(self) -> int | None:
         return min((r.deadline_ms for r in self._records.values() if _is_locked(r)), default=None)
 
     def settle(self) -> None:
-        """After a change was committed: the start offset moves past what is done."""
+        """Advance the start offset past finished records after committing a change."""
         self._advance()
 
     def log_starts_at(self, offset: int) -> None:
-        """Records before that are deleted; nobody can read them any more."""
+        """Drop all records before the new log start offset."""
         if offset >= self.end_offset:
             self._records.clear()
             self.start_offset = self.end_offset = max(offset, self.end_offset)
@@ -359,9 +360,10 @@ class SharePartition:
             self._advance()
 
     def skip_to(self, offset: int) -> bool:
-        """The log has nothing between the end offset and this one, as after compaction: nobody waits for that.
+        """Skip a gap in the log after the end offset, for example after compaction.
 
-        False: the gap is too wide to note offset by offset. It can be skipped once everything before it is done.
+        Return False if the gap is too wide to track offset by offset. It can be skipped once all earlier records are
+        finished.
         """
         if offset > self.end_offset:
             if self.start_offset == self.end_offset:
@@ -407,7 +409,7 @@ def _freed(record: _Record, count_limit: int) -> DeliveryState:
 
 
 def merged(records: Iterable[tuple[int, int, int]]) -> Iterator[StateBatch]:
-    """Offset, state and delivery count, one by one and in order, as batches."""
+    """Merge consecutive (offset, state, delivery count) triples into batches."""
     batch: StateBatch | None = None
     for offset, state, count in records:
         if (
@@ -425,7 +427,7 @@ def merged(records: Iterable[tuple[int, int, int]]) -> Iterator[StateBatch]:
 
 
 def check_acknowledgements(batches: Sequence[Acknowledgement], *, may_renew: bool) -> None:
-    """KafkaError(INVALID_REQUEST) for what cannot be meant."""
+    """Raise KafkaError(INVALID_REQUEST) for malformed acknowledgements."""
     end = -1
     known = {kind.value for kind in AcknowledgeType}
     if not may_renew:

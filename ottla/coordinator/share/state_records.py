@@ -1,7 +1,7 @@
-"""What is kept of share-partitions in `__share_group_state`, byte for byte Kafka's.
+"""Records of share-partitions in `__share_group_state`, byte for byte as in Kafka.
 
-A snapshot says all, updates say what has changed since; after so many updates there is a new snapshot. A snapshot
-without a value deletes.
+A snapshot carries the full state; updates carry changes since the last snapshot. After a configured number of updates
+the coordinator writes a new snapshot. A snapshot with a null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SNAPSHOT = 0
 UPDATE = 1
 SNAPSHOT_KEY = SNAPSHOT.to_bytes(2, "big")
 _WIDEST_BATCH = 1_000_000
-# Nobody has fetched yet: `share.auto.offset.reset` decides where to begin.
+# No member has fetched yet: `share.auto.offset.reset` sets the start offset.
 UNINITIALIZED = -1
 
 
@@ -37,7 +37,7 @@ class ShareKey(NamedTuple):
 
 @dataclass(slots=True)
 class ShareState:
-    """One share-partition as it is written."""
+    """Stored state of one share-partition."""
 
     state_epoch: int
     leader_epoch: int = 0
@@ -64,7 +64,7 @@ class ShareState:
 
 
 def coordinator_key(key: ShareKey) -> str:
-    """What decides on the partition of the state topic, and what FindCoordinator asks with."""
+    """Return the key that selects the state topic partition; FindCoordinator uses the same key."""
     topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
     return f"{key.group_id}:{topic_id}:{key.partition}"
 
@@ -99,7 +99,7 @@ def tombstone(key: ShareKey) -> KeyValue:
 
 
 def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -> ShareKey | None:
-    """Returns whose snapshot it was, if it was one. Raises ValueError for bytes that are no such record."""
+    """Apply a record; return its key if it was a snapshot. Raises ValueError if malformed."""
     kind = int.from_bytes(key[:2], "big")
     named = decode_key(SharePartitionKey, key)
     share_key = ShareKey(named.group_id, named.topic_id, named.partition)
@@ -143,7 +143,7 @@ def _values(batches: Iterable[StateBatch]) -> list[StateBatchValue]:
 
 
 class BatchValue(Protocol):
-    """A batch as records and messages have it."""
+    """Fields of a batch, common to records and messages."""
 
     first_offset: int
     last_offset: int
@@ -152,7 +152,7 @@ class BatchValue(Protocol):
 
 
 def state_batches(values: Iterable[BatchValue]) -> Iterable[StateBatch]:
-    """Raises ValueError for what no leader would write."""
+    """Raises ValueError for batches that no leader would write."""
     known = (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
     for value in values:
         if value.delivery_state not in known:

@@ -1,1 +1,1 @@
-"""Transactions, kept in `__transaction_state`."""
+"""Transactions, stored in `__transaction_state`."""

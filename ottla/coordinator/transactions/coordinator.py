@@ -1,8 +1,8 @@
-"""The transaction coordinator: producers, their transactions, and how these end.
+"""The transaction coordinator: producers and the lifecycle of their transactions.
 
-The order of writes is what makes an end final: first the decision (`PrepareCommit`, `PrepareAbort`) to
-`__transaction_state`, then a marker to every partition, then the completion. A coordinator that takes over in
-between finds the decision when it loads the partition, and continues from there.
+The order of writes makes an outcome final. First the decision (`PrepareCommit`, `PrepareAbort`) goes to
+`__transaction_state`, then a marker to every partition, then the completion. A new coordinator finds the decision when
+it loads the partition, and continues from there.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-_LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
-# How long to wait before markers that could not be written are tried again.
+_LONGEST_ID = 2**15 - 1  # the record key has room for this many bytes
+# Delay before retrying failed markers.
 _RETRY_MARKERS_MS = 100
-# How long an end waits for other brokers to write their markers. The decision is stored and will reach them: a broker
-# that is paused or cut off need not hold up the client, nor other transactions.
+# Maximum wait for other brokers to write their markers. The decision is stored and will reach them later, so a paused
+# or disconnected broker need not delay the client or other transactions.
 _MARKERS_SECONDS = 1.0
-# What no later attempt would change: the topic is gone, or the partition knows a later epoch.
+# Errors that no retry would change: the topic is deleted, or the partition knows a later epoch.
 _FINAL = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -52,7 +52,7 @@ _FINAL = (
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """The broker settings `transaction.*` and `transactional.id.*`; times are milliseconds."""
+    """Broker settings `transaction.*` and `transactional.id.*`; times are in milliseconds."""
 
     max_timeout_ms: int = 900_000
     state_log_num_partitions: int = 50
@@ -62,7 +62,7 @@ class TransactionConfig:
 
 
 class Marker(NamedTuple):
-    """What ends a transaction in a partition."""
+    """Transaction marker: the outcome of a producer's transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -72,17 +72,17 @@ class Marker(NamedTuple):
 
 
 class MarkerLog(Protocol):
-    """The partitions that transactions write to, wherever they are led."""
+    """Partitions written by transactions, on any broker."""
 
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Write the marker to each partition; one error per partition, in order."""
+        """Write the marker to each partition. Return one error per partition, in order."""
         ...
 
 
 class TransactionCoordinator:
-    """Owned by the event loop: no method may be called from another thread."""
+    """Owner: the event loop. No method is safe to call from another thread."""
 
     def __init__(
         self,
@@ -107,30 +107,30 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._clock = clock
 
-    # Life
+    # Lifecycle
 
     def _loaded(self, shard: TransactionShard) -> None:
-        """Begin to end what was to be ended when the partition had its last leader."""
+        """Resume the transactions that the previous leader was ending."""
         self.runtime.in_background(self._end_prepared(shard))
 
     async def _end_prepared(self, shard: TransactionShard) -> None:
-        """In the background: leaders of some partitions may be out of reach, and other ids must not wait for them."""
+        """Runs in the background: other transactional ids must not wait for unreachable partition leaders."""
         for which in list(shard.ids.values()):
-            # A client may have asked first: then the end is already under way.
+            # If a client asked first, the transaction is already ending.
             if which.current.state in PREPARED and which.pending is None and which.unmarked is None:
                 if not self.runtime.is_current(shard):
                     return
                 await self._write_markers(shard, which)
 
     def start(self) -> None:
-        """Begin to abort what times out and to forget ids that expire."""
+        """Start aborting timed-out transactions and removing expired ids."""
         self.runtime.every(self._config.abort_timed_out_interval_ms, self.abort_timed_out)
         self.runtime.every(self._config.remove_expired_interval_ms, self.remove_expired)
 
     def close(self) -> None:
         self.runtime.close()
 
-    # Requests. What is refused is a KafkaError.
+    # Requests. Refusals raise KafkaError.
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
@@ -148,7 +148,7 @@ class TransactionCoordinator:
                 )
             if which is None or (which.settled().needs_new_id(expected) and new_id == NO_PRODUCER_ID):
                 new_id = await self._new_producer_id()
-                continue  # look again: others may have come first
+                continue  # re-read the state: another request may have come first
             changed = which.settled().initialise(timeout_ms, expected, new_id, self._clock())
             if changed.state is PREPARE_EPOCH_FENCE:
                 await self._abort_fenced(shard, which, changed)
@@ -164,7 +164,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> Awaitable[None] | None:
-        """None if they are part of the transaction now; else they are when the awaitable ends."""
+        """Add partitions to the transaction. None means done; otherwise the awaitable ends once they are added."""
         _check_id(transactional_id)
         shard, which = self._find(transactional_id)
         transaction = which.settled()
@@ -178,7 +178,9 @@ class TransactionCoordinator:
     def verify_partition(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
     ) -> ErrorCode:
-        """Is the partition part of the producer's transaction? TRANSACTION_ABORTABLE if not."""
+        """Return NONE if the partition belongs to the producer's transaction, else TRANSACTION_ABORTABLE or another
+        error.
+        """
         try:
             _check_id(transactional_id)
             _, which = self._find(transactional_id)
@@ -197,7 +199,7 @@ class TransactionCoordinator:
         commit: bool,
         client_version: int,
     ) -> ProducerIdAndEpoch:
-        """Commit or abort; with which id and epoch the producer goes on."""
+        """Commit or abort the transaction. Return the producer id and epoch to continue with."""
         _check_id(transactional_id)
         new_id = NO_PRODUCER_ID
         while True:
@@ -276,7 +278,7 @@ class TransactionCoordinator:
     def _write(
         self, shard: TransactionShard, which: TransactionalId, changed: Transaction
     ) -> Awaitable[None] | None:
-        """Make `changed` the current state. None: it is; else it will be when the awaitable ends."""
+        """Make `changed` the current state. None means done; otherwise the awaitable ends once it is."""
         which.pending = changed.state
         try:
             key, value = transaction_key(changed.transactional_id), transaction_value(changed)
@@ -285,7 +287,7 @@ class TransactionCoordinator:
             which.pending = None
             raise
         if pending is not None:
-            # The client may go away meanwhile; what is written counts all the same.
+            # The client may disconnect in the meantime; the written record counts regardless.
             return asyncio.shield(asyncio.ensure_future(self._written(which, changed, pending)))
         which.current, which.pending = changed, None
         return None
@@ -298,7 +300,7 @@ class TransactionCoordinator:
             which.pending = None
 
     async def _remove(self, shard: TransactionShard, which: TransactionalId) -> None:
-        """Write the tombstone of an id, and forget it."""
+        """Write a tombstone for the transactional id and forget it."""
         transactional_id = which.current.transactional_id
         which.pending = TransactionState.DEAD
         try:
@@ -318,7 +320,7 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     async def _decide(self, shard: TransactionShard, which: TransactionalId, prepared: Transaction) -> None:
-        """Write the decision and carry it out, whether or not the client waits for it."""
+        """Write the decision and complete it, even if the client no longer waits."""
         try:
             await _done(self._write(shard, which, prepared))
             await self._write_markers(shard, which)
@@ -327,7 +329,7 @@ class TransactionCoordinator:
             raise
 
     async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
-        """Write the marker to every partition of the transaction. Those that fail are tried again later."""
+        """Write the marker to every partition of the transaction. Failed partitions are retried later."""
         if which.is_marking:
             return
         transaction = which.current
@@ -416,7 +418,7 @@ class TransactionCoordinator:
 
 
 def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]]:
-    """The states of these names, and the names that no state has."""
+    """Split names into known states and unknown names."""
     by_title = {state.title: state for state in TransactionState}
     known, unknown = set(), []
     for name in names:

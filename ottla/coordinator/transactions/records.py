@@ -1,6 +1,6 @@
-"""The records of `__transaction_state`, byte for byte Kafka's: key 0, values 0 and 1. A null value deletes.
+"""Records of `__transaction_state`, byte for byte as in Kafka: key 0, values 0 and 1. A null value is a tombstone.
 
-Version 1 is written, which has the tagged fields of transactions version 2; both are read.
+The coordinator reads both versions and writes version 1, with the tagged fields of transactions version 2.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def transaction_value(transaction: Transaction) -> bytes:
 
 
 def read_transaction_key(data: bytes) -> str | None:
-    """The transactional id; None for a key of a later kind. Raises ValueError for bytes that are no key."""
+    """Return the transactional id, or None for a newer key type. Raises ValueError if malformed."""
     if int.from_bytes(data[:2], "big") != _KEY_KIND:
         return None
     return decode_key(TransactionLogKey, data).transactional_id
 
 
 def read_transaction_value(transactional_id: str, data: bytes) -> Transaction:
-    """Raises ValueError for bytes that are no value."""
+    """Raises ValueError if malformed."""
     value = decode_value(TransactionLogValue, data)
     partitions = frozenset(
         (topic.topic, partition)

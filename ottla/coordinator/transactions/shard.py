@@ -1,4 +1,4 @@
-"""One partition of `__transaction_state`, and the transactional ids that it keeps."""
+"""One partition of `__transaction_state` and its transactional ids."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from ottla.protocol.records import BatchHeader, Record
 
 
 class TransactionalId:
-    """One transactional id. Invariant: `current` is what was last written; `pending` is being written."""
+    """One transactional id. Invariant: `current` is the last state written; `pending` is being written."""
 
     __slots__ = ("current", "is_marking", "pending", "unmarked")
 
     def __init__(self, current: Transaction) -> None:
         self.current = current
         self.pending: TransactionState | None = None
-        # Partitions that wait for their marker, while a prepared transaction is being ended.
+        # Partitions still without a marker, while a prepared transaction is ending.
         self.unmarked: frozenset[tuple[str, int]] | None = None
-        self.is_marking = False  # other brokers have been asked to write markers, and not all have answered
+        self.is_marking = False  # True while other brokers have yet to answer requests for markers
 
     def settled(self) -> Transaction:
-        """The transaction, if nothing is being written; else the client has to come again."""
+        """Return the current transaction. Raises KafkaError(CONCURRENT_TRANSACTIONS) during a write, so that the client
+        retries.
+        """
         if self.pending is not None:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return self.current

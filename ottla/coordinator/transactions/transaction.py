@@ -4,11 +4,11 @@
                       │    └─end──▶ PrepareAbort  ──markers written──▶ CompleteAbort  ──add──▶ Ongoing …
                       └─fenced or timed out──▶ PrepareEpochFence ──▶ PrepareAbort
 
-A transaction is a value: every step takes one and returns the next, which counts once it is written to
-`__transaction_state`. No sockets, no clock, no waiting; what is not allowed is a KafkaError.
+A transaction is a value. Every step takes a transaction and returns the next, which takes effect once written to
+`__transaction_state`. No sockets, no clock, no waiting; forbidden steps raise KafkaError.
 
-Version 2 (KIP-890) raises the epoch with every end, so that whatever is still under way for one transaction cannot
-reach the next. Epochs end at 32766 for clients: the coordinator keeps one more to be able to fence.
+Version 2 (KIP-890) bumps the epoch with every end, so that requests in flight for one transaction cannot reach the
+next. Clients use epochs up to 32766: the coordinator reserves one more for fencing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EPOCH_BUMP_VERSION = 2
 
 
 class TransactionState(IntEnum):
-    """With the numbers that `__transaction_state` uses."""
+    """States with the values used in `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -40,7 +40,7 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """As Kafka's tools show it."""
+        """Return the name in the spelling of Kafka's tools."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -62,8 +62,8 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Invariants: only Ongoing and the Prepare states have partitions; the epoch of a producer id never falls;
-    while an id is in use its epoch is below 32767, unless the coordinator has fenced it.
+    """Invariants: only Ongoing and the Prepare states have partitions; the epoch of a producer id never decreases; an
+    id in use has an epoch below 32767 unless the coordinator has fenced it.
     """
 
     transactional_id: str
@@ -77,7 +77,7 @@ class Transaction:
     client_version: int = 0
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    # The epoch before the last bump that the same producer asked for; in memory only.
+    # Epoch before the last bump requested by the same producer; in memory only.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
@@ -98,7 +98,7 @@ class Transaction:
     # InitProducerId
 
     def needs_new_id(self, expected: ProducerIdAndEpoch | None) -> bool:
-        """Whether `initialise` wants a producer id that nobody has used."""
+        """Return True if `initialise` needs an unused producer id."""
         return (
             self.state in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
             and self.is_epoch_exhausted
@@ -108,10 +108,10 @@ class Transaction:
     def initialise(
         self, timeout_ms: int, expected: ProducerIdAndEpoch | None, new_id: int, now_ms: int
     ) -> Transaction:
-        """A producer begins, or begins again: everything with an older epoch is fenced.
+        """Start or restart a producer and fence every older epoch.
 
-        `expected` is what a producer says that wants to go on after an error; it is refused if another one
-        has begun since. From Ongoing the result is PrepareEpochFence: abort that first, then ask again.
+        A producer that continues after an error sends its `expected` id and epoch. The call fails if another producer
+        has started since. From Ongoing the result is PrepareEpochFence: abort first, then call again.
         """
         if self.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -136,7 +136,7 @@ class Transaction:
         if expected is not None and known and expected.producer_epoch != self.producer_epoch:
             if expected.producer_epoch != self.last_producer_epoch:
                 raise KafkaError(ErrorCode.PRODUCER_FENCED)
-            return fresh  # it has not seen the answer to the call that bumped the epoch
+            return fresh  # the producer missed the response to the call that bumped the epoch
         return replace(fresh, producer_epoch=self.producer_epoch + 1, last_producer_epoch=last)
 
     def _may_be(self, expected: ProducerIdAndEpoch) -> bool:
@@ -144,7 +144,7 @@ class Transaction:
             return True
         if expected.producer_id == self.producer_id:
             return self.state is not ONGOING or expected.producer_epoch == self.producer_epoch
-        # The id was changed because its epochs were used up, and the answer was lost.
+        # The id changed because its epochs were exhausted, and the response was lost.
         return expected.producer_id == self.previous_producer_id and expected.producer_epoch >= LAST_EPOCH - 1
 
     # Partitions
@@ -157,7 +157,7 @@ class Transaction:
         client_version: int,
         now_ms: int,
     ) -> Transaction:
-        """The same object if there is nothing to write."""
+        """Add partitions; return the same object if nothing needs to be written."""
         self._check_producer(producer_id, producer_epoch)
         if self.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -174,7 +174,7 @@ class Transaction:
         )
 
     def check_partition(self, producer_id: int, producer_epoch: int, partition: TopicPartition) -> ErrorCode:
-        """May this producer write to the partition now, without adding it?"""
+        """Check whether this producer may write to the partition now without adding it."""
         try:
             self._check_producer(producer_id, producer_epoch)
         except KafkaError as error:
@@ -204,7 +204,7 @@ class Transaction:
         new_id: int,
         now_ms: int,
     ) -> Transaction | None:
-        """The prepared transaction, or None if it has ended this way already and the answer was lost."""
+        """Return the prepared transaction, or None if it already ended this way and the response was lost."""
         bumps = client_version >= EPOCH_BUMP_VERSION
         is_retry = bumps and self._is_retry(producer_id, producer_epoch)
         if not is_retry:
@@ -222,7 +222,7 @@ class Transaction:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE)
             return None
         if bumps and not commit:
-            # Nothing was added, but the client does not know that: the epoch is raised all the same.
+            # No partition was added, but the client does not know that: bump the epoch anyway.
             return replace(self._prepare(PREPARE_ABORT, client_version, new_id, now_ms), start_ms=now_ms)
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
@@ -255,7 +255,7 @@ class Transaction:
         )
 
     def complete(self, now_ms: int) -> Transaction:
-        """All markers are written."""
+        """Return the completed transaction after all markers were written."""
         assert self.state in PREPARED
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
@@ -272,7 +272,7 @@ class Transaction:
     # Fencing
 
     def fence(self) -> Transaction:
-        """Raise the epoch, so that the producer that has the transaction open is fenced. Never stored in this state."""
+        """Bump the epoch to fence the producer with the open transaction. Never stored in this state."""
         assert self.state is ONGOING
         return replace(
             self,

@@ -1,1 +1,1 @@
-"""Classic groups: members wait for each other, and one of them assigns."""
+"""Classic groups: all members join, then the group leader assigns the partitions."""

@@ -1,6 +1,6 @@
-"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup to groups of any type, and DescribeGroups.
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup for groups of any type, and DescribeGroups.
 
-Requests that need no append are answered at once; only those that wait for other members or for the in-sync replicas
+The coordinator answers immediately unless a request appends records or waits for other members. Only then does a method
 return an awaitable.
 """
 
@@ -37,7 +37,9 @@ class MemberDescription:
 
 @dataclass(slots=True)
 class GroupDescription:
-    """`error` is GROUP_ID_NOT_FOUND for a group that is not there; versions before 6 say Dead instead."""
+    """Description of a group. For a missing group `error` is GROUP_ID_NOT_FOUND; versions before 6 return the state
+    Dead.
+    """
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE
@@ -79,7 +81,7 @@ class ClassicGroups:
             shard = runtime.shard_of(group_id)
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # The state of the rebalance is lost with the old coordinator: the member joins again.
+                # The old coordinator took the state of the rebalance with it, so the member has to rejoin.
                 return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
             return SyncResult(error.code)
         group = shard.groups.get(group_id)
@@ -98,7 +100,7 @@ class ClassicGroups:
             shard = self._runtime.shard_of(group_id)
         except KafkaError as failure:
             if failure.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return ErrorCode.NONE  # not known yet, and a member must not be sent away for that
+                return ErrorCode.NONE  # the group may still be loading, so the member must not be sent away
             return failure.code
         group = shard.groups.get(group_id)
         if group is None:
@@ -108,7 +110,7 @@ class ClassicGroups:
         return error
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[ErrorCode]:
-        """One error per leaving member. Raises KafkaError for what concerns the whole group."""
+        """Return one error per leaving member. Raises KafkaError if the whole request fails."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shard = self._runtime.shard_of(group_id)
@@ -148,7 +150,7 @@ class ClassicGroups:
             runtime.run(shard, group, effects)
             return
         try:
-            # Nobody depends on this record: the generation that follows writes the group again.
+            # No response depends on this record: the next generation writes the group again.
             value = new_group_value(runtime.clock())
             runtime.ignore(runtime.append(shard, [*records, (group_key(group_id), value)]))
         except ValueError:
@@ -176,7 +178,7 @@ class ClassicGroups:
                     member.client_id,
                     member.client_host,
                     member.metadata(group.protocol_name) if stable else b"",
-                    member.assignment,  # during a rebalance the one from before it
+                    member.assignment,  # during a rebalance: the assignment before it
                 )
             )
         return description

@@ -5,8 +5,8 @@
       └──nobody left────┼──────┘                            │                                  │
                         └──────── join, leave, lapse ───────┴──────────────────────────────────┘
 
-No sockets, no clock of its own, no waiting: time comes in as `now_ms` and as `on_timer`, appends come
-back as `on_persisted`, everything that has to happen outside goes out as effects.
+The machine has no sockets, no clock and never waits. Time arrives as `now_ms` and `on_timer`, the result of an append
+as `on_persisted`. Anything to do outside the machine is returned as an effect.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ DEAD = GroupState.DEAD
 
 
 class ClassicGroup(GroupMetadata):
-    """Invariants: the generation never shrinks; only Empty and Dead have no members; a ticket taken in
-    by `join` or `sync` is answered by exactly one `Answer`. Owned by the event loop, through its shard.
+    """Invariants: the generation never shrinks; only Empty and Dead groups have no members; exactly one `Answer`
+    settles each ticket accepted by `join` or `sync`. Owner: the event loop, through the shard.
     """
 
     __slots__ = ("_initial_delay", "_new_member_added", "_new_uuid")
@@ -60,7 +60,7 @@ class ClassicGroup(GroupMetadata):
     def __init__(self, group_id: str, config: GroupConfig, new_uuid: Callable[[], str], now_ms: int) -> None:
         super().__init__(group_id, config, now_ms)
         self._new_uuid = new_uuid
-        # During the first rebalance: the delay that runs, and what may still be added to it.
+        # First rebalance only: the current delay, and the remaining time by which it may be extended.
         self._initial_delay = (0, 0)
         self._new_member_added = False
 
@@ -96,7 +96,7 @@ class ClassicGroup(GroupMetadata):
         if self.state is STABLE:
             self._effects.append(Answer(ticket, self._sync_result(member)))
         else:
-            # An earlier request of the same member came over a connection that is most likely gone.
+            # The member's earlier request most likely came over a dead connection.
             self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync_ticket = ticket
             if member.member_id == self.members.leader:
@@ -124,7 +124,7 @@ class ClassicGroup(GroupMetadata):
             ids = ", ".join(m.member_id or m.group_instance_id or "" for m in leaving)
             self._rebalance_or_complete_join(f"{ids} left the group", now_ms)
         elif self.state is PREPARING:
-            self._complete_join_if_all_joined(now_ms)  # a pending member is waited for no longer
+            self._complete_join_if_all_joined(now_ms)  # the group no longer waits for a pending member
         return errors, [], self._drain()
 
     def commit(
@@ -136,9 +136,9 @@ class ClassicGroup(GroupMetadata):
         *,
         knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """A commit is as good as a heartbeat."""
+        """Check a commit. An accepted commit counts as a heartbeat."""
         if generation_id < 0 and self.state is EMPTY:
-            return ErrorCode.NONE, []  # an admin client, or a consumer that assigns partitions to itself
+            return ErrorCode.NONE, []  # an admin client, or a consumer with manually assigned partitions
         error = self._check_generation(member_id, group_instance_id, generation_id)
         if error:
             return error, []
@@ -172,14 +172,14 @@ class ClassicGroup(GroupMetadata):
         return [], self._drain()
 
     def on_persisted(self, persist: Persist, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The append that a `Persist` asked for is on every in-sync replica, or has failed."""
+        """Handle the outcome of an append requested by `Persist`: fully replicated, or failed."""
         current = persist.generation_id == self.generation_id
         if persist.completes_sync and current and self.state is COMPLETING:
             if error:
                 self._rebalance(f"the assignment could not be stored ({error.name})", now_ms, error)
             else:
                 for member in self.members:
-                    # A static member may have come back with another id since.
+                    # A static member may have rejoined under another id in the meantime.
                     member.assignment = persist.assignments.get(member.member_id, b"")
                 self._transition(STABLE, now_ms)
                 for member in self.members:
@@ -196,7 +196,7 @@ class ClassicGroup(GroupMetadata):
         return self._drain()
 
     def downgraded(self, now_ms: int) -> list[Effect]:
-        """The group was a consumer group until now: its members join again and assign by themselves."""
+        """Start a rebalance after the downgrade from a consumer group. Members rejoin, and the leader assigns."""
         for member in self.members:
             self._keep_session(member)
         self._rebalance("the last member of the consumer protocol has left", now_ms)
@@ -244,7 +244,7 @@ class ClassicGroup(GroupMetadata):
         member = Member.from_request(member_id, request)
         self.members.add(member)
         self.members.park_join(member, ticket)
-        # A new member sends no heartbeats before its join is answered. In case it has gone away, its join times out.
+        # New members send no heartbeats until their join is answered. This timeout removes a member that went away.
         self._effects.append(SetTimer(session_timer(member_id), self._config.new_member_join_timeout_ms))
         self._rebalance_or_complete_join(f"{member_id} joined: {request.reason or 'no reason given'}", now_ms)
 
@@ -255,10 +255,10 @@ class ClassicGroup(GroupMetadata):
             self._park_join(member, request, ticket)
             self._complete_join_if_all_joined(now_ms)
         elif unchanged and (self.state is COMPLETING or (self.state is STABLE and not is_leader)):
-            # It has not seen the answer to its last join: the generation still stands.
+            # The member missed the response to its last join; the generation is still valid.
             self._effects.append(Answer(ticket, self._join_result(member)))
         else:
-            # The leader rejoins to have the partitions assigned anew, others because they want other topics.
+            # A leader rejoins to trigger a new assignment, a follower because its subscription changed.
             self._park_join(member, request, ticket)
             self._rebalance(f"{member.member_id} rejoined: {request.reason or 'no reason given'}", now_ms)
 
@@ -272,7 +272,7 @@ class ClassicGroup(GroupMetadata):
     def _replace_static_member(
         self, old_id: str, new_id: str, request: JoinRequest, ticket: object, now_ms: int
     ) -> None:
-        """A static member came back without its member id: it gets a new one and fences the old."""
+        """Give a returning static member a new member id and fence the old one."""
         instance_id = request.group_instance_id or ""
         member = self.members.members[old_id]
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
@@ -297,7 +297,7 @@ class ClassicGroup(GroupMetadata):
         elif self.state is PREPARING:
             self._complete_join_if_all_joined(now_ms)
         else:
-            # In CompletingRebalance the leader may just be assigning partitions to the old id.
+            # In CompletingRebalance the leader may be assigning partitions to the old id right now.
             self._rebalance(f"static member {instance_id} returned as {new_id}", now_ms)
 
     def _finish_replacement(self, replacement: StaticReplacement, error: ErrorCode) -> None:
@@ -322,7 +322,7 @@ class ClassicGroup(GroupMetadata):
         if replacement.supports_skipping_assignment:
             result.skip_assignment = member.member_id == self.members.leader
         else:
-            # An old client would assign partitions if it learned that it leads: it gets the name of the old leader.
+            # An old client would run the assignor if it learned that it leads, so it receives the old leader's id.
             result.leader = replacement.old_leader
             result.members = []
         self._answer_join(member, result)
@@ -362,7 +362,7 @@ class ClassicGroup(GroupMetadata):
         return self.state is PREPARING and self.previous_state is EMPTY
 
     def _complete_join_if_all_joined(self, now_ms: int) -> None:
-        # The first rebalance always runs its delay: further members are likely to be on their way.
+        # The first rebalance always waits out its delay because more members are likely to join.
         if not self._in_initial_rebalance and self.members.have_all_joined:
             self._complete_join(now_ms)
 
@@ -382,7 +382,7 @@ class ClassicGroup(GroupMetadata):
             if not member.is_awaiting_join and not member.is_static:
                 self._remove(member.member_id)
         if self.members and not self.members.elect_joined_leader():
-            # Only static members are left and none has come back: their sessions decide.
+            # Only static members remain and none has rejoined: their session timeouts decide.
             self._effects.append(SetTimer(JOIN_TIMER, self.members.rebalance_timeout_ms))
             return
         self.generation_id += 1

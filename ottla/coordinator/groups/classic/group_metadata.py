@@ -1,6 +1,6 @@
-"""What a classic group is at one moment, the checks that a request must pass, and the answers to it.
+"""State of a classic group, checks for incoming requests, and their responses.
 
-The transitions from one moment to the next are in `group.py`.
+`group.py` has the state transitions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GroupMetadata(Group):
         self.generation_id = 0
         self.protocol_type = None
         self.protocol_name: str | None = None
-        # The topics that the members subscribe to; None when that cannot be known.
+        # Topics to which the members subscribe; None if unknown.
         self.topics: set[str] | None = None
         self._config = config
         self._effects: list[Effect] = []
@@ -85,11 +85,11 @@ class GroupMetadata(Group):
 
     @property
     def empty_since(self) -> int | None:
-        """When the last member went; None for a group that was never joined."""
+        """Return the time at which the last member left, or None if nobody ever joined."""
         return self.state_timestamp if self.protocol_type is not None and self.is_empty else None
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """When the subscription cannot be read, a consumer group counts as subscribed to everything."""
+        """Return True if the group reads the topic. An unreadable consumer subscription covers every topic."""
         if self.topics is not None:
             return topic in self.topics
         return self.uses_consumer_protocol
@@ -115,7 +115,8 @@ class GroupMetadata(Group):
         if self.state in (GroupState.EMPTY, GroupState.DEAD):
             return True
         if self.state is GroupState.PREPARING_REBALANCE:
-            # Those that rejoined count, not the members: after max.size was lowered the last to rejoin go.
+            # Count rejoined members, not all members: after max.size was lowered, the last members to rejoin are
+            # dropped.
             member = self.members.members.get(member_id)
             if member is not None and member.is_awaiting_join:
                 return True
@@ -165,7 +166,7 @@ class GroupMetadata(Group):
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
-            # An administrator removes a static member and knows only its instance id.
+            # Administrators remove static members by instance id alone.
             member_id = self.members.static.get(leaving.group_instance_id or "", "")
             if not member_id:
                 return ErrorCode.UNKNOWN_MEMBER_ID
@@ -181,7 +182,7 @@ class GroupMetadata(Group):
             self._effects.append(CancelTimer(session_timer(member_id)))
         member = self.members.members.get(member_id)
         if member is not None:
-            # If its client is still there after all, it will join as a new member.
+            # If the client is still alive, it joins as a new member.
             self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""))
             self._answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
             self._effects.append(CancelTimer(session_timer(member_id)))
@@ -209,7 +210,7 @@ class GroupMetadata(Group):
         if member.sync_ticket is not None:
             self._effects.append(Answer(member.sync_ticket, result))
             member.sync_ticket = None
-            # While the request was parked the session could not lapse, so nothing watches it now.
+            # The session could not expire while the request was parked, so its timer has to be started again.
             self._keep_session(member)
 
     def _join_result(self, member: Member) -> JoinResult:

@@ -1,6 +1,6 @@
-"""The membership of a classic group: who is in it, who leads, which protocol they can agree on.
+"""Membership of a classic group: members, leader, and the protocol they agree on.
 
-Plain data and arithmetic; the transitions that use it are in `group.py`.
+Plain data and arithmetic; `group.py` has the state transitions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Member:
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
     assignment: bytes = b""
-    # The parked JoinGroup and SyncGroup requests of this member, answered exactly once each.
+    # Parked JoinGroup and SyncGroup requests of this member, each answered exactly once.
     join_ticket: object | None = None
     sync_ticket: object | None = None
-    # True until the first generation that contains the member.
+    # True until a generation includes the member.
     is_new: bool = False
 
     @classmethod
@@ -54,7 +54,9 @@ class Member:
 
     @property
     def session_may_lapse(self) -> bool:
-        """A known member with a parked request is alive; a new one was given its own, longer timeout."""
+        """Return True if the session timer counts. A parked request proves that a known member is alive; new members
+        have their own, longer timeout.
+        """
         return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -65,10 +67,10 @@ class Member:
 
 
 class Membership:
-    """Members by id, in the order in which they came.
+    """Members by id, in join order.
 
-    Invariants: every static member is found under its instance id, no two members share one;
-    the leader, if there is one, is a member; a pending or pending-sync id is cleared with its member.
+    Invariants: `static` maps each instance id to exactly one member; the leader, if any, is a member; removing a member
+    also clears its pending and pending-sync ids.
     """
 
     __slots__ = ("awaiting_join", "leader", "members", "pending", "pending_sync", "protocol_counts", "static")
@@ -77,12 +79,12 @@ class Membership:
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}
         self.leader: str | None = None
-        # Ids that were handed out with MEMBER_ID_REQUIRED and not yet used.
+        # Unused ids from MEMBER_ID_REQUIRED responses.
         self.pending: set[str] = set()
         # Members of this generation that have not sent SyncGroup yet.
         self.pending_sync: set[str] = set()
         self.protocol_counts: dict[str, int] = {}
-        # How many members have a parked JoinGroup: counted, because it is asked with every join.
+        # Number of members with a parked JoinGroup. A counter, because every join reads it.
         self.awaiting_join = 0
 
     def __len__(self) -> int:
@@ -104,7 +106,7 @@ class Membership:
         self.pending.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Its parked requests have been answered."""
+        """Remove a member whose parked requests have been answered."""
         self.pending.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -125,7 +127,7 @@ class Membership:
         self.awaiting_join -= 1
 
     def replace_static(self, instance_id: str, old_member_id: str, new_member_id: str) -> None:
-        """Give a static member another id; its place, its assignment and its leadership stay."""
+        """Give a static member another id; it keeps its position, assignment and leadership."""
         member = self.members[old_member_id]
         member.member_id = new_member_id
         self.members = {m.member_id: m for m in self.members.values()}
@@ -150,7 +152,7 @@ class Membership:
         member.session_timeout_ms = session_timeout_ms
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it rejoined, else take one that did. False: nobody rejoined."""
+        """Keep a leader that rejoined, else choose another rejoined member. Return False if no member rejoined."""
         if self.leader is None:
             return False
         if self.members[self.leader].is_awaiting_join:
@@ -174,7 +176,7 @@ class Membership:
         return any(self.protocol_counts.get(name, 0) == size for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Every member votes for the first of its protocols that all members support."""
+        """Return the protocol with the most votes. Each member votes for its first commonly supported protocol."""
         size = len(self.members)
         votes: dict[str, int] = {}
         for member in self:
@@ -198,9 +200,9 @@ class Membership:
 
 
 def subscribed_topics(metadata: bytes) -> set[str]:
-    """The topics of a consumer's subscription. Raises ValueError if the bytes are not one.
+    """Return the topics of a consumer subscription. Raises ValueError for malformed bytes.
 
-    Version 0 is a prefix of every later version, so it is enough.
+    Version 0 is a prefix of every later version, so reading version 0 is enough.
     """
     if int.from_bytes(metadata[:2], "big", signed=True) < 0:
         raise ValueError("negative version of a subscription")

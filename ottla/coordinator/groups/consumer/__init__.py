@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the broker assigns, members reconcile by heartbeat."""
+"""Consumer groups (KIP-848): the broker assigns partitions, members reconcile by heartbeat."""

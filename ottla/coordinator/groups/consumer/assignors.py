@@ -1,8 +1,7 @@
-"""The assignors that run in the broker: which member of a group is meant to have which partitions.
+"""Server-side assignors for consumer and share groups.
 
-`uniform` spreads all partitions as evenly as the subscriptions allow and moves as few as it can;
-`range` gives every member neighbouring partitions of each topic, the same numbers in topics of the same size.
-Racks are not looked at.
+`uniform` spreads all partitions as evenly as the subscriptions allow and moves as few as possible. `range` gives each
+member adjacent partitions of every topic, and the same numbers in topics of equal size. Both ignore racks.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ottla.coordinator.groups.consumer.state import Assignment
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it: the ids of its topics, and what it was meant to have until now."""
+    """Assignor's view of a member: subscribed topic ids and the previous target assignment."""
 
     topics: frozenset[bytes]
     target: Assignment
@@ -40,7 +39,7 @@ def assign_uniform(
                         taken.add(one)
                         owned[member_id].add(one)
     _shed(owned, members, partition_counts, taken)
-    # Topics with few subscribers first: theirs can go to nobody else.
+    # Start with the topics that have the fewest subscribers, since nobody else can take their partitions.
     for topic_id in sorted(subscribers, key=lambda t: (len(subscribers[t]), t)):
         candidates = subscribers[topic_id]
         for partition in range(partition_counts[topic_id]):
@@ -57,7 +56,7 @@ def assign_range(
 ) -> dict[str, Assignment]:
     assignment: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
     for topic_id, subscribers in _subscribers(members, partition_counts).items():
-        # Static members come first, in the order of their names, so that restarts move nothing.
+        # Static members come first, sorted by instance id, so that restarts move nothing.
         ordered = sorted(
             subscribers, key=lambda m: (members[m].instance_id is None, members[m].instance_id or m)
         )
@@ -74,8 +73,8 @@ def assign_range(
 def assign_simple(
     members: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
 ) -> dict[str, Assignment]:
-    """For share groups: partitions are spread evenly, and where there are more members than partitions, several
-    members share one. Nobody who subscribes to something goes without.
+    """Assign partitions of a share group evenly. With more members than partitions, several members share a partition,
+    so every subscriber gets at least one.
     """
     assignment = {m: dict(found) for m, found in assign_uniform(members, partition_counts).items()}
     sharing: dict[tuple[bytes, int], int] = {}
@@ -89,7 +88,7 @@ def assign_simple(
         member = members[member_id]
         choices = [(t, p) for t in sorted(member.topics) for p in range(partition_counts.get(t, 0))]
         if choices:
-            # Fewest members first; among those the one that it had.
+            # Prefer the partition with the fewest members, then a partition from the previous target.
             had = member.target
             topic_id, partition = min(
                 choices, key=lambda c: (sharing.get(c, 0), c[1] not in had.get(c[0], ()))
@@ -119,12 +118,12 @@ def _shed(
     partition_counts: Mapping[bytes, int],
     taken: set[tuple[bytes, int]],
 ) -> None:
-    """Where all members want the same topics, nobody keeps more than an even share."""
+    """If all members subscribe to the same topics, reduce each member to an even share."""
     if len({member.topics for member in members.values()}) != 1:
         return
     topics = next(iter(members.values())).topics
     share, more = divmod(sum(partition_counts.get(topic_id, 0) for topic_id in topics), len(members))
-    # Those that have most keep the odd ones: that moves the fewest.
+    # The largest owners keep the odd partitions; that moves the fewest.
     for member_id in sorted(owned, key=lambda m: (-len(owned[m]), m)):
         allowed = share
         if more and len(owned[member_id]) > share:
@@ -136,9 +135,9 @@ def _shed(
 
 
 def _level(owned: dict[str, set[tuple[bytes, int]]], subscribers: Mapping[bytes, list[str]]) -> None:
-    """Move single partitions from those with more to those with fewer, until nothing is gained by it.
+    """Move single partitions from members with more to members with fewer until nothing improves.
 
-    Each move brings two members closer together, so this ends.
+    Each move brings two members closer together, so the loop terminates.
     """
     moved = True
     while moved:

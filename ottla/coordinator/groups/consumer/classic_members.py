@@ -1,7 +1,8 @@
-"""Members of a consumer group that still speak the classic protocol, while a group is being migrated.
+"""Classic-protocol members of a consumer group during a migration.
 
-The broker assigns for them too: a JoinGroup is a heartbeat with a subscription, the SyncGroup that follows
-fetches the assignment, and a Heartbeat says REBALANCE_IN_PROGRESS when they should join again. Nobody leads.
+The broker assigns their partitions too. A JoinGroup acts as a heartbeat with a subscription, and the following
+SyncGroup fetches the assignment. A Heartbeat returns REBALANCE_IN_PROGRESS when the member should rejoin. There is no
+group leader.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ if TYPE_CHECKING:
 
 
 class ClassicMembers:
-    """Owned by the group: it answers what these members ask, through the group's own transitions."""
+    """Handles classic requests through the transitions of its consumer group. Owner: the group."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
-        # Those that have been asked to join again.
+        # Members that the coordinator has asked to rejoin.
         self._awaited: set[str] = set()
 
     @property
     def are_all(self) -> bool:
-        """Then nobody needs the new protocol any more."""
+        """Return True if no member uses the new protocol any more."""
         members = self._group.members.values()
         return bool(members) and all(member.classic is not None for member in members)
 
@@ -122,7 +123,7 @@ class ClassicMembers:
             protocol.name,
         ):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        # Who still has to give up partitions has joined already: the next join follows by itself.
+        # A member with partitions to revoke has already joined; its next join follows without prompting.
         if member.epoch < group.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -150,7 +151,7 @@ class ClassicMembers:
             known = ConsumerMember(member_id, request.group_instance_id)
             is_new = True
         elif not request.member_id:
-            # A static member came back without its id: it gets a new one and keeps what it had.
+            # A static member returned without its id: it gets a new id and keeps its partitions.
             member_id = f"{request.group_instance_id}-{group.new_uuid()}"
             known = group.replace_static(
                 known,
@@ -195,7 +196,7 @@ class ClassicMembers:
         )
 
     def _check(self, request: JoinRequest) -> Subscription | None:
-        """Its subscription; None if it cannot be read, which only matters once the member is known."""
+        """Return the member's subscription, or None if unreadable. That is an error only for a known member."""
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         common = {name for name, _ in request.protocols}
@@ -235,7 +236,7 @@ class ClassicMembers:
             if member is None or member.classic is None:
                 self._group.no_member(leaving.member_id)
             return member
-        # An administrator removes a static member and knows only its instance id.
+        # Administrators remove static members by instance id alone.
         member_id = leaving.member_id or self._group.static.get(leaving.group_instance_id, "")
         return self._group.known_instance(member_id, leaving.group_instance_id)
 
@@ -249,7 +250,7 @@ class ClassicMembers:
         )
 
     def _expect_join(self, member: ConsumerMember) -> None:
-        # Each further heartbeat says the same and must not buy time.
+        # Later heartbeats repeat the error but must not extend the deadline.
         if member.member_id not in self._awaited:
             self._awaited.add(member.member_id)
             self._group.effects.append(
@@ -258,7 +259,9 @@ class ClassicMembers:
 
 
 def _trusted(subscription: Subscription, member: ConsumerMember) -> Assignment:
-    """What a member says it owns counts if it speaks of its current epoch, or owns no more than it was given."""
+    """Return the partitions that a member claims to own. A claim counts if it names the current epoch or stays within
+    the assignment.
+    """
     if subscription.generation_id == member.epoch or is_within(subscription.owned, member.assigned):
         return subscription.owned
     return NOTHING

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as classic consumers write them, in terms of topic ids."""
+"""Subscriptions and assignments in the classic consumer protocol, translated to topic ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Subscription(NamedTuple):
 
 
 def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
-    """Raises ValueError for what is none. Topics that are gone are owned by nobody."""
+    """Decode a subscription, skipping deleted topics. Raises ValueError if malformed."""
     version = _version(metadata)
     try:
         read = ConsumerProtocolSubscription.decode(metadata, version, 2)
@@ -36,12 +36,12 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
         for part in read.owned_partitions
         if part.partitions and (topic := topics.by_name(part.topic)) is not None
     }
-    rack_id = read.rack_id or None  # librdkafka sends an empty one
+    rack_id = read.rack_id or None  # librdkafka sends an empty string
     return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, rack_id)
 
 
 def read_assignment(data: bytes, topics: Topics) -> Assignment:
-    """Raises ValueError for what is none; no bytes are an empty one."""
+    """Decode an assignment; empty bytes are an empty assignment. Raises ValueError if malformed."""
     if not data:
         return {}
     try:
@@ -67,7 +67,9 @@ def write_assignment(assignment: Assignment, version: int, topics: Topics) -> by
 
 
 def _version(data: bytes) -> int:
-    """Later versions only add to the end, so a newer one is read as the newest that is known."""
+    """Return the version to decode with. Later versions only append fields, so newer data decodes as the newest known
+    version.
+    """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     if version < 0:
         raise ValueError("it has no version")

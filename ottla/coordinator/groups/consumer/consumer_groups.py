@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848: heartbeats, descriptions, and the upgrade of classic groups."""
+"""Consumer groups (KIP-848): heartbeats, descriptions, and the upgrade of classic groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConsumerGroups:
     def heartbeat(
         self, group_id: str, request: HeartbeatRequest
     ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
-        """Raises KafkaError, or the awaitable does."""
+        """Handle a heartbeat. This call or the awaitable raises KafkaError."""
         runtime = self._runtime
         shard = runtime.shard_of(group_id)
         known = shard.groups.get(group_id)
@@ -43,7 +43,7 @@ class ConsumerGroups:
         result, records, effects = group.consumer_heartbeat(request, runtime.clock())
         if known is None:
             return when_stored(runtime.store(shard, group, records, effects), result)
-        # Written first: until then the group is what it was.
+        # Append first: until then the old group stays in place.
         pending = runtime.append(shard, [*known.tombstones(), *records])
         group.stored()
         self._replace(shard, known, group)
@@ -56,7 +56,7 @@ class ConsumerGroups:
     # Steps
 
     def _new(self, group_id: str, known: Group | None, member_epoch: int) -> ConsumerGroup:
-        """The group that a first heartbeat creates; it takes the place of a classic one, if there is one."""
+        """Create the group on the first heartbeat, replacing a classic group of the same name."""
         runtime = self._runtime
         if known is None and member_epoch != JOIN_EPOCH:
             kind = "Group" if member_epoch <= LEAVE_EPOCH else "Consumer group"

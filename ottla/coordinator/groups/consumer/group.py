@@ -1,5 +1,6 @@
-"""The consumer group of KIP-848. Members are assigned partitions by the broker and reconcile by heartbeat: the member
-epoch follows the target epoch when a member has given up what it shall not keep.
+"""The consumer group of KIP-848: the broker assigns partitions and members reconcile by heartbeat.
+
+A member epoch advances to the target epoch once the member has revoked all partitions outside its target.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class ConsumerGroup(SubscribingGroup[ConsumerState]):
-    """Invariants: those of `ModernGroup`; no partition is held by two members."""
+    """Invariants: see `ModernGroup`; no two members hold the same partition."""
 
     group_type = "consumer"
     uses_consumer_protocol = True
@@ -66,11 +67,12 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         self.new_uuid = new_uuid
         self.static: dict[str, str] = {}
         self._owners: dict[tuple[bytes, int], str] = {}
-        # By pattern: what the member that last spoke of it may know of. Not stored: every heartbeat brings it.
+        # Topic visibility by pattern, from the last member that sent the pattern. Not stored, since every heartbeat
+        # sets it.
         self._sees: dict[str, Callable[[str], bool]] = {}
         self._classic_members = ClassicMembers(self)
 
-    # What the group is
+    # Properties
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -88,7 +90,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
 
     @property
     def assignor(self) -> str:
-        """The one that most members ask for; the first of `group.consumer.assignors` where none does."""
+        """Return the assignor with the most votes, by default the first of `group.consumer.assignors`."""
         votes = Counter(m.server_assignor for m in self.members.values() if m.server_assignor is not None)
         return votes.most_common(1)[0][0] if votes else self.config.consumer_assignors[0]
 
@@ -107,7 +109,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
     def consumer_heartbeat(
         self, request: HeartbeatRequest, now_ms: int
     ) -> tuple[HeartbeatResult, list[KeyValue], list[Effect]]:
-        """Raises KafkaError, with nothing changed."""
+        """Handle a heartbeat. Raises KafkaError without changing the group."""
         try:
             if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
                 result = self._leave(request)
@@ -166,9 +168,9 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         *,
         knows_epochs: bool,
     ) -> None:
-        """May this member commit? `partitions` are those it commits for."""
+        """Raise KafkaError if this member may not commit offsets for `partitions`."""
         if epoch < 0 and not self.members:
-            return  # an admin client, or a consumer that assigns partitions to itself
+            return  # an admin client, or a consumer with manually assigned partitions
         member = self.members.get(member_id)
         if member is None:
             self.no_member(member_id)
@@ -178,7 +180,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
             return
         if not knows_epochs:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        # A commit may have been under way when the epoch grew: what the member held all the time is still its own.
+        # A commit may be in flight when the epoch grows. Partitions that the member held throughout are still its own.
         if epoch == member.epoch:
             return
         if partitions is not None and 0 <= epoch < member.epoch and _held_since(member, partitions(), epoch):
@@ -227,7 +229,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         return result
 
     def _member_of(self, request: HeartbeatRequest) -> ConsumerMember | None:
-        """The member that speaks; None for one that is new."""
+        """Return the member that sent the request, or None if new."""
         if request.instance_id is not None:
             return self._static_member(request, request.instance_id)
         member = self.members.get(request.member_id)
@@ -272,7 +274,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         if epoch in (member.epoch, JOIN_EPOCH):
             return
         if epoch < member.epoch:
-            # The answer with its new epoch may have been lost.
+            # The member may have missed the response with its new epoch.
             missed = epoch == member.previous_epoch and request.owned is not None
             if missed and is_within(request.owned or NOTHING, member.assigned):
                 return
@@ -281,7 +283,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
     def _subscribe(self, member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
         regex = member.regex if request.regex is None else request.regex or None
         if regex is not None and regex != member.regex:
-            TopicRegex(regex)  # refuses what is no pattern
+            TopicRegex(regex)  # raises for an invalid pattern
         updated = replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -311,13 +313,13 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         else:
             member = self.known_instance(request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
-                # Until its session is over, nothing of it goes to others.
+                # Other members receive no partitions of this member until its session expires.
                 self.put(replace(member, epoch=STATIC_LEAVE_EPOCH, revoking={}))
             else:
                 self.remove(member)
         return HeartbeatResult(request.member_id, request.member_epoch)
 
-    # Changing it
+    # Changes
 
     def state_replaced(self) -> None:
         self.static = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
@@ -348,7 +350,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
             self.change().regexes.pop(regex, None)
 
     def replace_static(self, member: ConsumerMember, back: ConsumerMember) -> ConsumerMember:
-        """A static member is back, under whatever id: what it held and what it was meant to have are its own."""
+        """Replace a returning static member, possibly under a new id; it keeps its partitions and its target."""
         state = self.change()
         target = state.targets.get(member.member_id, NOTHING)
         self.drop(member)
@@ -389,10 +391,10 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
             )
         return self.members[current]
 
-    # Towards the target
+    # Target assignment
 
     def topics_changed(self, now_ms: int) -> None:
-        """Match the patterns against the topics that there are now, and forget those nobody uses."""
+        """Match the patterns against the current topics and drop unused patterns."""
         wanted = {member.regex for member in self.members.values() if member.regex}
         state = self.state_now
         for regex in state.regexes.keys() - wanted:

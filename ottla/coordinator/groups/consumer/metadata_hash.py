@@ -1,4 +1,4 @@
-"""One number for the topics that a group subscribes to: when it changes, the group is assigned anew."""
+"""Hash of a group's subscribed topics; a changed hash triggers a new assignment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ottla.coordinator.groups.topics import Topic
 
 
 def metadata_hash(topics: Iterable[Topic]) -> int:
-    """0 for no topics. Not Kafka's hash: who takes the log over from Kafka rebalances once."""
+    """Return the hash, 0 for no topics. The hash differs from Kafka's: after a takeover from Kafka each group
+    rebalances once.
+    """
     digest = blake2b(digest_size=8)
     empty = True
     for topic in sorted(topics):

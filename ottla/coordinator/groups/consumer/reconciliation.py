@@ -1,8 +1,8 @@
-"""How one member comes from the partitions it holds to those it is meant to hold.
+"""Reconciliation of one member from its current assignment to its target assignment.
 
-First it gives up what it shall not keep, and stays in its epoch until it says that it has; then it moves to the
-epoch of the target with whatever nobody else holds; what others have not released follows when they have.
-So no partition is ever held by two members.
+A member first revokes partitions outside its target and stays in its epoch until it confirms the revocation. It then
+moves to the target epoch with every partition that no other member holds. The remaining partitions follow as other
+members release them, so two members never hold the same partition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def reconcile(
     is_free: Callable[[bytes, int], bool],
     owned: Assignment | None,
 ) -> ConsumerMember:
-    """`owned`: the partitions that the member says it holds, None if it said nothing."""
+    """Return the member after one step. `owned` lists the partitions that the member reports, None if omitted."""
     if member.state is MemberState.STABLE:
         if member.epoch == target_epoch:
             return member

@@ -1,4 +1,4 @@
-"""The records of a consumer group in `__consumer_offsets`: what it has beyond `modern_records`."""
+"""Consumer group records in `__consumer_offsets`, beyond the common ones in `modern_records`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ottla.protocol.internal_records import (
 )
 
 GROUP_METADATA = 3
-PARTITION_METADATA = 4  # until Kafka 4.0; its successor is a hash in the group's metadata
+PARTITION_METADATA = 4  # until Kafka 4.0; a hash in the group metadata replaced it
 MEMBER_METADATA = 5
 TARGET_METADATA = 6
 TARGET_MEMBER = 7
@@ -74,7 +74,7 @@ def difference(group_id: str, old: ConsumerState, new: ConsumerState) -> list[Ke
 
 
 def tombstones(group_id: str, state: ConsumerState) -> list[KeyValue]:
-    """What deletes a group with everything in it."""
+    """Return tombstones for the group and everything in it."""
     keys = [member_key(CURRENT_MEMBER, group_id, member_id) for member_id in state.members]
     keys += [member_key(TARGET_MEMBER, group_id, member_id) for member_id in state.targets]
     keys.append(group_key(TARGET_METADATA, group_id))
@@ -99,13 +99,13 @@ def _metadata(member: ConsumerMember) -> bytes:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
-        # Kafka stores a subscription without a pattern as an empty one.
+        # Kafka stores a missing pattern as an empty string.
         subscribed_topic_regex=member.regex or "",
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
     )
     if member.classic is None:
-        # Kafka says in so many words that the tagged field is null.
+        # Kafka writes the null tagged field explicitly.
         return encode_value(value)[:-1] + b"\x01\x00\x01\x00"
     value.classic_member_metadata = ClassicMemberMetadata(
         session_timeout_ms=member.classic.session_timeout_ms,
@@ -155,7 +155,7 @@ _TYPES = RecordTypes(
 
 
 def apply(state: ConsumerState, kind: int, key: bytes, value: bytes | None) -> None:
-    """Raises ValueError for bytes that are not such a record."""
+    """Apply a record to the state. Raises ValueError for a malformed record."""
     if kind == PARTITION_METADATA or _TYPES.apply_to_group(state, kind, value):
         return
     member_id = decode_key(MemberKey, key).member_id
@@ -215,7 +215,7 @@ def _put_current(state: ConsumerState, member_id: str, value: ConsumerCurrentMem
 def _read_held(parts: list[HeldPartitions], epoch: int) -> Held:
     held: dict[bytes, Mapping[int, int]] = {}
     for part in parts:
-        # Records from before Kafka 4.3 do not say since when.
+        # Records before Kafka 4.3 carry no assignment epochs.
         epochs = part.assignment_epochs or [epoch] * len(part.partitions)
         held[part.topic_id] = dict(zip(part.partitions, epochs, strict=False))
     return held

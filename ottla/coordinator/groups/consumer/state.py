@@ -1,4 +1,4 @@
-"""What a consumer group (KIP-848) is at one moment: plain data that is replaced, never changed in place."""
+"""State of a consumer group (KIP-848): plain data, replaced and never modified in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.coordinator.groups.effects import MemberProtocol
 
 # Partitions by topic id.
 Assignment = Mapping[bytes, frozenset[int]]
-# Partitions by topic id, each with the epoch in which the member got it.
+# Partitions by topic id, each with the epoch of its assignment.
 Held = Mapping[bytes, Mapping[int, int]]
 
 NOTHING: Assignment = {}
@@ -19,7 +19,7 @@ HOLDS_NOTHING: Held = {}
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-# A static member goes and intends to come back: its partitions stay its own.
+# A static member leaves temporarily and keeps its partitions.
 STATIC_LEAVE_EPOCH = -2
 
 # Kafka counts the creation of a group as its first epoch.
@@ -35,7 +35,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """As in the records: where a member stands on its way to the target assignment."""
+    """Progress of a member towards its target assignment, with the values used in the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -45,7 +45,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocols:
-    """What a member that still speaks the classic protocol has offered."""
+    """Protocols offered by a member that still uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
@@ -63,7 +63,7 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicProtocols | None = None
-    # The current assignment, towards which the target is reconciled.
+    # Current assignment, reconciled towards the target.
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
@@ -71,7 +71,7 @@ class ConsumerMember:
     revoking: Held = field(default_factory=dict)
 
     def subscription(self) -> tuple[object, ...]:
-        """What its metadata record carries."""
+        """Return the contents of the member's metadata record."""
         return (
             self.instance_id,
             self.rack_id,
@@ -85,13 +85,13 @@ class ConsumerMember:
         )
 
     def current(self) -> tuple[object, ...]:
-        """What its assignment record carries."""
+        """Return the contents of the member's assignment record."""
         return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
 
     def at(
         self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
     ) -> ConsumerMember:
-        """The member in its next epoch; the one before is kept for a member that missed the answer."""
+        """Return the member in its next epoch. `previous_epoch` serves a member that missed the response."""
         return replace(
             self,
             epoch=epoch,
@@ -104,7 +104,7 @@ class ConsumerMember:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a pattern matched when the cluster's topics were last looked at."""
+    """Topics matched by a pattern at the last evaluation."""
 
     topics: frozenset[str]
     version: int = 0
@@ -113,7 +113,7 @@ class ResolvedRegex:
 
 @dataclass(slots=True)
 class ConsumerState:
-    """Everything that the records of a consumer group say."""
+    """State of a consumer group as stored in its records."""
 
     epoch: int = 0
     metadata_hash: int = 0
@@ -124,7 +124,7 @@ class ConsumerState:
     target_timestamp_ms: int = 0
 
     def copy(self) -> Self:
-        """What is in the dicts is immutable, so copying them is enough."""
+        """Copy the dicts; their values are immutable."""
         return replace(
             self, members=dict(self.members), regexes=dict(self.regexes), targets=dict(self.targets)
         )

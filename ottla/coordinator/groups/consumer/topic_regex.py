@@ -1,4 +1,4 @@
-"""Patterns that consumers subscribe with, matched against whole topic names."""
+"""Subscription patterns, matched against whole topic names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.regular_expressions import RegexError, matcher
 
 
 class TopicRegex:
-    """One pattern. `KafkaError(INVALID_REGULAR_EXPRESSION)` if it is none."""
+    """A subscription pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION) for an invalid pattern."""
 
     def __init__(self, pattern: str) -> None:
         try:

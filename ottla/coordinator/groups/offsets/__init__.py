@@ -1,1 +1,1 @@
-"""Committed offsets of groups, also in transactions."""
+"""Committed offsets of groups, inside and outside transactions."""

@@ -1,4 +1,4 @@
-"""The committed offsets of one group, and which of them have expired."""
+"""Committed offsets of one group, and their expiration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     commit_timestamp: int = 0
-    # From requests of versions 2 to 4 that name a retention time; -1 is the broker's retention.
+    # Retention time from requests of versions 2 to 4; -1 means the broker's retention.
     expire_timestamp: int = -1
     topic_id: bytes = NO_TOPIC_ID
 
@@ -57,10 +57,10 @@ class GroupOffsets:
 
 
 def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
-    """The offsets that nobody has needed for the retention time.
+    """Return the offsets that have exceeded the retention time.
 
-    An empty classic group: counted from when it became empty. A stable group: topics that it no longer
-    subscribes to, counted from the commit. Any other group without members: counted from the commit.
+    Retention counts from the moment a classic group became empty. In a stable group, offsets of unsubscribed topics
+    count from their commit. Other groups without members count from the commit too.
     """
     if not group.offsets_may_expire:
         return []

@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete, expire; also in transactions, whose offsets wait for a marker."""
+"""Commit, fetch, delete and expire offsets, including transactional offsets that wait for a marker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-# An append of more tombstones than this would hold up the event loop.
+# Larger appends of tombstones would block the event loop.
 _TOMBSTONES_AT_ONCE = 1_000
 
 
@@ -29,14 +29,14 @@ class OffsetToCommit(NamedTuple):
 
 
 class _Commit:
-    """The offsets of one request: an error for each, and the records of those that are accepted."""
+    """Offsets of one commit request: an error for each, and records for the accepted ones."""
 
     __slots__ = ("accepted", "errors", "records")
 
     def __init__(
         self, group_id: str, offsets: Sequence[OffsetToCommit], now_ms: int, expire_ms: int, longest: int
     ) -> None:
-        """Raises ValueError for a group id that is too long for a record."""
+        """Raises ValueError if the group id is too long for a record."""
         self.errors: list[ErrorCode] = []
         self.records: list[KeyValue] = []
         self.accepted: list[tuple[str, int, CommittedOffset]] = []
@@ -54,8 +54,10 @@ class _Commit:
 
 
 class Offsets:
-    """Offsets become visible when their records are on every in-sync replica. Those of a transaction stay pending until
-    its marker comes; those who ask for stable offsets only have to come again while there are any.
+    """Offsets of all groups on this broker.
+
+    Offsets become visible once every in-sync replica has their records. Transactional offsets stay pending until the
+    marker arrives; meanwhile clients that require stable offsets must retry.
 
     Owner: the event loop.
     """
@@ -75,9 +77,9 @@ class Offsets:
         unknown_group_error: ErrorCode = ErrorCode.ILLEGAL_GENERATION,
         knows_epochs: bool = True,
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """One error per offset, in order.
+        """Commit offsets and return one error per offset, in order.
 
-        Version 9 brings `unknown_group_error` GROUP_ID_NOT_FOUND and the epochs of consumer groups.
+        Version 9 adds GROUP_ID_NOT_FOUND as `unknown_group_error` and the epochs of consumer groups.
         """
         runtime = self._runtime
         try:
@@ -96,7 +98,7 @@ class Offsets:
             if effects:
                 runtime.run(shard, group, effects)
         else:
-            # A consumer that assigns partitions to itself needs no group to be there.
+            # A consumer with manually assigned partitions needs no existing group.
             error = ErrorCode.NONE if generation_id < 0 else unknown_group_error
         if error:
             return [error] * len(offsets)
@@ -127,17 +129,18 @@ class Offsets:
         group_instance_id: str | None = None,
         generation_id: int = -1,
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Write offsets that count once the producer's transaction commits. One error per offset, in order.
+        """Write offsets that take effect when the producer's transaction commits. Return one error per offset, in
+        order.
 
-        Replicas are waited for: if the leader died with offsets that only it had, the transaction would commit
-        without them.
+        The commit waits for the in-sync replicas. Otherwise a leader could fail with unreplicated offsets, and the
+        transaction would commit without them.
         """
         runtime = self._runtime
         try:
             shard = runtime.shard_of(group_id)
             group = shard.groups.get(group_id)
             if group is None:
-                # As with plain commits, nobody needs to have joined.
+                # As with plain commits, no member needs to have joined.
                 error = ErrorCode.NONE if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
             else:
                 error = group.check_transactional_commit(
@@ -158,18 +161,18 @@ class Offsets:
         return commit.errors if pending is None else _when_replicated(pending, commit)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Does a transaction that has not ended yet commit this offset?"""
+        """Return True if an ongoing transaction commits this offset."""
         shard = self._runtime.shard_of(group_id)
         return shard.pending_offsets.is_pending(OffsetKey(group_id, topic, partition))
 
     def check_marker(self, partition: int) -> None:
-        """A marker for a partition that is still being loaded would be missed: it has to come again."""
+        """Raise KafkaError while the partition is loading, since loading would miss the marker. The sender retries."""
         shard = self._runtime.find(partition)
         if shard is not None and shard.loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker was written to this partition of `__consumer_offsets`."""
+        """Apply or drop the pending offsets of a producer after a marker was written to this partition."""
         shard = self._runtime.find(partition)
         if shard is None:
             return
@@ -185,9 +188,9 @@ class Offsets:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> list[tuple[str, list[tuple[int, CommittedOffset | None]]]]:
-        """What was asked for in the order asked, None where nothing is committed; all there is for None.
+        """Return offsets in request order, None where nothing is committed. `topics=None` returns all offsets.
 
-        Raises KafkaError for what concerns the whole group.
+        Raises KafkaError if the whole request fails.
         """
         group = self._runtime.shard_of(group_id).groups.get(group_id)
         if group is not None:
@@ -202,7 +205,7 @@ class Offsets:
         return result
 
     async def delete(self, group_id: str, offsets: Sequence[tuple[str, int]]) -> list[ErrorCode]:
-        """One error per offset, in order. Raises KafkaError for what concerns the whole group."""
+        """Delete offsets and return one error per offset, in order. Raises KafkaError if the whole request fails."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shard = self._runtime.shard_of(group_id)
@@ -224,7 +227,7 @@ class Offsets:
         return errors
 
     async def topics_deleted(self, topics: Iterable[str]) -> None:
-        """The topics are gone: no group has offsets in them any more."""
+        """Remove the offsets of deleted topics from every group."""
         names = set(topics)
         for shard in self._runtime:
             for group in list(shard.groups.values()):
@@ -235,7 +238,7 @@ class Offsets:
                     await self._remove(shard, group, gone)
 
     async def expire(self) -> None:
-        """Remove the offsets whose retention is over, and the empty groups that have none left."""
+        """Remove expired offsets, and empty groups without offsets."""
         retention_ms = self._runtime.config.offsets_retention_ms
         for shard in self._runtime:
             for group in list(shard.groups.values()):
@@ -283,7 +286,7 @@ class Offsets:
             if pending is not None:
                 await pending
             for topic, partition, offset in chunk:
-                # While the append was under way a newer offset may have been committed: it stays.
+                # Keep a newer offset committed during the append.
                 if group.offsets.get(topic, partition) is offset:
                     group.offsets.remove(topic, partition)
 

@@ -1,4 +1,4 @@
-"""Which offsets of a partition of `__consumer_offsets` belong to transactions that have not ended."""
+"""Pending transactional offsets of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from ottla.coordinator.groups.records import OffsetKey
 
 
 class PendingOffsets:
-    """By producer, in the order of their last commit. None marks an offset that a plain commit has overtaken:
-    it is not applied any more, but the partition stays unstable until the transaction ends.
+    """Pending offsets by producer, in the order of their last commit.
+
+    None marks an offset overtaken by a plain commit. Such an offset is never applied, but the partition stays unstable
+    until the transaction ends.
     """
 
     __slots__ = ("by_producer",)

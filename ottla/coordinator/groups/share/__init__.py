@@ -1,1 +1,1 @@
-"""Share groups of KIP-932: members, assignment, records. The state of share-partitions is in `coordinator.share`."""
+"""Share groups (KIP-932): members, assignment, records. `coordinator.share` has the state of share-partitions."""

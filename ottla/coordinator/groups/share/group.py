@@ -1,8 +1,8 @@
-"""The share group of KIP-932. Partitions are shared, so no member has to give anything up first: a member holds its
-target with its next heartbeat.
+"""The share group of KIP-932. Members share partitions, so no member revokes anything first: each heartbeat returns the
+current target.
 
-Only partitions whose state is kept by a share coordinator are assigned. State is initialized in the background after
-the heartbeat that subscribes to a topic, so that a member joins with nothing and gets its share soon after.
+The group assigns only partitions with initialized share state. A heartbeat that subscribes to a topic starts the
+initialization in the background. A member therefore joins with nothing and receives partitions shortly afterwards.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _SHORTEST_INTERVAL_MS = 500
 
 
 class ShareGroup(SubscribingGroup[ShareGroupState]):
-    """Invariant: that of `ModernGroup`."""
+    """Invariant: see `ModernGroup`."""
 
     group_type = "share"
     uses_consumer_protocol = False
-    # What it has read is kept by share coordinators: it goes when the group is deleted.
+    # Share coordinators keep the read position until the group is deleted.
     expires = False
 
     def __init__(self, group_id: str, config: GroupConfig, topics: Topics) -> None:
         super().__init__(group_id, ShareGroupState(epoch=FIRST_EPOCH), config, config.share_max_size, topics)
-        # Version of the topics and epoch of the group when the state of all subscribed partitions was kept.
+        # Topics version and group epoch at which all subscribed partitions had share state.
         self._complete_at: tuple[int, int] | None = None
-        self._is_assigned = False  # every partition that can be is in the last assignment
+        self._is_assigned = False  # True if the last assignment covers every assignable partition
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -62,7 +62,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
     def share_heartbeat(
         self, request: HeartbeatRequest, now_ms: int
     ) -> tuple[HeartbeatResult, list[KeyValue], list[Effect]]:
-        """Raises KafkaError, with nothing changed."""
+        """Handle a heartbeat. Raises KafkaError without changing the group."""
         try:
             if request.member_epoch == LEAVE_EPOCH:
                 member = self.members.get(request.member_id)
@@ -78,7 +78,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         return (result, *self.drain())
 
     def set_initialized(self, topic_id: bytes, name: str, partitions: frozenset[int]) -> Decision:
-        """The state of these partitions was begun anew; without partitions, none is kept."""
+        """Record the partitions with reset state; an empty set means that no state is stored for the topic."""
         self._complete_at = None
         self._is_assigned = False
         initialized = self.change().initialized
@@ -98,7 +98,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         *,
         knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """A share group has no offsets to commit."""
+        """Refuse the commit: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND, []
 
     def check_transactional_commit(
@@ -122,7 +122,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         self._is_assigned = False
 
     def uninitialized(self) -> list[tuple[bytes, int]]:
-        """The partitions that members subscribe to and whose state has yet to be initialized."""
+        """Return the subscribed partitions without initialized state."""
         seen = (self.topics.version, self.epoch)
         if seen == self._complete_at:
             return []
@@ -135,7 +135,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         return found
 
     def add_initialized(self, found: Iterable[tuple[bytes, int]]) -> Decision:
-        """State has been initialized: the next heartbeat assigns these partitions."""
+        """Record newly initialized partitions; the next heartbeat assigns them."""
         self._is_assigned = False
         for topic_id, partition in found:
             topic = self.topics.by_id(topic_id)
@@ -159,7 +159,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
                 del self.change().initialized[topic_id]
 
     def _has_unassigned(self) -> bool:
-        """Whether partitions were initialized since the last assignment. A newer epoch assigns them anyway."""
+        """Return True if partitions were initialized since the last assignment. A newer epoch assigns them anyway."""
         state = self.state_now
         if self._is_assigned or state.target_epoch < state.epoch:
             return False
@@ -174,7 +174,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         return not self._is_assigned
 
     def _assignable(self, topic_id: bytes) -> int:
-        """How many partitions of a topic have their state, counted from the first."""
+        """Return the number of consecutive partitions with initialized state, starting at partition 0."""
         known, count = self._initialized(topic_id), 0
         while count in known:
             count += 1
@@ -210,7 +210,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         return result
 
     def _heartbeat_interval_ms(self) -> int:
-        """The usual one, but shorter while an assignment is due: the next heartbeat brings it."""
+        """Return a shorter interval while an assignment is due, because the next heartbeat delivers it."""
         pace = self.pace
         if self.state_now.target_epoch == self.epoch and not self.uninitialized():
             return pace.heartbeat_interval_ms

@@ -1,5 +1,6 @@
-"""The records of a share group in `__consumer_offsets`, byte for byte Kafka's: as those of a consumer group, but
-without epochs per partition, and with the list of partitions whose state is kept.
+"""Share group records in `__consumer_offsets`, byte for byte as in Kafka.
+
+They resemble consumer group records, without epochs per partition and with the list of initialized partitions.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ SHARE_KINDS = frozenset(range(MEMBER_METADATA, STATE_PARTITIONS + 1))
 
 @dataclass(slots=True)
 class ShareGroupState(ConsumerState):
-    """Everything that the records of a share group say."""
+    """State of a share group as stored in its records."""
 
-    # Topic id → its name and the partitions whose state is kept.
+    # Topic id → name and initialized partitions.
     initialized: dict[bytes, tuple[str, frozenset[int]]] = field(default_factory=dict)
 
     def copy(self) -> Self:
@@ -103,7 +104,7 @@ def share_tombstones(group_id: str, state: ShareGroupState) -> list[KeyValue]:
 
 
 def apply_share(state: ShareGroupState, kind: int, key: bytes, value: bytes | None) -> None:
-    """Raises ValueError for bytes that are not such a record."""
+    """Apply a record to the state. Raises ValueError for a malformed record."""
     if _TYPES.apply_to_group(state, kind, value):
         return
     if kind == STATE_PARTITIONS:

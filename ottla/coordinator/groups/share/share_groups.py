@@ -1,4 +1,4 @@
-"""Share groups of KIP-932: heartbeats, descriptions, and where they begin to read."""
+"""Share groups (KIP-932): heartbeats, descriptions and start offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Persister(Protocol):
-    """The share coordinators, wherever they are. Raises KafkaError if one of several fails."""
+    """Access to the share coordinators of all brokers. Raises KafkaError if any of several calls fails."""
 
     async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None: ...
 
@@ -36,14 +36,14 @@ class ShareGroups:
 
     def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
-        # Set when the broker is put together: it asks share coordinators, which may be at other brokers.
+        # Set during broker start-up. Calls share coordinators, possibly on other brokers.
         self.persister: Persister | None = None
         self._initializing: dict[str, asyncio.Task[None]] = {}
 
     def heartbeat(
         self, group_id: str, request: HeartbeatRequest
     ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
-        """Raises KafkaError, or the awaitable does."""
+        """Handle a heartbeat. This call or the awaitable raises KafkaError."""
         shard, group = self._for_heartbeat(group_id, request)
         result, records, effects = group.share_heartbeat(request, self._runtime.clock())
         answer = when_stored(self._runtime.store(shard, group, records, effects), result)
@@ -58,7 +58,7 @@ class ShareGroups:
             task.cancel()
 
     async def _initialize(self, group_id: str) -> None:
-        """Initialize the state of partitions that are new to the group. A later heartbeat tries again what failed."""
+        """Initialize the state of partitions new to the group. After a failure a later heartbeat retries."""
         try:
             group = self.get(group_id)
             while found := group.uninitialized():
@@ -82,15 +82,15 @@ class ShareGroups:
         return self._runtime.describe(group_ids, ShareGroup)
 
     def get(self, group_id: str) -> ShareGroup:
-        """Raises KafkaError(GROUP_ID_NOT_FOUND) for what is no share group."""
+        """Raises KafkaError(GROUP_ID_NOT_FOUND) if no share group has this id."""
         return self._runtime.get(group_id, ShareGroup)[1]
 
     async def alter_offsets(
         self, group_id: str, topic_id: bytes, name: str, starts: Mapping[int, int]
     ) -> None:
-        """Let the group start again at these offsets, by partition; creates the group if need be. Raises KafkaError."""
+        """Reset the group to these start offsets, by partition. Creates the group if necessary. Raises KafkaError."""
         group = self.check_empty(group_id, may_be_missing=True)
-        # A new epoch: a leader that still knows the state from before is fenced.
+        # The new epoch fences leaders that still have the old state.
         await self._states.initialize(
             group.epoch + 1, {ShareKey(group_id, topic_id, index): start for index, start in starts.items()}
         )
@@ -134,5 +134,5 @@ class ShareGroups:
         return self.persister
 
     async def delete_state(self, group: Group) -> None:
-        """Before the group itself is deleted."""
+        """Delete the share state of a group, before the group itself is deleted."""
         await self._states.delete(group.share_keys())

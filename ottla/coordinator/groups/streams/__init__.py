@@ -1,1 +1,1 @@
-"""Streams groups of KIP-1071: the broker assigns the tasks of a Kafka Streams application."""
+"""Streams groups (KIP-1071): the broker assigns the tasks of a Kafka Streams application."""

@@ -1,9 +1,9 @@
-"""The sticky assignor of streams groups: which member is meant to have which tasks.
+"""The sticky assignor of streams groups.
 
-Every task has exactly one active member, and members differ by one active task at most. A task stays where it was as
-far as that allows; if its member is gone, a process that has its state as a standby gets it. Standbys of a task are on
-processes that have nothing else of it, so that a process that dies never takes all copies of a state with it.
-Warm-up tasks are not assigned, as in Kafka 4.3. Racks and tags are not looked at.
+Every task has exactly one active member, and active task counts differ by at most one. Within this limit tasks stay
+where they are. If an active member leaves, a process with a standby of the task takes over. Standbys run on processes
+without another copy of the task, so a failing process never takes every copy of a state with it. Like Kafka 4.3, the
+assignor creates no warm-up tasks. It ignores racks and tags.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.coordinator.groups.streams.state import NO_TASKS, Task, TaskIds, Task
 
 
 class TaskMember(NamedTuple):
-    """A member as the assignor sees it: its process, and what it was meant to have until now."""
+    """Assignor's view of a member: process and previous target tasks."""
 
     process_id: str
     target: Tasks = NO_TASKS
@@ -28,7 +28,9 @@ def assign_sticky(
     stateful: Iterable[str] = (),
     num_standby_replicas: int = 0,
 ) -> dict[str, Tasks]:
-    """`task_counts`: how many tasks each subtopology has. `stateful`: those whose tasks have state to replicate."""
+    """Assign all tasks. `task_counts` gives the tasks per subtopology, `stateful` the subtopologies with state to
+    replicate.
+    """
     if not members:
         return {}
     tasks = sorted(Task(subtopology, p) for subtopology, count in task_counts.items() for p in range(count))
@@ -45,7 +47,7 @@ def assign_sticky(
 
 
 class _Assignment:
-    """What has been given out so far."""
+    """Assignment under construction."""
 
     def __init__(self, members: Mapping[str, TaskMember]) -> None:
         self.members = members
@@ -73,7 +75,7 @@ class _Assignment:
         return len(self.active[member_id]) + len(self.standby[member_id])
 
     def process_load(self, process_id: str) -> float:
-        """Tasks per thread."""
+        """Return the tasks per thread."""
         return self._tasks_of_process[process_id] / len(self.by_process[process_id])
 
     def may_have_standby(self, process_id: str, task: Task) -> bool:
@@ -86,11 +88,11 @@ def _assign_active(assignment: _Assignment, tasks: list[Task]) -> None:
     known = set(tasks)
     previous = _owners({member_id: member.target.active for member_id, member in members.items()})
     owned: dict[str, list[Task]] = {member_id: [] for member_id in members}
-    # All first partitions come first: whoever gives up tasks keeps some of each subtopology.
+    # Sort by partition first, so that a member with surplus tasks keeps some of each subtopology.
     for task in sorted(tasks, key=lambda task: (task.partition, task.subtopology_id)):
         for member_id in previous.get(task, ())[:1]:
             owned[member_id].append(task)
-    # Those that have most keep the odd ones: that moves the fewest.
+    # The largest owners keep the odd tasks; that moves the fewest.
     allowed: dict[str, int] = {}
     for member_id in sorted(members, key=lambda m: (-len(owned[m]), m)):
         allowed[member_id] = share
@@ -114,7 +116,7 @@ def _assign_active(assignment: _Assignment, tasks: list[Task]) -> None:
                 members[m].process_id not in with_state,
                 assignment.process_load(members[m].process_id),
                 len(assignment.active[m]),
-                # Subtopologies differ in how much work they are: everybody gets some of each.
+                # Subtopologies differ in load, so every member gets some tasks of each.
                 sum(other.subtopology_id == task.subtopology_id for other in assignment.active[m]),
                 m,
             ),
@@ -133,7 +135,7 @@ def _assign_standbys(assignment: _Assignment, tasks: list[Task], num_standby_rep
     missing = dict.fromkeys(tasks, wanted)
     standbys = _owners({member_id: member.target.standby for member_id, member in members.items()})
     actives = _owners({member_id: member.target.active for member_id, member in members.items()})
-    # Who has the state already: the standbys of before first, then the member that was active.
+    # Prefer processes that already have the state: earlier standbys first, then the previously active member.
     for before in (standbys, actives):
         for task in tasks:
             for member_id in before.get(task, ()):

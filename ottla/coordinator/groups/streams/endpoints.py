@@ -1,4 +1,4 @@
-"""Which instance of an application has the state of which partitions: what interactive queries are routed by."""
+"""Application endpoints and their state partitions, used to route interactive queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Partitions = dict[str, list[int]]
 
 @dataclass(slots=True)
 class EndpointPartitions:
-    """What one member has, for its tasks read these partitions."""
+    """Partitions read by the tasks of one member."""
 
     endpoint: Endpoint
     active: _Partitions

@@ -1,6 +1,7 @@
-"""The streams group of KIP-1071. A member is a thread of a Kafka Streams application. The first one brings the
-topology; the broker checks it against the topics that there are, assigns its tasks and lets members reconcile by
-heartbeat.
+"""The streams group of KIP-1071. Each member is a thread of a Kafka Streams application.
+
+The first member sends the topology. The broker validates it against the existing topics, assigns its tasks and
+reconciles members by heartbeat.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
-    """Invariants: those of `ModernGroup`; no task is active at two members, no process has a task twice."""
+    """Invariants: see `ModernGroup`; a task has at most one active member, and no process has a task twice."""
 
     group_type = "streams"
     uses_consumer_protocol = True
@@ -64,14 +65,14 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         super().__init__(group_id, StreamsState(epoch=FIRST_EPOCH), config, config.streams_max_size, topics)
         self._configured: ConfiguredTopology | None = None
         self._metadata_hash = 0
-        # Who has a task, in whatever role or still giving it up, and whether it is active there.
+        # Holders of each task in any role, including members still revoking it; True if active there.
         self._holders: dict[Task, dict[str, bool]] = {}
-        # In memory only, as in Kafka: after a failover these begin anew.
+        # In memory only, as in Kafka: a failover resets these fields.
         self._endpoint_epoch = 0
         self._shutdown_member_id: str | None = None
         self._initial_delay_ends_ms = 0
 
-    # What the group is
+    # Properties
 
     @property
     def state(self) -> StreamsGroupState:
@@ -121,7 +122,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
     def streams_heartbeat(
         self, request: StreamsHeartbeatRequest, now_ms: int
     ) -> tuple[StreamsHeartbeatResult, list[KeyValue], list[Effect]]:
-        """Raises KafkaError, with nothing changed."""
+        """Handle a heartbeat. Raises KafkaError without changing the group."""
         try:
             if request.member_epoch == LEAVE_EPOCH:
                 result = self._leave(request)
@@ -150,7 +151,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             return ErrorCode.UNKNOWN_MEMBER_ID, []
         if not knows_epochs:
             return ErrorCode.UNSUPPORTED_VERSION, []
-        # A commit may have been under way when the epoch grew: what the member had all the time is still its own.
+        # A commit may be in flight when the epoch grows. Tasks that the member held throughout are still its own.
         is_current = generation_id == member.epoch or (
             partitions is not None
             and 0 <= generation_id < member.epoch
@@ -212,14 +213,14 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             to_create=self._topology_now().to_create,
         )
         has_changed = reconciled.assigned.ids() != member.assigned.ids()
-        # Kafka does not repeat the tasks for a member that missed the answer; such a member would wait for ever.
+        # Kafka does not repeat the tasks for a member that missed the response, and that member would wait forever.
         if is_joining or has_changed or request.is_full:
             result.tasks = reconciled.assigned.ids()
         self._add_endpoints(result, request, reconciled, is_joining or has_changed)
         return result
 
     def _member_of(self, request: StreamsHeartbeatRequest) -> StreamsMember | None:
-        """The member that speaks; None for one that is new."""
+        """Return the member that sent the request, or None if new."""
         member = self.members.get(request.member_id)
         if member is None:
             if request.member_epoch != JOIN_EPOCH:
@@ -229,7 +230,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         epoch = request.member_epoch
         if epoch in (member.epoch, JOIN_EPOCH):
             return member
-        # The answer with its new epoch may have been lost.
+        # The member may have missed the response with its new epoch.
         missed = epoch == member.previous_epoch and epoch < member.epoch
         if missed and request.owned is not None and member.assigned.contains(request.owned):
             return member
@@ -290,7 +291,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         member: StreamsMember,
         has_changed: bool,
     ) -> None:
-        """Who wants to query the state of the application learns which instance has it."""
+        """Tell members which instance serves which state, for interactive queries."""
         is_news = has_changed and member.user_endpoint is not None
         if is_news and self._is_stored:
             self._endpoint_epoch += 1
@@ -298,7 +299,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             result.endpoints = endpoint_partitions(self._topology_now(), self.members.values())
         result.endpoint_epoch = self._endpoint_epoch
 
-    # Changing it
+    # Changes
 
     def state_replaced(self) -> None:
         self._configured = None
@@ -370,10 +371,10 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
     def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         return [CancelTimer(JOIN_TIMER), *super().die(error, now_ms)]
 
-    # Towards a new target
+    # Target assignment
 
     def _learn_topology(self, topology: Topology) -> bool:
-        """The first member of a group brings its topology. Raises KafkaError for one that cannot be taken."""
+        """Store the topology from the first member. Raises KafkaError for an unacceptable topology."""
         known = self.state_now.topology
         if known is None:
             validate(topology)
@@ -385,7 +386,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         return False
 
     def _topology_now(self) -> ConfiguredTopology:
-        """The topology with the topics that there were at the last heartbeat."""
+        """Return the topology configured with the topics as of the last heartbeat."""
         if self._configured is None:
             topology = self.state_now.topology or Topology(-1)
             self._configured = configure(topology, self.topics)
@@ -413,7 +414,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             self.bump_epoch()
 
     def _assign_if_due(self, now_ms: int) -> str | None:
-        """What it is that delays a new target, if one is needed."""
+        """Compute a new target if necessary. Return the reason for a delay, if any."""
         state = self.state_now
         if state.target_epoch >= state.epoch:
             return None
@@ -466,7 +467,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
 
 
 def _is_same(some: Topology, other: Topology) -> bool:
-    """The order of the subtopologies does not matter."""
+    """Compare two topologies, ignoring the order of subtopologies."""
     return some.epoch == other.epoch and _by_id(some) == _by_id(other)
 
 

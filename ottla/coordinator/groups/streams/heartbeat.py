@@ -1,4 +1,4 @@
-"""What goes into a streams group and what comes out of it: heartbeats, their results, descriptions. Plain data."""
+"""Inputs and outputs of a streams group: heartbeats, their results, descriptions. Plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.errors import ErrorCode
 
 @dataclass(slots=True)
 class StreamsHeartbeatRequest:
-    """None is a field that the member omitted because it has not changed."""
+    """A heartbeat. None marks an unchanged field omitted by the member."""
 
     member_id: str
     member_epoch: int
@@ -30,7 +30,7 @@ class StreamsHeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Members say everything when they join and when they have missed an answer."""
+        """Return True for a full heartbeat, sent when a member joins or has missed a response."""
         return self.rebalance_timeout_ms != -1 and self.owned is not None
 
 
@@ -43,13 +43,13 @@ class StreamsHeartbeatResult:
     tasks: Tasks | None = None
     endpoint_epoch: int = 0
     endpoints: list[EndpointPartitions] | None = None
-    # Internal topics that the broker has to create now.
+    # Internal topics for the broker to create now.
     to_create: tuple[InternalTopic, ...] = ()
 
 
 @dataclass(slots=True)
 class StreamsGroupDescription:
-    """Members with what each is meant to have."""
+    """Description of a group; each member includes its target tasks."""
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE

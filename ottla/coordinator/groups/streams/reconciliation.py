@@ -1,9 +1,11 @@
-"""How one member of a streams group comes from the tasks it has to those it is meant to have.
+"""Reconciliation of one streams group member from its current tasks to its target tasks.
 
-First it gives up what it shall not keep, and stays in its epoch until it says that it has; then it moves to the
-epoch of the target with whatever is free; the rest follows when it has been released. An active task is free when no
-member has it as active and its own process does not have it at all; a standby when its process does not have the task.
-So no task is active twice, and no process opens the state of one task twice.
+A member first revokes tasks outside its target and stays in its epoch until it confirms the revocation. It then moves
+to the target epoch with every free task; the rest follow as other members release them.
+
+An active task is free if no member runs it as active and the member's own process does not have it in any role. A
+standby is free if its process does not have the task. Therefore no task is active twice, and no process opens the state
+of a task twice.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ IsFree = Callable[[Role, Task], bool]
 def reconcile(
     member: StreamsMember, target_epoch: int, target: Tasks, is_free: IsFree, owned: Tasks | None
 ) -> StreamsMember:
-    """`owned`: the tasks that the member says it has, None if it said nothing."""
+    """Return the member after one step. `owned` lists the tasks that the member reports, None if omitted."""
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_TASKS:
         if _still_owns(owned, member.revoking):
             return member
-        epoch += 1  # it has done what its epoch asked for, even if more is asked for by now
+        epoch += 1  # the member has completed its epoch, even if a newer target exists by now
     kept, revoked, added = _Collected(), _Collected(), _Collected()
     unreleased = False
     for role in Role:

@@ -1,7 +1,7 @@
-"""The records of a streams group in `__consumer_offsets`, byte for byte Kafka's.
+"""Streams group records in `__consumer_offsets`, byte for byte as in Kafka.
 
-A change of a group is written as the difference between two states, in the order in which Kafka 4.3 writes it; reading
-applies the records one by one to a state.
+A change is written as the difference between two states, in the record order of Kafka 4.3. Loading applies the records
+to a state one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ottla.protocol.internal_records import MemberKey
 from ottla.protocol.messages import streams_groups as messages
 
 GROUP_METADATA = 17
-PARTITION_METADATA = 18  # until Kafka 4.0; its successor is a hash in the group's metadata
+PARTITION_METADATA = 18  # until Kafka 4.0; a hash in the group metadata replaced it
 MEMBER_METADATA = 19
 TARGET_METADATA = 20
 TARGET_MEMBER = 21
@@ -81,7 +81,7 @@ def _difference(group_id: str, old: StreamsState, new: StreamsState) -> Iterator
 
 
 def tombstones(group_id: str, state: StreamsState) -> list[KeyValue]:
-    """What deletes a group with everything in it."""
+    """Return tombstones for the group and everything in it."""
     keys = [member_key(CURRENT_MEMBER, group_id, member_id) for member_id in state.members]
     keys += [member_key(TARGET_MEMBER, group_id, member_id) for member_id in state.targets]
     keys.append(group_key(TARGET_METADATA, group_id))
@@ -212,7 +212,7 @@ def _topics(topics: tuple[InternalTopic, ...]) -> list[values.StreamsTopicInfo]:
 
 
 def apply(state: StreamsState, kind: int, key: bytes, value: bytes | None) -> None:
-    """Raises ValueError for bytes that are not such a record."""
+    """Apply a record to the state. Raises ValueError for a malformed record."""
     if kind == PARTITION_METADATA or _apply_to_group(state, kind, value):
         return
     member_id = decode_key(MemberKey, key).member_id
@@ -302,7 +302,7 @@ def _put_current(state: StreamsState, member_id: str, value: values.StreamsCurre
 
 
 def _read_held(parts: list[values.HeldTasks], epoch: int = 0) -> HeldTasks:
-    # Records of active tasks may lack the epochs: then they count from the member's.
+    # Active tasks without epochs count from the member epoch.
     return {
         part.subtopology_id: dict(
             zip(part.partitions, part.assignment_epochs or [epoch] * len(part.partitions), strict=False)
@@ -312,7 +312,7 @@ def _read_held(parts: list[values.HeldTasks], epoch: int = 0) -> HeldTasks:
 
 
 def read_topology(value: values.StreamsTopologyValue | messages.Topology) -> Topology:
-    """From a record, or from the heartbeat that brings it: both have the same fields."""
+    """Convert a topology from a record or from a heartbeat; both have the same fields."""
     return Topology(
         value.epoch,
         tuple(

@@ -1,4 +1,4 @@
-"""What a streams group (KIP-1071) is at one moment: plain data that is replaced, never changed in place."""
+"""State of a streams group (KIP-1071): plain data, replaced and never modified in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.coordinator.groups.streams.topology import Topology
 
 # Partitions by subtopology.
 TaskIds = Mapping[str, frozenset[int]]
-# Partitions by subtopology, each with the epoch in which the member got it.
+# Partitions by subtopology, each with the epoch of its assignment.
 HeldTasks = Mapping[str, Mapping[int, int]]
 
 
@@ -22,7 +22,7 @@ class Task(NamedTuple):
 
 
 class Role(StrEnum):
-    """What a member does for a task. A warm-up catches up before it becomes active; Kafka 4.3 assigns none."""
+    """Role of a member for a task. A warm-up catches up before it becomes active; Kafka 4.3 assigns none."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -31,7 +31,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks of one member: as it is meant to have them, or as it says that it has them."""
+    """Tasks of one member: its target, or the tasks it reports."""
 
     active: TaskIds = field(default_factory=dict)
     standby: TaskIds = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The tasks that one member has. Only active ones know since when; the others have the epoch 0."""
+    """Tasks held by one member. Active tasks carry their assignment epoch; all others have epoch 0."""
 
     active: HeldTasks = field(default_factory=dict)
     standby: HeldTasks = field(default_factory=dict)
@@ -100,7 +100,7 @@ class StreamsGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """As in the records: where a member stands on its way to the target assignment."""
+    """Progress of a member towards its target assignment, with the values used in the records."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -109,7 +109,7 @@ class MemberState(IntEnum):
 
 
 class Endpoint(NamedTuple):
-    """Where an instance answers interactive queries."""
+    """Address at which an instance answers interactive queries."""
 
     host: str
     port: int
@@ -128,7 +128,7 @@ class StreamsMember:
     process_id: str = ""
     user_endpoint: Endpoint | None = None
     client_tags: tuple[tuple[str, str], ...] = ()
-    # The current assignment, towards which the target is reconciled.
+    # Current assignment, reconciled towards the target.
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
@@ -136,7 +136,7 @@ class StreamsMember:
     revoking: Held = HOLDS_NOTHING
 
     def metadata(self) -> tuple[object, ...]:
-        """What its metadata record carries."""
+        """Return the contents of the member's metadata record."""
         return (
             self.rack_id,
             self.client_id,
@@ -149,13 +149,13 @@ class StreamsMember:
         )
 
     def current(self) -> tuple[object, ...]:
-        """What its assignment record carries."""
+        """Return the contents of the member's assignment record."""
         return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
 
     def at(
         self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
     ) -> StreamsMember:
-        """The member in its next epoch; the one before is kept for a member that missed the answer."""
+        """Return the member in its next epoch. `previous_epoch` serves a member that missed the response."""
         return replace(
             self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking
         )
@@ -163,7 +163,7 @@ class StreamsMember:
 
 @dataclass(slots=True)
 class StreamsState:
-    """Everything that the records of a streams group say."""
+    """State of a streams group as stored in its records."""
 
     epoch: int = 0
     metadata_hash: int = 0
@@ -172,10 +172,10 @@ class StreamsState:
     topology: Topology | None = None
     members: dict[str, StreamsMember] = field(default_factory=dict)
     targets: dict[str, Tasks] = field(default_factory=dict)
-    # Members may join before there is a target: then they are in the epoch in which the group was created.
+    # Members that join before the first target get the epoch in which the group was created.
     target_epoch: int = FIRST_EPOCH
     target_timestamp_ms: int = 0
 
     def copy(self) -> Self:
-        """What is in the dicts is immutable, so copying them is enough."""
+        """Copy the dicts; their values are immutable."""
         return replace(self, members=dict(self.members), targets=dict(self.targets))

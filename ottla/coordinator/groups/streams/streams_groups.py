@@ -1,4 +1,6 @@
-"""Streams groups of KIP-1071: heartbeats and descriptions. An empty classic group becomes one and keeps its offsets."""
+"""Streams groups (KIP-1071): heartbeats and descriptions. An empty classic group can become a streams group and keep
+its offsets.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class StreamsGroups:
     def heartbeat(
         self, group_id: str, request: StreamsHeartbeatRequest
     ) -> StreamsHeartbeatResult | Awaitable[StreamsHeartbeatResult]:
-        """Raises KafkaError, or the awaitable does."""
+        """Handle a heartbeat. This call or the awaitable raises KafkaError."""
         runtime = self._runtime
         shard = runtime.shard_of(group_id)
         known = shard.groups.get(group_id)
@@ -44,7 +46,7 @@ class StreamsGroups:
         result, records, effects = group.streams_heartbeat(request, runtime.clock())
         if replaced is None:
             return when_stored(runtime.store(shard, group, records, effects), result)
-        # Written first: until then the group is what it was.
+        # Append first: until then the old group stays in place.
         pending = runtime.append(shard, [*replaced.tombstones(), *records])
         group.stored()
         shard.groups[group_id] = group

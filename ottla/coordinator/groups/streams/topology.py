@@ -1,8 +1,8 @@
-"""The topology of a Kafka Streams application, and what follows from it for topics.
+"""The topology of a Kafka Streams application, and its requirements on topics.
 
-A topology is a set of subtopologies. Each reads source topics, which the user creates, and repartition topics, which
-other subtopologies write; its state is kept in changelog topics. The broker creates the last two. A subtopology has a
-task per partition of the largest topic that it reads.
+A topology is a set of subtopologies. Each subtopology reads source topics, created by the user, and repartition topics,
+written by other subtopologies. It keeps its state in changelog topics. The broker creates repartition and changelog
+topics. A subtopology has one task per partition of its largest input topic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class StatusCode(IntEnum):
-    """What a heartbeat's answer says of the group beyond the member's tasks."""
+    """Status of the group in a heartbeat response, in addition to the member's tasks."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -36,7 +36,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """As the application asks for it; 0 leaves a count to the broker."""
+    """An internal topic requested by the application; a count of 0 lets the broker decide."""
 
     name: str
     partitions: int = 0
@@ -46,7 +46,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionGroup:
-    """Topics that must have the same number of partitions: indexes into those of the subtopology."""
+    """Topics that must have equal partition counts, as indexes into the subtopology's topic lists."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class Subtopology:
         return chain(self.source_topics, (topic.name for topic in self.repartition_source_topics))
 
     def copartitioned(self) -> Iterator[tuple[list[str], list[str]]]:
-        """The source topics and the repartition topics of each copartition group."""
+        """Yield the source topics and the repartition topics of each copartition group."""
         for group in self.copartition_groups:
             yield (
                 [self.source_topics[index] for index in group.source_topics],
@@ -91,21 +91,21 @@ class Topology:
         return {topic.name: topic for sub in self.subtopologies for topic in sub.repartition_source_topics}
 
     def topics(self) -> set[str]:
-        """Everything that it reads or keeps its state in."""
+        """Return all source, repartition and changelog topics."""
         changelogs = (topic.name for sub in self.subtopologies for topic in sub.changelog_topics)
         return {*self.source_topics(), *self.repartition_topics(), *changelogs}
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """A topology with the topics that there are: what is missing or wrong, and otherwise how many tasks there are."""
+    """A topology resolved against the existing topics: either a problem, or the task counts."""
 
     topology: Topology
     problem: Status | None = None
-    # By name, with all counts filled in.
+    # By name, with all counts resolved.
     internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
     to_create: tuple[InternalTopic, ...] = ()
-    # Of the topics that subtopologies read.
+    # Partition counts of the topics read by subtopologies.
     partitions: Mapping[str, int] = field(default_factory=dict)
     task_counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -124,7 +124,7 @@ _MISMATCH = StatusCode.INCORRECTLY_PARTITIONED_TOPICS
 
 
 def validate(topology: Topology) -> None:
-    """Refuse what no topics could make right: KafkaError."""
+    """Raise KafkaError for a topology that is invalid regardless of the existing topics."""
     ids = [sub.subtopology_id for sub in topology.subtopologies]
     if len(set(ids)) < len(ids):
         _invalid("Subtopology ids must be unique.")
@@ -143,12 +143,12 @@ def validate(topology: Topology) -> None:
                 group.repartition_source_topics, sub.repartition_source_topics
             ):
                 _invalid(f"A copartition group of subtopology {sub.subtopology_id} names no topic of it.")
-    # However many partitions the sources have: this says whether they determine those of the repartition topics.
+    # The actual source counts do not matter here: check only that they determine the repartition counts.
     _repartition_counts(topology, dict.fromkeys(topology.source_topics(), 1))
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """What a valid topology comes to with these topics."""
+    """Resolve a valid topology against these topics."""
     sources: dict[str, int] = {}
     missing = []
     for name in sorted(topology.source_topics()):
@@ -183,8 +183,10 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
 
 
 def _repartition_counts(topology: Topology, sources: Mapping[str, int]) -> dict[str, int]:
-    """The partitions of all topics that are read: a repartition topic has as many as the topics that are read by
-    those who write it, unless the application says how many.
+    """Return the partition counts of all topics read.
+
+    Unless the application sets a count, a repartition topic gets the largest input partition count of the subtopologies
+    that write it.
     """
     repartition = topology.repartition_topics()
     written = {name for sub in topology.subtopologies for name in sub.repartition_sink_topics}
@@ -216,7 +218,7 @@ def _repartition_counts(topology: Topology, sources: Mapping[str, int]) -> dict[
 
 
 def _enforce_copartitioning(topology: Topology, sub: Subtopology, partitions: dict[str, int]) -> None:
-    """Repartition topics follow the source topics that they are joined with; whatever is fixed has to agree."""
+    """Give repartition topics the count of their copartitioned source topics. Fixed counts have to agree."""
     fixed = {name: topic.partitions for name, topic in topology.repartition_topics().items()}
     for sources, repartitions in sub.copartitioned():
         if sources:
@@ -255,7 +257,7 @@ def _internal_topics(
     }
     for sub in topology.subtopologies:
         for topic in sub.changelog_topics:
-            # A source topic can serve as the changelog of the table that is read from it.
+            # A source topic can serve as the changelog of a table read from it.
             if topic.name not in sources and topic.name not in internal:
                 internal[topic.name] = _with_partitions(topic, task_counts[sub.subtopology_id])
     return dict(sorted(internal.items()))
