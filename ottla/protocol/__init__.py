@@ -1,1 +1,1 @@
-"""Bytes to messages and back. Pure: no sockets, no files, no clock."""
+"""Encoding and decoding of Kafka's messages and records. Pure: no sockets, no files, no clock."""

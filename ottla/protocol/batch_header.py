@@ -1,11 +1,11 @@
-"""The header of a record batch: all that the hot path of the broker ever looks at.
+"""The header of a record batch, the only part read on the broker's hot path.
 
     base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | last offset delta 4
     | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | count 4
 
-The crc covers everything from the attributes on, so that base offset and leader epoch can be patched in
-place and `check_crc` still holds.
-Messages of the formats 0 and 1 have a shorter one (see `message_set`), of which the same header is made.
+The CRC covers everything from the attributes on. The broker can therefore patch base offset and leader epoch in place
+without invalidating the checksum. Messages of formats 0 and 1 have a shorter header (see `message_set`), which is
+converted to this one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 MAGIC = 2
 BATCH_OVERHEAD = 61
-#: Base offset and length, which every format has and the length does not count.
+#: Base offset and length: present in every format, and not counted by the length.
 LOG_OVERHEAD = 12
-#: The least that can follow them, by magic.
+#: Minimum length after these fields, by magic.
 LEAST_LENGTH = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
 
 NO_TIMESTAMP = -1
@@ -34,7 +34,8 @@ CODEC_MASK = 0x07
 TIMESTAMP_TYPE_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
-#: The base timestamp is when the tombstones of the batch may go (KIP-534); deltas count from it all the same.
+#: The base timestamp holds the delete horizon of the batch's tombstones (KIP-534); timestamp deltas still count from
+#: it.
 DELETE_HORIZON_FLAG = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -48,9 +49,9 @@ _OLD_CRC_FROM = 16
 
 
 class BatchHeader(NamedTuple):
-    """Everything of a batch but its records.
+    """All fields of a batch except its records.
 
-    A message of format 0 or 1 has the offset of the last record in it, and a count of -1 (not known).
+    A message of format 0 or 1 has the offset of its last record, and a count of -1 (unknown).
     """
 
     base_offset: int
@@ -81,7 +82,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; sequences start again at 0 after the largest int32."""
+        """Return the sequence number of the last record. Sequences wrap to 0 after the largest int32."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -104,7 +105,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`. The batch itself may reach beyond the end of the buffer."""
+    """Read the header at `pos`. The batch may extend beyond the end of the buffer."""
     available = len(buf) - pos
     if available <= _MAGIC_AT:
         raise corrupt(f"{available} bytes are too few for a batch")
@@ -112,7 +113,7 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     if magic == MAGIC:
         if available < BATCH_OVERHEAD:
             raise corrupt(f"{available} bytes are too few for the header of a batch")
-        # Around NamedTuple's own constructor, which costs as much again as the rest of this function.
+        # Bypass NamedTuple's own constructor, which would double the cost of this function.
         header = tuple.__new__(BatchHeader, HEADER.unpack_from(buf, pos))
     elif magic < MAGIC:
         header = _read_old_header(buf, pos, magic, available)
@@ -127,13 +128,13 @@ def _read_old_header(buf: Buffer, pos: int, magic: int, available: int) -> Batch
     if available < LOG_OVERHEAD + LEAST_LENGTH[magic]:
         raise corrupt(f"{available} bytes are too few for a message")
     offset, length, crc, _, attributes, timestamp = _OLD_HEADER.unpack_from(buf, pos)
-    if magic == 0:  # which has no timestamp: what was read in its place are the lengths of key and value
+    if magic == 0:  # no timestamp: the fields read in its place are the lengths of key and value
         timestamp = NO_TIMESTAMP
     return BatchHeader(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, -1)
 
 
 def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> bool:
-    """Whether the whole batch is in the buffer and has the checksum that its header says."""
+    """Return True if the buffer holds the whole batch and its checksum matches the header."""
     end = pos + LOG_OVERHEAD + header.batch_length
     if end > len(buf):
         return False
@@ -143,10 +144,10 @@ def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> bool:
 
 
 def corrupt(reason: str) -> KafkaError:
-    """What is wrong with a batch as a whole."""
+    """Return an error for a batch as a whole."""
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
 
 
 def invalid(reason: str) -> KafkaError:
-    """What is wrong with a record in it."""
+    """Return an error for a single record."""
     return KafkaError(ErrorCode.INVALID_RECORD, reason)

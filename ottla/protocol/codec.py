@@ -1,6 +1,6 @@
-"""The notation in which messages are declared, and the codec made from it.
+"""The notation for declaring messages, and the codec built from it.
 
-A message is a class; each attribute is declared once, with its wire type and the versions that carry it:
+A message is a class. Each attribute is declared once, with its wire type and versions:
 
     class FetchPartition(Struct):
         partition: int = int32()
@@ -10,9 +10,9 @@ A message is a class; each attribute is declared once, with its wire type and th
         cluster_id: str | None = string("12+", tag=0, nullable="12+", default=None)
         topics: list[FetchTopic] = array(FetchTopic)
 
-`FetchRequest.decode(buffer, version)` and `message.encode(version)` run Python functions that were written
-for exactly that version when it was first asked for (see `codegen`). Every attribute has a default, so a
-constructor names only what it wants to say. A tagged struct that is absent on the wire is None.
+`FetchRequest.decode(buffer, version)` and `message.encode(version)` run Python functions generated for exactly that
+version on first use (see `codegen`). Every attribute has a default, so constructors name only the attributes they set.
+A tagged struct absent on the wire is None.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _MISSING: Any = type("_Missing", (), {"__repr__": lambda _: "<default>"})()
 
 
 class MalformedMessage(Exception):
-    """The bytes are not a message of that type and version."""
+    """Raised for bytes that are not a message of this type and version."""
 
 
-# What the generated decoders raise where the bytes end too early or are no text.
+# Exceptions that generated decoders raise for truncated bytes or invalid text.
 _MALFORMED = (StructError, IndexError, UnicodeDecodeError, OverflowError)
 
 
 def parse_versions(text: str) -> Versions:
-    """`"4-18"`, `"12+"`, `"3"` or `"none"` as an inclusive range."""
+    """Parse `"4-18"`, `"12+"`, `"3"` or `"none"` into an inclusive range."""
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
@@ -53,7 +53,7 @@ def parse_versions(text: str) -> Versions:
 
 
 class Field:
-    """One declared attribute: its wire type and the versions in which it is there, nullable or tagged."""
+    """One declared attribute: its wire type, and the versions in which it is present, nullable or tagged."""
 
     __slots__ = ("default", "element", "kind", "nullable", "struct", "tag", "versions")
 
@@ -107,7 +107,7 @@ def binary(
 
 
 def records(versions: str = "0+", *, nullable: str = "none", default: bytes | None = None) -> Any:
-    """Record batches: decoded as a view of the request, encoded from anything that has a length."""
+    """Declare record batches: decoded as a view of the request, encoded from anything with a length."""
     return Field("records", versions, nullable, None, default)
 
 
@@ -136,7 +136,7 @@ def struct(of: type[Struct], versions: str = "0+", *, nullable: str = "none", ta
 
 
 class _StructType(type):
-    """Turns declared attributes into slots and keeps their declarations in `fields`."""
+    """Turns declared attributes into slots and stores the declarations in `fields`."""
 
     fields: dict[str, Field]
 
@@ -153,10 +153,10 @@ class _StructType(type):
 
 
 class Struct(metaclass=_StructType):
-    """A part of a message: declared attributes, no version of its own."""
+    """Part of a message: declared attributes without a version of its own."""
 
     def __init__(self, **values: Any) -> None:
-        # The first construction writes a constructor for this class; later ones never come here.
+        # Generates the real constructor on first use and replaces this method.
         from ottla.protocol.codegen import make_init
 
         cls = type(self)
@@ -176,7 +176,7 @@ class Struct(metaclass=_StructType):
 
 
 class Data(Struct):
-    """A versioned message: what a request, a response or the value of an internal record is made of."""
+    """A versioned message: the body of a request, a response or an internal record value."""
 
     versions: ClassVar[Versions]
     flexible: ClassVar[Versions]
@@ -200,7 +200,7 @@ class Data(Struct):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
-        """Read one message that ends within `buffer`; bytes after it are left alone."""
+        """Decode one message; trailing bytes in `buffer` are ignored."""
         decoder = cls._decoders.get(version) or cls._make("_decoders", "make_decoder", version)
         try:
             message: Self = decoder(buffer, position)[0]
@@ -210,7 +210,7 @@ class Data(Struct):
 
     @classmethod
     def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
-        """Like `decode`, and where the message ended."""
+        """Like `decode`, and also return the end position."""
         decoder = cls._decoders.get(version) or cls._make("_decoders", "make_decoder", version)
         try:
             return decoder(buffer, position)
@@ -221,9 +221,9 @@ class Data(Struct):
     def decode_in_slices(
         cls, buffer: Buffer, version: int, position: int, started: list[Any]
     ) -> Generator[None, None, Self]:
-        """Like `decode`, and yield every few hundred elements.
+        """Like `decode`, but yield every few hundred elements.
 
-        The message is added to `started` at once, for callers that give up halfway and have to take it apart.
+        The message is added to `started` first, so that a caller that stops early can dismantle it.
         """
         decoder = cls._sliced_decoders.get(version) or cls._make(
             "_sliced_decoders", "make_sliced_decoder", version
@@ -241,12 +241,12 @@ class Data(Struct):
         return b"".join(parts)
 
     def encode_parts(self, version: int, write: Callable[[Any], None]) -> None:
-        """Hand the wire form over piece by piece; records are handed over as they are, without a copy."""
+        """Write the encoded message piece by piece, passing records through without a copy."""
         encoder = self._encoders.get(version) or self._make("_encoders", "make_encoder", version)
         encoder(self, write)
 
     def encode_in_slices(self, version: int, write: Callable[[Any], None]) -> Generator[None, None, None]:
-        """Like `encode_parts`, and yield every few hundred elements."""
+        """Like `encode_parts`, but yield every few hundred elements."""
         encoder = self._sliced_encoders.get(version) or self._make(
             "_sliced_encoders", "make_sliced_encoder", version
         )
@@ -272,7 +272,7 @@ class _Message(Data):
 
 
 class Request(_Message):
-    """A client's request: `key` names the API."""
+    """A client's request; `key` identifies the API."""
 
     @classmethod
     def header_version(cls, version: int) -> int:
@@ -280,9 +280,9 @@ class Request(_Message):
 
 
 class Response(_Message):
-    """A broker's answer to the request with the same key."""
+    """A broker's response to the request with the same key."""
 
     @classmethod
     def header_version(cls, version: int) -> int:
-        # A client that asks for versions cannot know yet whether the broker writes flexible headers.
+        # A client that sends ApiVersions does not know yet whether the broker writes flexible headers.
         return 1 if cls.is_flexible(version) and cls.api_key != 18 else 0

@@ -1,11 +1,11 @@
-"""Writes the Python functions that decode, encode and construct one message in one version.
+"""Generate Python functions that decode, encode and construct one message in one version.
 
-The functions are straight-line code: neighbouring fixed-size fields share one `struct` call, nested structs
-are written inline, and what a version does not carry costs nothing. Lengths are checked against the buffer
-before anything is allocated for them.
+The functions are straight-line code. Adjacent fixed-size fields share one `struct` call, nested structs are inlined,
+and fields absent from a version cost nothing. Decoders check lengths against the buffer before allocating memory for
+them.
 
-Each decoder and encoder has a second form for large messages: the same code as a generator, which yields after every
-`SLICE` elements so that its caller can serve others in between.
+Each decoder and encoder has a second form for large messages: the same code as a generator. It yields after every
+`SLICE` elements so that its caller can serve other requests in between.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _FORMATS = {
     "uuid": "16s",
 }
 _SMALL = [bytes([n]) for n in range(128)]
-# Arrays of numbers up to this length have a `struct` made for their length.
+# Number arrays up to this length use a `struct` compiled for their length.
 _SHORT_ARRAY = 32
 
-# Kafka's limits on messages that it reads (since 4.4, the last one always).
+# Kafka's limits on incoming messages: the last one has always applied, the others since Kafka 4.4.
 MAX_ELEMENTS = 1_000_000
 MAX_TAGGED_FIELDS = 10_000
 MAX_STRING_BYTES = 32_767
 
-# Elements between two yields of the generators. A number costs far less than any other element.
+# Elements between two yields of a generator. Numbers cost far less than any other element.
 SLICE = 256
 _NUMBERS_PER_SLICE = 8192
 
@@ -53,7 +53,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
-    """Continue an unsigned varint whose first byte, `value`, had its high bit set."""
+    """Continue decoding an unsigned varint. The high bit of its first byte, `value`, was set."""
     value &= 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -92,7 +92,7 @@ def _too_many(count: int, kind: str, limit: int) -> None:
 
 
 class _Writer:
-    """Source lines with indentation, and the names that they use."""
+    """Generated source lines with indentation, and the names they refer to."""
 
     def __init__(self, cls: type[Data], version: int, *, sliced: bool = False) -> None:
         self.version = version
@@ -126,14 +126,14 @@ class _Writer:
         return name
 
     def packers(self, before: str, element: str, method: str) -> str:
-        """A table of `struct` methods, by the length of an array of numbers that follows fixed fields."""
+        """Bind a table of `struct` methods, indexed by the length of a number array after fixed fields."""
         name = f"{method}_{before.replace('?', 'o')}_many_{element.replace('?', 'o')}"
         if name not in self.names:
             self.names[name] = _methods_by_length(before, element, method)
         return name
 
     def carried(self, cls: type[Struct]) -> tuple[list[tuple[str, Field]], list[tuple[str, Field]]]:
-        """The plain and the tagged fields of this version."""
+        """Return the plain and the tagged fields of this version."""
         there = [(n, f) for n, f in cls.fields.items() if f.versions[0] <= self.version <= f.versions[1]]
         plain = [(n, f) for n, f in there if f.tag is None]
         tagged = sorted(((n, f) for n, f in there if f.tag is not None), key=lambda item: item[1].tag or 0)
@@ -151,7 +151,8 @@ class _Writer:
     def compile(self, signature: str, filename: str) -> Callable[..., Any]:
         if self.sliced:
             self.lines.insert(0, f"    steps = {SLICE}")
-            self.lines.insert(1, "    if not steps: yield")  # makes a generator of messages without arrays
+            # Turns messages without arrays into generators too
+            self.lines.insert(1, "    if not steps: yield")
         source = f"def made({signature}):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, filename, "exec"), self.names)
         made: Callable[..., Any] = self.names["made"]
@@ -159,7 +160,7 @@ class _Writer:
 
 
 def _default(writer: _Writer, field: Field) -> str:
-    """An expression for the field's default value."""
+    """Return an expression for the field's default value."""
     if field.default is not _MISSING:
         return repr(field.default)
     if field.kind == "array":
@@ -184,7 +185,8 @@ class _Decoder(_Writer):
     def struct(self, cls: type[Struct], target: str, into: str | None = None) -> None:
         """Read the fields of `cls` into a new object bound to `target`; leaves nothing pending.
 
-        With `into`, that list gets the object before its fields, so that a message read in part hangs together.
+        With `into`, append the object to that list before reading its fields, so that a partly read message is
+        connected.
         """
         self.flush()
         self.line(f"{target} = new({self.bind('C', cls)})")
@@ -213,7 +215,7 @@ class _Decoder(_Writer):
             self.sized(field.kind, target, label, nullable)
 
     def byte(self, target: str) -> None:
-        """Read a byte, together with what waits before it."""
+        """Read a byte together with the pending fixed fields."""
         if self.pending:
             self.pending.append(("B", target))
             self.flush()
@@ -222,7 +224,7 @@ class _Decoder(_Writer):
             self.line("pos += 1")
 
     def length(self, fmt: str, rest: str = "rest_of_varint") -> str:
-        """Read a length; -1 stands for null in both encodings."""
+        """Read a length; both encodings use -1 for null."""
         count = self.unique("n")
         if self.flexible:
             self.byte(count)
@@ -241,7 +243,7 @@ class _Decoder(_Writer):
             count = self.length("h", "rest_of_string_length")
         else:
             count = self.length("i")
-        # Kafka reads a null record set even where the schema calls it required.
+        # Kafka accepts a null record set even for fields declared non-nullable.
         nullable = nullable or kind == "records"
         self.line(f"if {count} < 0:")
         self.depth += 1
@@ -267,7 +269,7 @@ class _Decoder(_Writer):
             present = self.unique("n")
             self.pending.append(("b", present))
             self.flush()
-            # A tagged struct that is null says so with 0, any other with -1.
+            # A null tagged struct is encoded as 0, any other null struct as -1.
             null = "< 1" if field.tag is not None else "< 0"
             self.line(f"if {present} {null}: {target} = None")
             self.line("else:")
@@ -285,7 +287,7 @@ class _Decoder(_Writer):
         self.depth -= 1
         self.line("else:")
         self.depth += 1
-        # Every element takes at least one byte, so a longer claim cannot be true.
+        # Every element takes at least one byte, so a larger count must be false.
         self.line(f"if {count} > end - pos: short({label!r})")
         if not self.flexible:
             self.line(f"if {count} > {MAX_ELEMENTS}: too_many({count}, 'elements', {MAX_ELEMENTS})")
@@ -295,7 +297,7 @@ class _Decoder(_Writer):
         else:
             items, item = self.unique("a"), self.unique("o")
             self.line(f"{target} = {items} = []")
-            self.line(f"while {count}:")  # most arrays are so short that a range would cost more
+            self.line(f"while {count}:")  # most arrays are too short for a range to pay off
             self.depth += 1
             self.line(f"{count} -= 1")
             self.step()
@@ -334,7 +336,7 @@ class _Decoder(_Writer):
         self.depth -= 1
 
     def tags(self, tagged: list[tuple[str, Field]], target: str) -> None:
-        """Read the tagged fields that are known and step over the others."""
+        """Read known tagged fields and skip the others."""
         number, tag, size, stop = (self.unique(s) for s in ("n", "tag", "n", "stop"))
         self.byte(number)
         self.line(f"if {number}:")
@@ -355,7 +357,7 @@ class _Decoder(_Writer):
             self.depth += 1
             self.value(field, f"{target}.{name}", name)
             self.flush()
-            # Without this, many small fields could each make us read all that follows them.
+            # Otherwise many small fields could each make the decoder read all remaining bytes.
             self.line(f"if pos != {stop}: short({name!r})")
             self.depth -= 1
         self.line(f"pos = {stop}")
@@ -388,7 +390,7 @@ def make_decoder(cls: type[Data], version: int) -> Callable[[Buffer, int], tuple
 def make_sliced_decoder(
     cls: type[Data], version: int
 ) -> Callable[[Buffer, int, list[Any]], Generator[None, None, tuple[Any, int]]]:
-    """A decoder that adds the message to the list `started` before it reads the fields."""
+    """Build a decoder that adds the message to the list `started` before reading its fields."""
     name = f"<{cls.__name__}.decode_in_slices v{version}>"
     return _decoder(cls, version, sliced=True).compile("buffer, pos, started", name)
 
@@ -398,7 +400,7 @@ def make_sliced_decoder(
 
 class _Encoder(_Writer):
     def take(self) -> tuple[str, str]:
-        """The format and the values of the fixed fields that wait to be written; now they wait no more."""
+        """Return and clear the format and the values of the pending fixed fields."""
         fmt = "".join(f for f, _ in self.pending)
         values = ", ".join(e for _, e in self.pending if e)
         self.pending.clear()
@@ -414,7 +416,7 @@ class _Encoder(_Writer):
             self.line(f"write({bytes(len(fmt))!r})")
 
     def varint(self, expression: str) -> None:
-        """Write an unsigned varint, together with what waits before it; `expression` is a local name."""
+        """Write an unsigned varint together with the pending fixed fields; `expression` is a local name."""
         fmt, values = self.take()
         if not fmt:
             self.line(f"write(small[{expression}] if {expression} < 128 else unsigned_varint({expression}))")
@@ -445,7 +447,7 @@ class _Encoder(_Writer):
         data, count = self.unique("d"), self.unique("n")
         one = int(self.flexible)
         self.line(f"{data} = {source}")
-        # A null where the version has no null is written as empty: Kafka's old versions did the same.
+        # Null in a version without null is written as empty, as in Kafka's old versions.
         self.line(f"if {data} is None:")
         self.line(f"    {data} = b''; {count} = {(-1 if nullable else 0) + one}")
         self.line("else:")
@@ -506,7 +508,7 @@ class _Encoder(_Writer):
         self.depth -= 1
 
     def numbers(self, element: str, items: str, count: str) -> None:
-        """Write an array of numbers; a short one together with its length and what waits before it."""
+        """Write a number array. A short array is packed with its length and the pending fixed fields."""
         fmt, values = self.take()
         before = f"{values}, " if values else ""
         pack = self.packers(fmt + ("B" if self.flexible else "i"), element, "pack")
@@ -530,9 +532,9 @@ class _Encoder(_Writer):
         self.depth -= 1
 
     def tags(self, tagged: list[tuple[str, Field]], source: str) -> None:
-        """Write the tagged fields that differ from their default; each is built apart, to know its size."""
+        """Write tagged fields that differ from their default. Each is encoded separately to determine its size."""
         if not tagged:
-            self.pending.append(("x", ""))  # a zero byte, which takes no value
+            self.pending.append(("x", ""))  # a zero byte without a value
             return
         self.flush()
         conditions = []

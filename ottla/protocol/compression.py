@@ -1,7 +1,7 @@
-"""The compression codecs of record batches: gzip, snappy, lz4 and zstd.
+"""Compression codecs of record batches: gzip, snappy, lz4 and zstd.
 
-gzip is the standard library's zlib: as fast as cramjam's at reading, faster at writing with Kafka's level,
-and bounded by design. The others are cramjam's. Nothing here trusts a size that the data claims about itself.
+gzip uses zlib from the standard library: as fast as cramjam for reading, faster for writing at Kafka's level, and
+bounded by design. The other codecs use cramjam. No code here trusts a size claimed by the data.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 Buffer = bytes | bytearray | memoryview
 
-#: A batch that claims or turns out to be larger than this is refused. Producers close a batch at a few
-#: megabytes of uncompressed records, so only a decompression bomb comes near.
+#: Larger batches are rejected, whether by claim or by content. Producers close a batch at a few megabytes of
+#: uncompressed records, so only a decompression bomb comes close.
 MAX_DECOMPRESSED_SIZE = 128 * 1024 * 1024
 
 GZIP_WRAPPER = 31  # zlib's window bits for "deflate, largest window, gzip header and trailer"
 
-# xerial's framing, which the Java client writes: magic, version, lowest compatible version, then blocks that
-# are each an int32 length and raw snappy.
+# xerial's framing, written by the Java client: magic, version, lowest compatible version, then blocks. Each block is an
+# int32 length followed by raw snappy.
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK_SIZE = 32 * 1024
-# The densest snappy element makes 64 bytes out of 3, so a larger claim is a lie that need not be tried.
+# The densest snappy element expands 3 bytes to 64. A larger claim is false and is rejected without decompressing.
 SNAPPY_MAX_RATIO = 22
 
 LZ4_DEFAULT_LEVEL = 9
 
 _INT32 = Struct(">i")
-# The first bytes of data by codec; snappy may have xerial's or none.
+# Leading bytes by codec; snappy has either xerial's magic or none.
 _MAGIC = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
-# The densest that a codec can be: zstd has no limit, since a block of one repeated byte may have any length.
+# Maximum compression ratio by codec. zstd has none, since a block of one repeated byte can have any length.
 _MAX_RATIO = {0: 1, 1: 1032, 2: SNAPPY_MAX_RATIO, 3: 256}
 
 
 class Codec(IntEnum):
-    """The lowest three bits of a batch's attributes."""
+    """Codec id in the lowest three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -60,7 +60,7 @@ class Codec(IntEnum):
 
 
 class TooLargeError(KafkaError):
-    """The decompressed data has more bytes than were allowed."""
+    """Raised if the decompressed data exceeds the allowed size."""
 
     def __init__(self, max_size: int) -> None:
         super().__init__(
@@ -70,20 +70,20 @@ class TooLargeError(KafkaError):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress with a codec; without a level it is the one that Kafka takes by default."""
+    """Compress data. The default level is Kafka's default for the codec."""
     codec = Codec.of(codec)
     if codec == Codec.GZIP:
         return zlib.compress(data, -1 if level is None else level, GZIP_WRAPPER)
     if codec == Codec.SNAPPY:
         return _compress_xerial(data)
     if codec == Codec.LZ4:
-        # Kafka's reader refuses linked blocks, and its default level stands for the fast compressor.
+        # Kafka's reader rejects linked blocks, and Kafka's default level means the fast compressor.
         compressor = cramjam.lz4.Compressor(
             level=1 if level is None or level == LZ4_DEFAULT_LEVEL else level,
             content_checksum=False,
             block_linked=False,
         )
-        compressor.compress(bytes(data))  # it takes nothing else
+        compressor.compress(bytes(data))  # cramjam accepts only bytes here
         return bytes(compressor.finish())
     if codec == Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
@@ -91,7 +91,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED_SIZE) -> bytes:
-    """Decompress at most `max_size` bytes; what is larger, or not whole, is CORRUPT_MESSAGE."""
+    """Decompress at most `max_size` bytes. Raises KafkaError(CORRUPT_MESSAGE) for larger or truncated data."""
     codec = Codec.of(codec)
     if codec == Codec.GZIP:
         return _decompress_gzip(data, max_size)
@@ -105,7 +105,7 @@ def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED_SIZE) 
 
 
 def frame_fault(codec: int, data: Buffer) -> str | None:
-    """Return why the first bytes cannot begin data of this codec, without decompressing anything."""
+    """Return why the first bytes cannot start data of this codec, without decompressing anything."""
     view = memoryview(data)
     magic = _MAGIC.get(codec)
     if magic is not None:
@@ -121,12 +121,12 @@ def frame_fault(codec: int, data: Buffer) -> str | None:
 
 
 def max_decompressed_size(codec: int, size: int) -> int:
-    """Return the most bytes that `size` compressed bytes can become."""
+    """Return the maximum size of `size` compressed bytes after decompression."""
     return min(size * _MAX_RATIO.get(codec, MAX_DECOMPRESSED_SIZE), MAX_DECOMPRESSED_SIZE)
 
 
 def decompress_into(codec: int, data: Buffer, target: memoryview) -> int | None:
-    """Decompress lz4 or zstd to where there is room: how many bytes it took, or None where they do not fit."""
+    """Decompress lz4 or zstd into `target`. Return the number of bytes, or None if they do not fit."""
     module = cramjam.lz4 if codec == Codec.LZ4 else cramjam.zstd
     try:
         return int(module.decompress_into(data, target))
@@ -143,7 +143,7 @@ def _corrupt(reason: object) -> KafkaError:
 def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
     parts = []
     left = max_size
-    while True:  # a gzip stream may be several members, one after another
+    while True:  # a gzip stream may consist of several members
         member = zlib.decompressobj(GZIP_WRAPPER)
         try:
             part = member.decompress(data, left + 1)
@@ -176,9 +176,7 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
     parts = []
     position = 0
     while position < len(view):
-        if (
-            view[position : position + 8] == XERIAL_MAGIC
-        ):  # also where two streams were written one after another
+        if view[position : position + 8] == XERIAL_MAGIC:  # covers concatenated streams as well
             position += len(XERIAL_HEADER)
             if position > len(view):
                 raise _corrupt("the snappy header ends too early")
@@ -211,7 +209,7 @@ def _decompress_snappy_block(view: memoryview, max_size: int) -> bytearray:
 
 
 def _decompress_growing(codec: int, data: Buffer, max_size: int) -> bytes:
-    # Neither format has to say how large its content is, and cramjam's own growing buffer has no limit.
+    # Both formats may omit the content size, and cramjam's own growing buffer has no limit.
     size = min(max(4 * len(data), 64 * 1024), max_size)
     while True:
         output = memoryview(bytearray(size))

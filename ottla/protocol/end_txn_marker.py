@@ -25,7 +25,9 @@ def build_marker(
 
 
 def read_marker(batch: Buffer) -> tuple[int, bool] | None:
-    """Coordinator epoch and whether it aborts; None for a control batch of another kind, or one cleaned empty."""
+    """Return the coordinator epoch and True for an abort. None for other control batches and for batches emptied by the
+    cleaner.
+    """
     records = read_batch(batch)
     if not records:
         return None

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the one exception that carries a code to a client."""
+"""Kafka's error codes, and the exception that carries them to clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A code of the protocol; `retriable` tells a client that the same request may succeed later."""
+    """A protocol error code. `retriable` tells clients that the same request may succeed later."""
 
     retriable: bool
 
@@ -154,7 +154,7 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """A request that is answered with an error code; `message` is for the versions that carry one."""
+    """Raised to answer a request with an error code. Versions with an error message field send `message` too."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code.name if message is None else f"{code.name}: {message}")

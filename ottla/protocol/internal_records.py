@@ -1,5 +1,5 @@
-"""The records of the internal topics: groups and offsets in `__consumer_offsets`, transactions in
-`__transaction_state`, the state of share-partitions in `__share_group_state`.
+"""Record layouts of the internal topics: groups and offsets in `__consumer_offsets`, transactions in
+`__transaction_state`, share-partition state in `__share_group_state`.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ class TransactionLogValue(Data, versions="0-1", flexible="1+"):
     client_transaction_version: int = int16("1+", tag=2)
 
 
-#: By the version at the start of a key: the layouts of key and value.
+#: Layouts of key and value, by the version at the start of the key.
 GROUPS: dict[int, tuple[type[Data], type[Data]]] = {
     0: (OffsetCommitKey, OffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),

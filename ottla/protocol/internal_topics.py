@@ -1,7 +1,7 @@
-"""Topics that are not for users: those of the brokers, and those of Ottla's pipelines and SQL.
+"""Names of internal topics: the brokers' own, and the topics of Ottla's pipelines and SQL.
 
-Kafka's clients learn from Metadata that a topic is internal: a pattern does not match it (`exclude.internal.topics`),
-and listings omit it on request.
+Metadata marks topics as internal for clients: subscription patterns skip them (`exclude.internal.topics`), and listings
+can omit them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-#: Only brokers write to these.
+#: Only brokers write to these topics.
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: One for each streaming query that writes exactly once; the id of the query follows.
+#: Prefix of a topic per exactly-once streaming query; the query id follows.
 COMMIT_TOPIC_PREFIX = "__ottla_spark_commits_"
 SQL_CATALOGUE_TOPIC = "__ottla_sql"
-#: The queries that SQL servers run.
+#: Queries run by SQL servers.
 SQL_QUERIES_TOPIC = "__ottla_sql_queries"
 
 

@@ -1,10 +1,10 @@
-"""`String.hashCode` of Java, by which Kafka chooses coordinators and its tools order what they print."""
+"""Java's `String.hashCode`: Kafka chooses coordinators with it, and the order of Kafka's tool output depends on it."""
 
 from __future__ import annotations
 
 
 def string_hash(text: str) -> int:
-    """Over UTF-16 units, as 32 bits without sign."""
+    """Return the hash over UTF-16 units as an unsigned 32-bit number."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):

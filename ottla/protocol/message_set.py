@@ -1,10 +1,10 @@
-"""Messages of the formats 0 and 1, which Kafka wrote before 0.11. They are read, never written.
+"""Messages of formats 0 and 1, written by Kafka before 0.11. Read-only support.
 
     offset 8 | length 4 | crc 4 | magic 1 | attributes 1 | timestamp 8 (format 1) | key length 4, key
     | value length 4, value
 
-A compressed message is one whose value is a set of messages; its offset is that of the last of them. Format 0
-with lz4 is the one thing that stays unread: its frames carry a header checksum that no lz4 library accepts.
+The value of a compressed message is a message set; its offset is the offset of the last message inside. Only format 0
+with lz4 is unsupported: its frames carry a header checksum that no lz4 library accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEY_AT = tuple(LOG_OVERHEAD + length - 8 for length in LEAST_LENGTH)
 
 
 def read_message(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
-    """The record at `pos`, or those inside it if it is compressed."""
+    """Return the record at `pos`, or the records inside a compressed message."""
     record = _read_one(buf, pos, header)
     codec = header.attributes & CODEC_MASK
     if not codec:
@@ -43,7 +43,7 @@ def read_message(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     if not records:
         raise invalid("a compressed message with nothing in it")
     if header.magic > 0:
-        # Format 1 counts the offsets within from 0, so that assigning them needs no new compression.
+        # Format 1 numbers the inner messages from 0, so that brokers can assign offsets without recompressing.
         base_offset = header.base_offset - records[-1].offset
         for inner in records:
             inner.offset += base_offset

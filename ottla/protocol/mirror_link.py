@@ -1,7 +1,8 @@
-"""Settings of topics that a mirror link writes, as brokers and the link's commands know them.
+"""Topic settings of mirror links, shared by the brokers and the link commands.
 
-A mirror topic has MIRROR_LINK. To promote it, MIRROR_PROMOTED is first set to PROMOTING, so that neither the link nor
-producers write; then in one step MIRROR_LINK goes and MIRROR_PROMOTED says where what was mirrored ends.
+A mirror topic has MIRROR_LINK set. A promotion first sets MIRROR_PROMOTED to PROMOTING, which stops writes by the link
+and by producers. A second, atomic step then removes MIRROR_LINK and stores the end offsets of the mirrored records in
+MIRROR_PROMOTED.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ def encode_ends(ends: Mapping[int, int]) -> str:
 
 
 def mirrored_end(promoted: str, partition: int) -> int:
-    """Where what was mirrored of a partition ends; -1 if nothing was, or the topic is still a mirror."""
+    """Return the end offset of the mirrored records in a partition; -1 if there are none or the topic is still a
+    mirror.
+    """
     for pair in promoted.split(","):
         name, colon, end = pair.partition(":")
         if colon and int(name) == partition:

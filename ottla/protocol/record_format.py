@@ -1,11 +1,11 @@
-"""Single records, as they lie one after another in the uncompressed body of a batch.
+"""Encoding of single records in the uncompressed body of a batch.
 
     length | attributes 1 | timestamp delta | offset delta | key length, key | value length, value
     | header count | (key length, key | value length, value)*
 
-All but the attributes are zigzag varints. The loops below unroll the common one- and two-byte varints: a call
-per varint would take longer than everything else. They check little as they go along, because a record that
-ends exactly where its length said, within the data, cannot have read anything from elsewhere.
+All fields but the attributes are zigzag varints. The loops below unroll the common one- and two-byte varints, because a
+call per varint would dominate the cost. They do few checks on the way: a record that ends exactly at its declared
+length, inside the data, cannot have read foreign bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAR = 2**62
 
 @dataclass(slots=True)
 class Record:
-    """One record, with the offset and timestamp that it has in the log."""
+    """One record with its offset and timestamp in the log."""
 
     offset: int
     timestamp: int
@@ -47,13 +47,13 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-_TABLE_SIZE = 8192  # everything of one and two bytes
+_TABLE_SIZE = 8192  # all varints of one and two bytes
 _TABLE = [encode_varint(value) for value in range(_TABLE_SIZE)]
 _NULL = encode_varint(-1)
 
 
 def write_records(records: Sequence[Record], base_offset: int | None, base_timestamp: int) -> bytes:
-    """The body of a batch. Offsets are consecutive, or the records' own, counted from `base_offset`."""
+    """Encode the body of a batch. Offsets are consecutive, or the records' own relative to `base_offset`."""
     table = _TABLE
     null = _NULL
     varint = encode_varint
@@ -104,7 +104,7 @@ def parse_records(data: bytes, header: BatchHeader) -> list[Record]:
     headers: Sequence[Header]
     key: bytes | None
     value: bytes | None
-    far = not -_FAR < base_timestamp < _FAR  # only then can a small delta leave int64
+    far = not -_FAR < base_timestamp < _FAR  # only then can a small delta overflow int64
     pos = 0
     try:
         for _ in range(header.record_count):
@@ -120,7 +120,7 @@ def parse_records(data: bytes, header: BatchHeader) -> list[Record]:
             end = pos + (n >> 1)
             if n & 1 or end > size:
                 raise invalid("the length of a record is not within the batch")
-            pos += 1  # attributes, of which no bit is used
+            pos += 1  # attributes; no bits are defined
             n = data[pos]
             pos += 1
             if n > 127:
@@ -204,7 +204,7 @@ def _parse_headers(data: bytes, pos: int) -> tuple[list[Header], int]:
             raise invalid("the length of a header's key is negative")
         start = pos
         pos += length
-        # Keys that are not UTF-8 come out as they went in.
+        # Keys that are not UTF-8 survive a round trip.
         name = data[start:pos].decode("utf-8", "surrogateescape")
         length, pos = _varint(data, pos)
         if length < 0:
@@ -227,7 +227,7 @@ def _varint(data: Buffer, pos: int) -> tuple[int, int]:
 
 
 def _long_varint(data: Buffer, pos: int, most: int = 5) -> tuple[int, int]:
-    """A varint that is still zigzag, and the position after it."""
+    """Read a varint without zigzag decoding. Return it with the next position."""
     second = data[pos + 1]
     if second < 128:
         return data[pos] - 128 + (second << 7), pos + 2
@@ -244,7 +244,7 @@ def _long_varint(data: Buffer, pos: int, most: int = 5) -> tuple[int, int]:
 
 
 def all_keyed(data: bytes, count: int) -> bool:
-    """Whether each record has a key; nothing after the keys is looked at."""
+    """Return True if every record has a key. Reads nothing after the keys."""
     pos = 0
     try:
         for _ in range(count):
@@ -275,10 +275,10 @@ def all_keyed(data: bytes, count: int) -> bool:
 
 
 def framing_fault(data: Buffer, pos: int, count: int, *, in_full: int, by_length: int) -> str | None:
-    """Return why the bytes from `pos` on are not `count` records, looking at some of the first.
+    """Return why the bytes from `pos` on are not `count` records, checking only some of the first.
 
-    The first `in_full` records are checked field by field, the next ones up to `by_length` by their lengths only. The
-    others are accepted if they can fit.
+    The first `in_full` records are checked field by field, further records up to `by_length` only by their lengths. The
+    rest are accepted if they can fit.
     """
     size = len(data)
     if count * LEAST_RECORD > size - pos:
@@ -364,7 +364,7 @@ def _skip_headers(data: Buffer, pos: int, end: int) -> int:
 
 
 def survey(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bool, int]]:
-    """Yield timestamp, whether there is a key, and size of one record after another, without copying any."""
+    """Yield timestamp, key presence and size of each record, without copying."""
     base_timestamp = header.base_timestamp
     size = len(data)
     pos = 0
@@ -399,7 +399,7 @@ def survey(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bool, int]]:
 
 
 def timestamps(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of one record after another, without the rest of them."""
+    """Yield offset and timestamp of each record, skipping the other fields."""
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     last_offset_delta = header.last_offset_delta

@@ -1,10 +1,10 @@
-"""Record batches: the unit in which records travel, are stored and are compressed.
+"""Record batches: the unit of transport, storage and compression.
 
-The broker's hot path ends at `read_header` and `check_crc`; all else here reads or writes single records.
+The broker's hot path uses only `read_header` and `check_crc`; all other functions read or write single records.
 
-What is wrong with a batch as a whole is CORRUPT_MESSAGE, what is wrong with a record in it INVALID_RECORD.
-Sizes and counts that the bytes claim are checked against the bytes that are there before anything is built
-from them. Version 2 is read and written; what Kafka wrote before 0.11 can be read wherever a batch can.
+A fault of the whole batch is CORRUPT_MESSAGE, a fault of a single record INVALID_RECORD. Claimed sizes and counts are
+checked against the actual bytes before anything is allocated. Batches of version 2 are read and written; message
+formats from before Kafka 0.11 can be read wherever a batch can.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ _UINT32 = Struct(">I")
 
 
 def read_batch(buf: Buffer, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> list[Record]:
-    """The records of the batch at `pos`, which must be whole; its checksum is left to `check_crc`.
+    """Return the records of the complete batch at `pos`, without checking its checksum (see `check_crc`).
 
-    Raises TooLargeError if they have more than `max_size` bytes when decompressed.
+    Raises TooLargeError if the records exceed `max_size` bytes after decompression.
     """
     header = read_header(buf, pos)
     if header.magic < MAGIC:
@@ -95,7 +95,7 @@ def read_batch(buf: Buffer, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE)
 
 
 def read_records(buf: Buffer) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every complete batch in a buffer, as a fetch returns it: a last one that is cut off is left out."""
+    """Yield every complete batch of a fetch response; a truncated last batch is skipped."""
     pos = 0
     while pos + LOG_OVERHEAD <= len(buf):
         (length,) = _INT32.unpack_from(buf, pos + LENGTH_AT)
@@ -121,10 +121,10 @@ def build_batch(
     control: bool = False,
     keep_offsets: bool = False,
 ) -> bytearray:
-    """A batch of at least one record.
+    """Build a batch of at least one record.
 
-    Records get consecutive offsets from `base_offset` on, whatever their own say; with `keep_offsets` they
-    keep their own, which must rise and not be lower than `base_offset`.
+    Records get consecutive offsets from `base_offset` on. With `keep_offsets` they keep their own offsets, which must
+    ascend and not be lower than `base_offset`.
     """
     records = records if isinstance(records, (list, tuple)) else list(records)
     if not records:
@@ -163,7 +163,7 @@ def build_batch(
 
 
 def recompress(batch: Buffer, codec: int, level: int | None = None, body: bytes | None = None) -> bytearray:
-    """The same batch, its records untouched, in another codec. `body` saves reading them again."""
+    """Return the batch with its records recompressed in another codec. `body` avoids decompressing them again."""
     header = read_header(batch)
     if header.magic < MAGIC:
         raise KafkaError(
@@ -183,7 +183,7 @@ def recompress(batch: Buffer, codec: int, level: int | None = None, body: bytes 
 
 
 def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that is not older than `timestamp`."""
+    """Return offset and timestamp of the first record at or after `timestamp`."""
     for found in record_timestamps(batch):
         if found[1] >= timestamp:
             return found
@@ -191,7 +191,7 @@ def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
 
 
 def max_timestamp_record(batch: Buffer) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record with the largest timestamp, if any has a timestamp."""
+    """Return offset and timestamp of the first record with the largest timestamp, or None without timestamps."""
     largest = NO_TIMESTAMP
     result = None
     for found in record_timestamps(batch):
@@ -202,7 +202,7 @@ def max_timestamp_record(batch: Buffer) -> tuple[int, int] | None:
 
 
 def record_timestamps(batch: Buffer) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record, without the cost of its other fields."""
+    """Return offset and timestamp of each record without decoding other fields."""
     header = read_header(batch)
     if header.magic < MAGIC:
         return ((record.offset, record.timestamp) for record in read_batch(batch))
@@ -214,7 +214,7 @@ def _seal(batch: bytearray) -> None:
 
 
 def batch_body(buf: Buffer, pos: int, header: BatchHeader, max_size: int = MAX_DECOMPRESSED_SIZE) -> bytes:
-    """The records as bytes, uncompressed. Raises TooLargeError."""
+    """Return the uncompressed records as bytes. Raises TooLargeError."""
     end = pos + header.size
     if end > len(buf):
         raise corrupt(f"a batch of {header.size} bytes with {len(buf) - pos} left")
@@ -223,7 +223,7 @@ def batch_body(buf: Buffer, pos: int, header: BatchHeader, max_size: int = MAX_D
         raise invalid(f"a batch of {count} records")
     body = memoryview(buf)[pos + BATCH_OVERHEAD : end]
     codec = header.attributes & CODEC_MASK
-    if codec and body:  # a batch that the cleaner has emptied has no body, not even an empty frame
+    if codec and body:  # a batch emptied by the cleaner has no body, not even an empty frame
         data = decompress(codec, body, max_size)
     else:
         if len(body) > max_size:

@@ -1,7 +1,7 @@
-"""Regular expressions in requests, which Kafka reads with RE2/J: in RE2's notation, matched in linear time.
+"""Regular expressions in requests: RE2 syntax, matched in linear time. Kafka uses RE2/J.
 
-Python's `re` may need exponential time, and one slow pattern would stop the broker. RE2 itself is what is used here;
-where RE2/J refuses more, or in other words, so does this module.
+Python's `re` can take exponential time, and one slow pattern would block the broker. This module uses RE2 itself and
+adds the restrictions and the error messages of RE2/J.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-# More than any list of topics needs. RE2 has a limit on memory too: compiling what needs more would hold up the broker.
+# Longer than any topic list needs. RE2 limits memory as well, since compiling a huge pattern would block the broker.
 _LONGEST = 32_768
 _DEEPEST = 1_000
 _MEMORY = 1 << 20
 
-# What has to be looked at in a pattern: quotations, escapes, classes, named groups, parentheses.
+# Tokens to check in a pattern: quotations, escapes, classes, named groups, parentheses.
 _TOKEN = re.compile(
     r"\\Q.*?(?:\\E|\Z) | \\. | \[\^?\]?(?:\\.|\[:\^?\w*:\]|[^\]\\])*\]? | \(\?P?<(?P<name>\w+)> | [()]",
     re.DOTALL | re.VERBOSE,
 )
 
-# What RE2 says, as RE2/J says it.
+# RE2's error messages in the wording of RE2/J.
 _WORDS = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -36,13 +36,13 @@ _WORDS = {
 
 
 class RegexError(ValueError):
-    """The text is RE2/J's."""
+    """An invalid pattern, with RE2/J's message."""
 
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text matches as a whole. Raises RegexError for what is no regular expression."""
-    import re2  # 20 ms, for the few who use patterns
+    """Return a function that matches whole strings. Raises RegexError for an invalid pattern."""
+    import re2  # takes 20 ms and is rarely needed
 
     if len(pattern) > _LONGEST:
         raise RegexError("expression too large")
@@ -56,7 +56,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         raise RegexError("invalid UTF-8") from error
     except re2.error as error:
         words, _, where = error.args[0].decode(errors="replace").partition(": ")
-        # RE2/J takes every `(?<` for the beginning of a name.
+        # RE2/J treats every `(?<` as the start of a name.
         words = "invalid named capture group" if where.startswith("(?<") else words
         raise RegexError(_WORDS.get(words, words)) from None
     _check(pattern)
@@ -64,7 +64,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _check(pattern: str) -> None:
-    """What RE2 reads and RE2/J does not."""
+    """Reject syntax that RE2 accepts and RE2/J does not."""
     names: set[str] = set()
     depth = 0
     for token in _TOKEN.finditer(pattern):

@@ -1,4 +1,4 @@
-"""The messages of Kafka's clients, and of brokers to coordinators: one module per family, and a table by key."""
+"""Messages between clients, brokers and coordinators: one module per family, and a table by API key."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ API_NAMES = dict(sorted((key, name) for names in _FAMILIES.values() for key, nam
 
 
 def request_type(key: int) -> type[Request]:
-    """The request class of an API, imported when it is first needed."""
+    """Return the request class of an API, importing its module on first use."""
     return _message_type(key, "Request")
 
 

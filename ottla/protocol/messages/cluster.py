@@ -1,4 +1,4 @@
-"""What clients ask about the cluster, its brokers, coordinators and features."""
+"""Cluster metadata: brokers, topics, coordinators and features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848), and what members of classic groups tell each other through the broker."""
+"""Consumer groups (KIP-848), and the embedded consumer protocol of classic groups."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="
     groups: list[DescribedGroup] = array(DescribedGroup)
 
 
-# What members of a consumer group tell each other through the broker: subscriptions and assignments
+# The embedded consumer protocol: subscriptions and assignments that members exchange through the broker
 
 
 class TopicPartition(Struct):

@@ -1,4 +1,4 @@
-"""Reading partitions: Fetch, ListOffsets, OffsetForLeaderEpoch; and DeleteRecords."""
+"""Reading partitions: Fetch, ListOffsets and OffsetForLeaderEpoch; also DeleteRecords."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.protocol.codec import (
 
 # Fetch, key 1
 
-# Session epochs with a meaning of their own (KIP-227): a new session, and none at all.
+# Special session epochs (KIP-227): start a new session, and use no session.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 
 

@@ -1,4 +1,4 @@
-"""Groups of the classic protocol, and what concerns groups of every type."""
+"""Classic groups, and requests common to groups of every type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MirrorAppend: of our own, and not of Kafka's protocol."""
+"""MirrorAppend: an Ottla extension outside Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.codec import Request, Response, Struct, array, int16, int32,
 
 class MirrorAppendPartition(Struct):
     index: int = int32()
-    #: Where the source's log starts; -1 if that is not known.
+    #: Log start offset of the source; -1 if unknown.
     log_start_offset: int = int64(default=-1)
     records: Any = records(nullable="0+")
 

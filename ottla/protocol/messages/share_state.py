@@ -1,4 +1,4 @@
-"""The state of share-partitions, which brokers keep at share coordinators (KIP-932)."""
+"""Share-partition state, which brokers store with share coordinators (KIP-932)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): membership of Kafka Streams applications whose tasks the broker assigns."""
+"""Streams groups (KIP-1071): membership of Kafka Streams applications with broker-assigned tasks."""
 
 from __future__ import annotations
 

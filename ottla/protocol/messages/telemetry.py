@@ -1,4 +1,4 @@
-"""Metrics of clients (KIP-714)."""
+"""Client metrics (KIP-714)."""
 
 from __future__ import annotations
 
