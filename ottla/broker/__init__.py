@@ -1,1 +1,1 @@
-"""The process: listener, connections, request dispatch, lifecycle."""
+"""The broker process: listeners, connections, request dispatch, lifecycle."""

@@ -1,4 +1,4 @@
-"""What request handlers reach: one broker's configuration, metadata, partitions and coordinators."""
+"""The state that request handlers work with: configuration, metadata, partitions and coordinators of one broker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ logger = logging.getLogger(__name__)
 
 
 class InternalTopic(NamedTuple):
-    """What an internal topic is created with: names of broker settings, by config where they set one; fixed configs."""
+    """Creation parameters of an internal topic: broker settings for the counts, config names mapped to broker settings,
+    and fixed configs.
+    """
 
     partitions: str
     replication_factor: str
@@ -90,14 +92,14 @@ _INTERNAL_TOPICS = {
             "min.insync.replicas": "share.coordinator.state.topic.min.isr",
             "segment.bytes": "share.coordinator.state.topic.segment.bytes",
         },
-        # Updates build on each other: compaction would remove those that later ones need.
+        # Updates build on each other; compaction would remove updates that later ones need.
         {"cleanup.policy": "delete", "retention.ms": "-1"},
     ),
 }
 
 
 class Node(NamedTuple):
-    """A broker as a client should address it."""
+    """Address of a broker for clients."""
 
     id: int
     host: str
@@ -120,7 +122,7 @@ class Broker:
         authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
-        self.authorizer = authorizer  # None: everybody may do everything
+        self.authorizer = authorizer  # None: no restrictions
         self.store = store
         self.image = image
         self.replicas = replicas
@@ -164,13 +166,13 @@ class Broker:
         self.count_audit: CountAudit | None = None
         self.otlp_export: OtlpExport | None = None
         self.cleaner: LogCleaner | None = None
-        self.member: ClusterMember  # set by the server, which makes it from this object
+        self.member: ClusterMember  # set by the server, which creates it from this object
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
         self.streams_topics = StreamsTopics(topic_admin)
         self.delegation_tokens = DelegationTokens(config, store, image)
-        # The groups first: transactions that are ended at the start may have committed offsets.
+        # Groups come first: transactions that end during start-up may carry committed offsets.
         self._leadership = {
             runtime.topic: CoordinatorLeadership(runtime, replicas, image)
             for runtime in (self.groups.runtime, self.transactions.runtime, self.sharing.coordinator.runtime)
@@ -184,7 +186,7 @@ class Broker:
         self.transactions.start()
 
     async def coordinators_loaded(self) -> None:
-        """Wait until the coordinators have read the partitions of their topics that are led here."""
+        """Wait until the coordinators have loaded every state partition led by this broker."""
         for leadership in self._leadership.values():
             await leadership.settle()
 
@@ -207,7 +209,7 @@ class Broker:
         return int(time.time() * 1000)
 
     def nodes(self, listener: str) -> list[Node]:
-        """The brokers that have that listener, with the address they advertise on it."""
+        """Return the brokers on this listener with their advertised addresses."""
         found = []
         for broker in self.image.brokers.values():
             endpoint = broker.endpoints.get(listener)
@@ -219,10 +221,11 @@ class Broker:
         return next((node for node in self.nodes(listener) if node.id == broker_id), None)
 
     def leader_of(self, partition: PartitionImage) -> int:
-        """The leader that clients see: none while its broker is away, or while this broker has yet to open the log.
+        """Return the leader to report to clients.
 
-        A broker that cannot know whether it still leads names the replica that the others would have elected. A client
-        that talks to nobody else would never find out who leads now; that replica knows.
+        Return NO_LEADER while the leader's broker is down, or while this broker has yet to open the log. If this broker
+        cannot be sure that it still leads, it names the replica that the others would have elected. A client connected
+        only to this broker would otherwise never find the new leader.
         """
         brokers = self.image.brokers
         if partition.leader == self.node_id:
@@ -235,7 +238,7 @@ class Broker:
         return partition.leader if partition.leader in brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
-        """Those whose broker is away, and those whose disk is."""
+        """Return the replicas on unavailable brokers or failed disks."""
         brokers, offline = self.image.brokers, self.image.offline_on(partition)
         is_here = (partition.topic, partition.partition) not in self.replicas.offline
         return [
@@ -244,23 +247,23 @@ class Broker:
             if replica not in brokers or replica in offline or (replica == self.node_id and not is_here)
         ]
 
-    # Topics that come into being by being used
+    # Automatic topic creation
 
     def auto_create(self, name: str, charge: Charge = free) -> ErrorCode:
-        """Begin to create a topic that a client asked about; what to tell the client meanwhile."""
+        """Start creating a requested topic. Return the error code for the client in the meantime."""
         validate_topic_name(name)
         self._create_in_background(name, charge)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def delete_topic(self, name: str, timeout_ms: int = 30_000, charge: Charge = free) -> None:
-        """Delete a topic, and what groups have committed for it."""
+        """Delete a topic and the offsets committed for it."""
         topic = self.image.topics.get(name)
         await self.topic_admin.delete_topic(name, timeout_ms, charge)
         if topic is not None:
             await self.member.forgotten(topic.topic_id, timeout_ms / 1000)
 
     async def topic_gone(self, topic: TopicImage) -> None:
-        """Forget what is kept here about a topic that was deleted."""
+        """Drop all local state of a deleted topic."""
         if self.cleaner is not None:
             self.cleaner.forget(topic.name)
         await self.groups.topics_deleted([topic.name])
@@ -298,7 +301,7 @@ class Broker:
             logger.error("Topic %s could not be created: %s", name, error)
 
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
-        """Partitions, replication factor and configs of an internal topic."""
+        """Return partition count, replication factor and configs of an internal topic."""
         topic = _INTERNAL_TOPICS.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")

@@ -1,6 +1,6 @@
-"""The settings of a broker, explained to people: what each is, what it would be, and what is wrong with a file.
+"""Broker settings explained for humans: descriptions, effective values, and problems in a properties file.
 
-It belongs to the broker because only the broker knows what it would start with; the command line asks here.
+Part of the broker because only the broker knows its effective values; the command line calls this module.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Setting:
     name: str
     type: str
     default: str | None
-    default_alone: str | None  # what it is without zookeeper.connect, where that differs
+    default_alone: str | None  # default without zookeeper.connect, if different
     valid: str
     update_mode: str  # read-only, per-broker or cluster-wide
     documentation: str
-    topic_settings: list[str]  # those that fall back on it
-    used: bool  # else it is known and makes no difference
+    topic_settings: list[str]  # topic settings that fall back to this one
+    used: bool  # False: accepted without effect
     value: str | None
-    source: str | None  # a file and line, or where else the value comes from; None without a file
+    source: str | None  # file and line or other origin of the value; None without a file
 
     @property
     def dynamic(self) -> bool:
@@ -49,7 +49,7 @@ class CheckedFile:
 
 
 def explain(config_file: Path | None = None) -> list[Setting]:
-    """Every setting by name. With a file, the values that a broker started from it would have; or ConfigError."""
+    """Return every setting by name. With a file, include the values of a broker started from it. Raises ConfigError."""
     config = None if config_file is None else BrokerConfig.load(config_file)
     names = set(BROKER_CONFIGS) if config is None else set(BROKER_CONFIGS) | set(config.static)
     return [
@@ -90,7 +90,7 @@ def _value(name: str, definition: ConfigDef, config: BrokerConfig) -> tuple[str 
 
 
 def check_file(path: Path) -> CheckedFile:
-    """Everything that is wrong with a server.properties, and everything that has no effect."""
+    """Return all errors in a server.properties file, and all settings without effect."""
     try:
         found = parse_properties(decode_properties(path.read_bytes()))
     except OSError as error:
@@ -113,13 +113,13 @@ def check_file(path: Path) -> CheckedFile:
         if (refused := refused_listener(config)) is not None and not errors:
             errors.append(f"{path}:{lines['listeners']}: {refused}" if "listeners" in lines else refused)
     except ConfigError as error:
-        if not errors:  # else it may follow from what was left out
+        if not errors:  # otherwise it may be a consequence of an error above
             errors.append(str(error))
     return CheckedFile(errors, warnings)
 
 
 def refused_listener(config: BrokerConfig) -> str | None:
-    """What a broker says to a listener that it cannot serve."""
+    """Return the reason why the broker cannot serve one of the listeners, or None."""
     try:
         for listener in config.listeners:
             if listener.security_protocol.endswith("SSL"):

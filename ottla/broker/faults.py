@@ -1,4 +1,4 @@
-"""Fault injection for the testing kit: the next requests of an API are answered with an error, delayed or dropped."""
+"""Fault injection for the testing kit: answer the next requests of an API with an error, delay them or drop them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to the next `times` requests of the API with that name."""
+    """A fault for the next `times` requests of one API."""
 
     api: str
     times: int = 1
     error: ErrorCode | None = None
     delay: float = 0.0
     drop: bool = False
-    after: bool = False  # drop it after the request was carried out, so that only the response is lost
+    after: bool = False  # drop after processing, so that only the response is lost
 
 
 class Faults:
-    """The faults to inject, in the order in which they were added. Owner: the event loop."""
+    """Injected faults in the order they were added. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[Fault] = []
@@ -71,7 +71,7 @@ def _inject(dispatcher: Dispatcher, fault: Fault, request: Request, context: Req
         context.connection.close()
         return
     if fault.error is not None:
-        with contextlib.suppress(CloseConnection):  # a client that expects no response learns of no error
+        with contextlib.suppress(CloseConnection):  # a client that expects no response gets no error either
             dispatcher.fail(KafkaError(fault.error), request, context)
         return
     dispatcher.call(request, context)
@@ -80,7 +80,7 @@ def _inject(dispatcher: Dispatcher, fault: Fault, request: Request, context: Req
 
 
 def _keep_records(request: Request) -> None:
-    """The receive buffer is reused by the time a delayed request is handled."""
+    """Copy the records, because the receive buffer is reused before a delayed request is handled."""
     for topic in getattr(request, "topic_data", ()):
         for partition in topic.partition_data:
             if partition.records is not None:

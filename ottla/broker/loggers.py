@@ -1,8 +1,8 @@
-"""The loggers of this process, as DescribeConfigs shows them and IncrementalAlterConfigs changes them.
+"""Loggers of this process, for DescribeConfigs and IncrementalAlterConfigs.
 
-They have Python's names: `ottla.coordinator` and those below it log what groups do, `kazoo` what the ZooKeeper client
-does, and all others inherit from `root`. A change lasts until the broker stops. It does not reach compaction, which
-runs in a process of its own.
+Loggers have Python's names: `ottla.coordinator` and below for groups, `kazoo` for the ZooKeeper client; all others
+inherit from `root`. A change lasts until the broker stops. It does not affect compaction, which runs in another
+process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OURS = "ottla"
 
 
 def logger_configs() -> dict[str, ConfigEntry]:
-    """Every logger with the level in force."""
+    """Return every logger with its effective level."""
     return {
         name: ConfigEntry(
             name,
@@ -45,12 +45,12 @@ def logger_configs() -> dict[str, ConfigEntry]:
 
 
 def own_levels() -> dict[str, str]:
-    """The levels of the loggers that do not inherit theirs."""
+    """Return the loggers with a level of their own."""
     return {name: _level_name(logger.level) for name in _names() if (logger := logging.getLogger(name)).level}
 
 
 def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str]:
-    """The levels after these changes; KafkaError with Kafka's message for a change that is not possible."""
+    """Return the levels after these changes. Raises KafkaError with Kafka's message for an invalid change."""
     check_changes(changes)
     known = set(_names())
     after = dict(before)
@@ -82,7 +82,7 @@ def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Make these the levels that `own_levels` returns."""
+    """Apply these levels and reset all other loggers."""
     before = own_levels()
     for name in before.keys() - levels.keys():
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -94,7 +94,7 @@ def set_levels(levels: Mapping[str, str]) -> None:
 def _names() -> Iterator[str]:
     yield ROOT
     for name, found in logging.root.manager.loggerDict.items():
-        # A package of which only modules have loggers has none yet, but people want to name the package.
+        # A package with loggers only in its modules has no logger yet, but operators want to name the package.
         if isinstance(found, logging.Logger) or name == _OURS or name.startswith(f"{_OURS}."):
             yield name
 

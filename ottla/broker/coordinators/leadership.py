@@ -1,4 +1,4 @@
-"""Loads and unloads a coordinator's partitions as this broker gains and loses their leadership."""
+"""Load and unload a coordinator's partitions as this broker gains and loses their leadership."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Between two attempts to read a partition.
+# Pause between two attempts to read a partition.
 _FIRST_PAUSE_SECONDS = 0.5
 _LAST_PAUSE_SECONDS = 30.0
 
 
 class CoordinatorLeadership:
-    """Invariant: a partition that this broker leads is loaded, or its next attempt is due. Owner: the event loop."""
+    """Invariant: every partition led by this broker is loaded or scheduled for another attempt. Owner: the
+    event loop.
+    """
 
     def __init__(self, runtime: CoordinatorRuntime[Any], replicas: Replicas, image: ClusterImage) -> None:
         self._runtime = runtime
@@ -34,7 +36,7 @@ class CoordinatorLeadership:
         replicas.on_leaving.append(self._on_leaving)
 
     async def start(self) -> None:
-        """Load all partitions that are led already."""
+        """Load all partitions that this broker already leads."""
         self._count_partitions()
         for partition in self._replicas.topic(self._topic).values():
             if partition.is_leader:
@@ -50,7 +52,7 @@ class CoordinatorLeadership:
         self, partition: Partition, leader_epoch: int, pause: float = _FIRST_PAUSE_SECONDS
     ) -> None:
         if not partition.is_leader or partition.leader_epoch != leader_epoch:
-            return  # another broker leads it, or it is loaded for another epoch
+            return  # another broker leads it, or another epoch has loaded it
         task = asyncio.get_running_loop().create_task(self._load(partition, leader_epoch, pause))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
@@ -58,7 +60,7 @@ class CoordinatorLeadership:
     async def _load(
         self, partition: Partition, leader_epoch: int, pause: float = _FIRST_PAUSE_SECONDS
     ) -> None:
-        """A load that fails is tried again after a pause, in the background."""
+        """Load a partition; after a failure retry in the background."""
         try:
             await self._runtime.become_leader(partition.index, leader_epoch)
             return
@@ -75,13 +77,13 @@ class CoordinatorLeadership:
             self._runtime.resign(partition.index)
 
     async def settle(self) -> None:
-        """Wait for what is being loaded."""
+        """Wait for all loads in progress."""
         self._count_partitions()
         while self._loading:
             await asyncio.wait(self._loading)
 
     def _count_partitions(self) -> None:
-        """State is spread over the partitions that exist, whatever the setting says by now."""
+        """Use the actual partition count, since the setting may have changed after the topic was created."""
         topic = self._image.topics.get(self._topic)
         if topic is not None:
             self._runtime.partition_count = len(topic.partitions)

@@ -1,4 +1,4 @@
-"""What the coordinators need of this broker's settings and of the cluster's topics."""
+"""Settings and topics as the coordinators need them."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def streams_settings_of(config: BrokerConfig, image: ClusterImage, group_id: str
 
 
 def assignors(config: BrokerConfig) -> tuple[str, ...]:
-    """The assignors of `group.consumer.assignors` that exist here; Java classes are ignored."""
+    """Return the supported assignors of `group.consumer.assignors`; Java classes are ignored."""
     named = [name for name in config.get_list("group.consumer.assignors") if name in ASSIGNORS]
     return tuple(named) or ("uniform",)
 
 
 class ImageTopics:
-    """The topics of the cluster image, as coordinators see them."""
+    """The coordinators' view of the topics in the cluster image."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image

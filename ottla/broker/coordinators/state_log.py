@@ -1,4 +1,4 @@
-"""A coordinator's internal topic, kept in this broker's own partitions."""
+"""A coordinator's internal topic, stored in this broker's own partitions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PartitionStateLog:
             [Record(0, now_ms, key, value) for key, value in records],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            base_sequence=0,  # a coordinator's batches are not counted, Kafka writes 0 as well
+            base_sequence=0,  # Coordinator batches have no sequence; Kafka writes 0 as well.
             transactional=True,
         )
         return self._append(partition, batch, now_ms)
@@ -70,7 +70,7 @@ class PartitionStateLog:
         return self._led(partition).log.log_end_offset
 
     def _led(self, partition: int) -> Partition:
-        """To read, without the lease: what is led for certain by then is looked at when something is written."""
+        """Return a partition for reading, without checking the lease. Writes check the lease themselves."""
         held = self._replicas.topic(self._topic).get(partition)
         if held is None or not held.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -100,9 +100,9 @@ class PartitionStateLog:
 def _time_out(pending: asyncio.Future[None]) -> None:
     if not pending.done():
         pending.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-        pending.exception()  # not everybody who writes waits for the end of it
+        pending.exception()  # not every writer awaits the result
 
 
 def _decode(region: FileRegion) -> list[tuple[BatchHeader, list[Record]]]:
-    """Runs in a thread: the region holds its file open, and nothing of the log is touched."""
+    """Decode batches in a thread. The region keeps its file open, and no log state is touched."""
     return list(read_records(region.read()))

@@ -1,4 +1,4 @@
-"""Creates the internal topics of streams groups: changelogs and repartition topics."""
+"""Create the internal topics of streams groups: changelogs and repartition topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamsTopics:
-    """Heartbeats do not wait for it: members learn from a later one that the topics are there, or why they are not.
+    """Heartbeats do not wait for topic creation. A later heartbeat reports that the topics exist, or why not.
 
     Owner: the event loop.
     """
@@ -26,7 +26,7 @@ class StreamsTopics:
         self._failures: dict[str, str] = {}
 
     def create(self, topics: Iterable[InternalTopic]) -> None:
-        """Begin to create what is missing; each of them is created once, however many members ask."""
+        """Start creating the missing topics, each only once no matter how many members ask."""
         for topic in topics:
             if topic.name not in self._creating:
                 task = asyncio.ensure_future(self._create(topic))
@@ -34,7 +34,7 @@ class StreamsTopics:
                 task.add_done_callback(lambda _, name=topic.name: self._creating.pop(name, None))  # type: ignore[misc]
 
     def failures(self, topics: Iterable[InternalTopic]) -> str:
-        """Why the last attempts failed, in one sentence, or nothing."""
+        """Return the reasons of the last failures in one sentence, or an empty string."""
         failed = [
             (topic.name, self._failures[topic.name]) for topic in topics if topic.name in self._failures
         ]
@@ -57,7 +57,7 @@ class StreamsTopics:
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 reason = error.message or error.code.name
-                if self._failures.get(topic.name) != reason:  # every heartbeat tries again
+                if self._failures.get(topic.name) != reason:  # every heartbeat retries, so log only changes
                     log.warning("Internal topic %s could not be created: %s", topic.name, error)
                 self._failures[topic.name] = reason
                 return

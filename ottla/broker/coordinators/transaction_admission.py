@@ -1,8 +1,8 @@
-"""Who may write in a transaction: the partition must be part of it, before the first batch is appended.
+"""Admission of transactional writes: a partition must belong to the transaction before the first batch is appended.
 
-A producer of version 2 (KIP-890) adds a partition by writing to it; one of version 1 has to have added it. Where the
-coordinator is in this process nothing is waited for, so no end of the transaction can come between question and append.
-Where it is another broker, a marker that comes meanwhile makes the answer void, and the producer asks again.
+A version 2 producer (KIP-890) adds a partition by writing to it; a version 1 producer must have added it before. With a
+local coordinator the check never waits, so the transaction cannot end between check and append. With a remote
+coordinator, a marker that arrives during the check voids the result, and the producer retries.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ Codes = dict[Name, ErrorCode]
 
 
 class _Api(NamedTuple):
-    """How an API that writes in transactions has changed with its versions."""
+    """Version-dependent behaviour of an API that writes in transactions."""
 
     adds_since: int
     knows_abortable_since: int
-    # Old clients do not retry the errors of coordinators. This one they do: Kafka's choice.
+    # Old clients do not retry coordinator errors. Kafka returns this error instead, which they do retry.
     retried: ErrorCode
 
     def refusal(self, code: ErrorCode, version: int) -> KafkaError:
@@ -75,7 +75,7 @@ def is_transactional(records: memoryview | None) -> bool:
 
 
 def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refused | Awaitable[Refused]:
-    """Which partitions of a transactional request may not be written to, and why."""
+    """Return the partitions of a transactional request that must not be written, each with its error."""
     refused: Refused = {}
     asked: dict[ProducerEpoch, dict[Name, Partition]] = {}
     adds = version >= _PRODUCE.adds_since
@@ -89,16 +89,16 @@ def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refu
                 else:
                     partition = broker.replicas.leader(topic.name, data.index)
             except KafkaError:
-                continue  # the append will say it
+                continue  # the append reports the error
             if partition.topic in INTERNAL_TOPICS:
-                continue  # and will be refused
+                continue  # the append rejects it
             producer_id, epoch, sequence = _PRODUCER(data.records, _PRODUCER_AT)
             producers = partition.log.producers
             if producers.has_open_transaction(producer_id, epoch):
                 continue
             name = (partition.topic, partition.index)
             if adds and sequence and producer_id not in producers.producers:
-                # What came before it is still on its way, or was refused.
+                # Earlier batches are still in flight, or were rejected.
                 refused[name] = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             else:
                 asked.setdefault(ProducerEpoch(producer_id, epoch), {})[name] = partition
@@ -132,7 +132,7 @@ def admit_offsets(
     producer_epoch: int,
     version: int,
 ) -> Awaitable[None] | None:
-    """The same for offsets, which are written to a partition of `__consumer_offsets`. A KafkaError refuses."""
+    """Check an offset commit, which writes to a partition of `__consumer_offsets`. Raises KafkaError to reject."""
     if partition.log.producers.has_open_transaction(producer_id, producer_epoch):
         return None
     codes = _admit(
@@ -158,7 +158,7 @@ def _raise_refusal(codes: Codes, version: int) -> None:
             raise _TXN_OFFSET_COMMIT.refusal(code, version)
 
 
-# Asking the transaction coordinator
+# Requests to the transaction coordinator
 
 
 def _admit(
@@ -169,7 +169,7 @@ def _admit(
     *,
     adds: bool,
 ) -> Codes | Awaitable[Codes]:
-    """Make partitions part of a transaction, or ask whether they are; an error for each (NONE: they are)."""
+    """Add partitions to a transaction or verify them. Return an error code for each partition, NONE if admitted."""
     if not adds and not broker.verify_transactions:
         return {}
     coordinator = _remote_coordinator(broker, transactional_id)
@@ -195,7 +195,7 @@ async def _when_added(pending: Awaitable[None], partitions: Mapping[Name, Partit
 
 
 def _remote_coordinator(broker: Broker, transactional_id: str) -> int | None:
-    """The broker that coordinates the id, None if it is this one or nobody knows."""
+    """Return the remote coordinator of the id; None if it is local or unknown."""
     topic = broker.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return None
@@ -215,7 +215,7 @@ async def _admit_at(
     *,
     adds: bool,
 ) -> Codes:
-    """The same at another broker."""
+    """Add or verify partitions at a remote coordinator."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for name, index in partitions:
         topics.setdefault(name, AddPartitionsToTxnTopic(name=name)).partitions.append(index)

@@ -1,4 +1,4 @@
-"""The markers that end transactions: written to partitions here and at other brokers, and applied to groups."""
+"""Transaction markers: written to local and remote partitions, and applied to groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_LEADER = -1
 
 
 class PartitionMarkers:
-    """Ends transactions in partitions; committed offsets are applied with them. Owner: the event loop."""
+    """Writes markers to partitions and applies committed offsets. Owner: the event loop."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PartitionMarkers:
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """To the partitions wherever they are led."""
+        """Write the marker to partitions led by any broker."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for name in partitions:
             known = self._image.partitions.get(name)
@@ -110,7 +110,9 @@ class PartitionMarkers:
     def write_here(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """To partitions that this broker leads; an awaitable where other replicas have yet to fetch a marker."""
+        """Write the marker to partitions led by this broker. Returns an awaitable if other replicas have yet to fetch
+        it.
+        """
         results = [self._write_one(marker, topic, index) for topic, index in partitions]
         errors = [result for result in results if isinstance(result, ErrorCode)]
         return errors if len(errors) == len(results) else _all_of(results)

@@ -1,6 +1,6 @@
-"""A broker's life in a cluster: starting anew, taking part, and leaving without clients noticing.
+"""The lifecycle of a broker in its cluster: start, take part, and leave without clients noticing.
 
-A broker on its own is a cluster of one: the same objects, with nobody to watch and nobody to hand over to.
+A standalone broker is a cluster of one: the same objects, with no peers to watch or hand over to.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
-# Only brokers of Apache Kafka serve this API: Ottla's controller does not send requests to brokers.
+# Served only by Apache Kafka brokers: Ottla's controller sends no requests to brokers.
 _LEADER_AND_ISR = 4
-# How long a leaving broker still answers, so that clients learn from it where their leaders are now.
+# A leaving broker answers for this long, so that clients learn their new leaders from it.
 _FAREWELL_SECONDS = 0.15
 
 
 class ClusterMember:
-    """What a broker does for its cluster. Owner: the event loop."""
+    """The broker's part in its cluster. Owner: the event loop."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ClusterMember:
         endpoints: tuple[Endpoint, ...],
         lost: Collection[PartitionKey] = (),
     ) -> None:
-        """`lost` are partitions whose logs were here once and are missing now: they start with empty logs."""
+        """`lost` lists partitions with missing logs; they restart with empty logs."""
         self._broker = broker
         self._store = store
         self._image = broker.image
@@ -78,15 +78,16 @@ class ClusterMember:
             lambda target: self.controller.broker_back(target.broker_id),
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # deleted topics, by topic id
-        # Sessions that have ended, as long as it is not known what was decided without this broker since.
+        self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # cleanup of deleted topics, by topic id
+        # Number of expired sessions after which the broker has yet to catch up on the cluster's decisions.
         self._lost_sessions = 0
         self._unreachable = False
         self._follower_confirmation = FollowerConfirmation(
             self._id, broker.replicas, broker.leader_fetch_handler
         )
         self._lost = frozenset(lost)
-        self._gone: list[PeerAddress] = []  # registered but not there, if nobody else would notice
+        # Registered brokers that are gone, if no other broker would notice
+        self._gone: list[PeerAddress] = []
         self._disks = FailedDisks(broker, self, self._tasks)
         broker.replicas.leader_context.isr_store = self.states
         if store.lease_until < math.inf:
@@ -97,7 +98,7 @@ class ClusterMember:
             feed.configs.on_broker_configs.append(throttle.configure)
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
-        # A follower may have caught up before it was registered: it can join the ISR now.
+        # A follower that caught up before its registration can join the ISR now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
         feed.on_offline.append(broker.replicas.check_in_sync)
@@ -108,10 +109,10 @@ class ClusterMember:
         rack = config.get_optional_str("broker.rack")
         return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
 
-    # Starting
+    # Start
 
     async def prepare(self) -> None:
-        """Before this broker is registered: leave the ISRs, open the logs, and publish what is offline."""
+        """Prepare for registration: leave the ISRs, open the logs, and publish offline replicas."""
         await self.membership.wait_for_id()
         self._gone = await self._begin_again()
         if not self._broker.config.zookeeper_connect:
@@ -134,7 +135,7 @@ class ClusterMember:
             start_task(self._tasks, self._watch_lease())
             start_task(self._tasks, DamagedReplicas(self._broker, self._disks).rebuild())
         else:
-            # On its own: clients find a controller from the beginning, and deletions that a crash cut off are finished.
+            # Standalone: clients find a controller from the start, and deletions interrupted by a crash are completed.
             await self.feed.until(self._is_governed, _SETTLE_SECONDS)
 
     def _is_governed(self) -> bool:
@@ -142,10 +143,10 @@ class ClusterMember:
         return self.controller.is_active and not any(unfinished)
 
     async def _begin_again(self) -> list[PeerAddress]:
-        """Lead nothing in an epoch from before the restart: records that were not on disk may be lost.
+        """Give up leadership from before the restart, because unflushed records may be lost.
 
-        Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
-        Returns the brokers that are registered but gone, if no other broker is there to notice.
+        Other replicas lead and this broker catches up. Where it was the last in-sync replica, it leads again in a new
+        epoch. Return the brokers that are registered but gone, if no other broker is there to notice.
         """
         peers = await self._peers()
         live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
@@ -166,7 +167,7 @@ class ClusterMember:
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
     async def _find_out(self, target: PeerAddress) -> None:
-        """No other broker has answered. But it may be this broker that is cut off."""
+        """Check a silent peer. The peer may be gone, or this broker may be cut off."""
         try:
             if await self._suspicions.is_gone(target):
                 self.controller.broker_gone(target.broker_id, target.epoch)
@@ -174,7 +175,7 @@ class ClusterMember:
             logger.warning("Cannot find out whether broker %d is gone: %s", target.broker_id, error)
 
     async def _peers(self) -> dict[PeerAddress, Presence]:
-        """The other registered brokers, and whether they answer: after a crash registrations stay behind."""
+        """Probe the other registered brokers; registrations outlive a crash."""
         dialer = self._broker.dialer
         targets = dialer.addresses(set(self._image.brokers) - {self._id}).values()
         answers = await asyncio.gather(*(probe(dialer, target) for target in targets))
@@ -193,13 +194,13 @@ class ClusterMember:
             if self._id == partition.leader or self._id in partition.isr
         ]
 
-    # Taking part
+    # Operation
 
     def lease(self) -> float:
-        """Until when this broker certainly still leads what it believes to lead.
+        """Return the time until which this broker is certain of its leadership.
 
-        That is as long as its session cannot have ended. While ZooKeeper is unreachable it is also as long as all
-        brokers that could be elected instead still fetch from this one.
+        The lease lasts as long as its session cannot have expired. While ZooKeeper is unreachable, the lease also holds
+        as long as every electable broker keeps fetching from this one.
         """
         if self._lost_sessions:
             return 0.0
@@ -209,7 +210,7 @@ class ClusterMember:
         return self._follower_confirmation.until(now)
 
     async def _watch_lease(self) -> None:
-        """When the lease is over new requests are refused, and those that wait are answered with an error."""
+        """After the lease expires, answer waiting requests with an error; new requests are refused elsewhere."""
         while True:
             await asyncio.sleep(_LEASE_CHECK_SECONDS)
             if not self._broker.replicas.leads_for_certain:
@@ -217,7 +218,7 @@ class ClusterMember:
 
     def _session_changed(self, state: SessionState) -> None:
         if self._unreachable and state is not SessionState.SUSPENDED:
-            # That a session has ended is known only when ZooKeeper answers again.
+            # The broker learns that its session expired only when ZooKeeper answers again.
             ended = state is SessionState.EXPIRED
             logger.info("ZooKeeper is back, and the session %s", "has ended" if ended else "goes on")
         self._unreachable = state is SessionState.SUSPENDED
@@ -232,7 +233,7 @@ class ClusterMember:
             )
 
     async def _catch_up(self) -> None:
-        """Lead nothing until the image has what was decided without this broker."""
+        """Suspend leadership until the image includes the cluster's decisions from the meantime."""
         self.feed.reload()
         await self.feed.sync()
         self._lost_sessions -= 1
@@ -240,7 +241,7 @@ class ClusterMember:
             logger.info("This broker is up to date with the cluster again, and leads what it is elected for")
 
     async def read_group_config(self, group_id: str) -> None:
-        """As it is in the store by now: another broker may have answered before the notification has come here."""
+        """Read the config from the store: another broker may have answered before its notification arrives here."""
         await self._store.sync()
         await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
 
@@ -256,15 +257,15 @@ class ClusterMember:
         task.add_done_callback(lambda _: self._forgetting.pop(topic.topic_id))
 
     async def forgotten(self, topic_id: bytes, seconds: float) -> None:
-        """Wait until the coordinators of this broker have forgotten a deleted topic."""
+        """Wait until this broker's coordinators have dropped a deleted topic."""
         task = self._forgetting.get(topic_id)
         if task is not None:
             await asyncio.wait([task], timeout=seconds)
 
-    # Leaving
+    # Shutdown
 
     async def leave(self) -> None:
-        """Controlled shutdown: let others lead before this broker stops."""
+        """Controlled shutdown: hand over leadership before this broker stops."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self._broker.replicas.close()
@@ -287,7 +288,7 @@ class ClusterMember:
 
     @property
     def others(self) -> set[int]:
-        """The other brokers that are live."""
+        """Return the other live brokers."""
         return self.controller.live - {self._id}
 
     async def let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
@@ -298,7 +299,7 @@ class ClusterMember:
         )
 
     async def abandon(self) -> None:
-        """The start has failed: stop everything that was started."""
+        """Stop everything after a failed start."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self.controller.stop()

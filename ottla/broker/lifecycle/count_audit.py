@@ -1,7 +1,7 @@
-"""The broker's tier of the count audit: the process of `ottla.monitoring.audit.broker_tier`.
+"""The broker tier of the count audit: runs the process of `ottla.monitoring.audit.broker_tier`.
 
-Nothing is counted while records are appended. A leader cannot know yet whether they will be committed, and what its
-followers lack when it dies is taken back: counted, it would look lost.
+The append path counts nothing, because a leader cannot know yet whether records will be committed. Uncommitted records
+disappear with a failing leader; if counted, they would look lost.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _START_AGAIN_SECONDS = 1.0
 
 
 class CountAudit:
-    """Invariant: at most one process counts, and it is there until `finish`. Owner: the event loop."""
+    """Invariant: at most one counting process, which lives until `finish`. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig, ports: Mapping[str, int]) -> None:
-        """`ports` are those that listeners are bound to. Raises ConfigError."""
+        """`ports` maps listeners to their bound ports. Raises ConfigError."""
         try:
             re.compile(config.get_str("ottla.audit.topics"))
         except re.error as error:
@@ -41,7 +41,7 @@ class CountAudit:
             "bucket_ms": config.get_int("ottla.audit.bucket.ms"),
             "interval_ms": config.get_int("ottla.audit.interval.ms"),
             "checksums": config.get_bool("ottla.audit.checksums.enable"),
-            # Its brokers may not all be there yet: then it is created when they are, as Kafka's internal topics.
+            # With too few brokers the topic is created later, like Kafka's internal topics.
             "replication_factor": config.get_int("offsets.topic.replication.factor"),
             "properties": own_client(config, ports),
         }
@@ -66,7 +66,7 @@ class CountAudit:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def finish(self) -> None:
-        """Count what is there now, while this broker still leads it, and end."""
+        """Count one last time while this broker still leads its partitions, then stop."""
         if self._task is None:
             return
         with suppress(TimeoutError):
@@ -112,7 +112,7 @@ class CountAudit:
             self._last_round.set()
 
     def lines(self) -> Iterator[str]:
-        """As metrics."""
+        """Yield the counters as metrics lines."""
         name = "ottla_audit_broker"
         yield counter(
             f"{name}_records_total", "Records that this broker has counted as leader.", self.records

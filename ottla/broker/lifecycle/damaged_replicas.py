@@ -1,4 +1,4 @@
-"""Logs that were found damaged at the start: in a cluster they are fetched again from their leaders."""
+"""Recovery of damaged logs: in a cluster the broker fetches them again from their leaders."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 
 class DamagedReplicas:
-    """Starts a damaged replica anew as soon as another broker leads the partition.
+    """Restarts a damaged replica once another broker leads the partition.
 
-    Invariant: a log is given up only while this broker is outside of the ISR and another one leads: then everything
-    that is committed is elsewhere. Its files are renamed, not deleted. Owner: the event loop.
+    Invariant: a log is discarded only while another broker leads and this one is outside the ISR, so every committed
+    record exists elsewhere. Its files are renamed, not deleted. Owner: the event loop.
     """
 
     def __init__(self, broker: Broker, disks: FailedDisks) -> None:
@@ -34,7 +34,7 @@ class DamagedReplicas:
         self._disks = disks
 
     async def rebuild(self) -> None:
-        """Return when no damaged log is left."""
+        """Rebuild damaged logs until none remain."""
         while damaged := self._damaged():
             for key in filter(self._others_have, damaged):
                 await self._start_anew(key)

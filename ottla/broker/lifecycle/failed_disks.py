@@ -1,4 +1,4 @@
-"""What a broker does about disks that have failed, and about those that are full."""
+"""Handling of failed and full disks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _RETRY_SECONDS = 1.0
 
 
 class FailedDisks:
-    """Lets other brokers lead what this one cannot read or cannot write.
+    """Moves leadership of unreadable or unwritable partitions to other brokers.
 
-    Invariant: that a replica is offline is in the store before its leadership is given up, so that the controller does
-    not give it back. Owner: the event loop.
+    Invariant: the store lists a replica as offline before this broker gives up leadership, so that the controller does
+    not return it. Owner: the event loop.
     """
 
     def __init__(self, broker: Broker, member: ClusterMember, tasks: set[asyncio.Task[None]]) -> None:
@@ -38,17 +38,18 @@ class FailedDisks:
         self._store = broker.store
         self._replicas = broker.replicas
         self._member = member
-        self._tasks = tasks  # those of the member, which ends them
-        self._lost: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
-        self._full: set[PartitionKey] = set()  # partitions whose disk is full, to be led by others
-        self._given_away: dict[PartitionKey, float] = {}  # when this broker gave up leading, for a full disk
+        self._tasks = tasks  # tasks of the cluster member, which ends them
+        self._lost: list[PartitionKey] = []  # partitions on failed disks, to be led by others
+        self._full: set[PartitionKey] = set()  # partitions on full disks, to be led by others
+        # Time at which leadership was given up because of a full disk
+        self._given_away: dict[PartitionKey, float] = {}
         broker.replicas.on_offline = self._partition_offline
         broker.replicas.on_full = self._disk_full
 
     # Failed
 
     def keep_offline(self, keys: Iterable[PartitionKey]) -> None:
-        """Partitions whose only copy was on a disk that is gone."""
+        """Keep partitions offline if their only copy was on a lost disk."""
         keys = sorted(keys)
         if not keys:
             return
@@ -64,7 +65,7 @@ class FailedDisks:
         self._replicas.keep_offline(keys)
 
     async def publish(self) -> None:
-        """Write to the store what is offline here."""
+        """Write this broker's offline replicas to the store."""
         topics = self._image.topics
         unusable = Unusable(
             frozenset(str(each.path) for each in self._replicas.log_directories if not each.online),
@@ -76,7 +77,7 @@ class FailedDisks:
             await self._member.feed.read_offline()
 
     def _partition_offline(self, topic: str, index: int) -> None:
-        """Its disk has failed: another broker should lead it."""
+        """Move leadership away after a disk failure."""
         self._lost.append((topic, index))
         if len(self._lost) == 1:
             start_task(self._tasks, self._give_up())
@@ -104,14 +105,16 @@ class FailedDisks:
     # Full
 
     def _disk_full(self, topic: str, index: int) -> None:
-        """Nothing is lost, and there may be room soon. Until then producers should not have to wait for this broker."""
+        """Move leadership away while the disk is full. No data is lost and space may return, but producers should not
+        wait.
+        """
         key, now = (topic, index), monotonic()
         partition = self._image.partitions.get(key)
         if partition is None or key in self._full:
             return
         if partition.leader == self._id:
             if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
-                return  # all disks are full: the leadership must not go round in circles
+                return  # all disks are full: leadership must not circulate endlessly
             self._given_away[key] = now
         self._full.add(key)
         start_task(self._tasks, self._leave_to_others(key))

@@ -1,4 +1,4 @@
-"""Logs that are found at the start although the metadata does not know them, or gives them to others."""
+"""Logs found at start-up that are unknown in the metadata or assigned to other brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 async def take_over_topics(
     store: NodeStore, image: ClusterImage, config: BrokerConfig, directories: Sequence[LogDirectory]
 ) -> None:
-    """A broker on its own takes over topics that its store does not know: Apache Kafka may have written them."""
+    """Take over topics unknown to the store of a standalone broker, for example after Apache Kafka wrote them."""
     unknown: dict[str, dict[int, PartitionLog]] = {}
     for directory in directories:
         for (name, index), log in directory.logs.items():
@@ -50,7 +50,7 @@ def _topic_of(name: str, logs: dict[int, PartitionLog], broker_id: int) -> Topic
         configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
     mine = (broker_id,)
     partitions = {
-        # It is led in the next epoch, above the newest one in its log.
+        # The broker leads in the next epoch, above the newest epoch in the log.
         index: PartitionImage(name, index, broker_id, -1, mine, mine, partition_epoch=0)
         for index in range(max(logs) + 1)
     }
@@ -58,11 +58,10 @@ def _topic_of(name: str, logs: dict[int, PartitionLog], broker_id: int) -> Topic
 
 
 def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
-    """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
+    """Delete logs of topics that were deleted or moved while this broker was down.
 
-    Only for directories that are known to be this cluster's. Kafka deletes no such logs, and a topic that it deletes
-    goes only when all brokers are there. So a log that Kafka has left may be the last copy: it is set aside, as Kafka
-    does.
+    Applies only to directories known to belong to this cluster. Kafka keeps such logs, and its topic deletions finish
+    only once all brokers are up. A log left by Kafka may be the last copy, so it is set aside as in Kafka.
     """
     for directory in directories:
         for (name, index), log in list(directory.logs.items()):

@@ -1,4 +1,4 @@
-"""Periodic work of a broker: retention, checkpoints, flushes, expiry of producer ids."""
+"""Periodic work of a broker: retention, checkpoints, flushes, expiration of producer ids."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _REMOVE_DELETED_MS = 30_000
 
 
 class Housekeeping:
-    """One task per duty, each on its own interval. What fails for one log or directory is logged once and tried again
-    in the next round; the others have their turn all the same. Owner: the event loop.
+    """One task per duty, each with its own interval. A failure for one log or directory is logged once and retried in
+    the next round; other logs are unaffected. Owner: the event loop.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._high_watermarks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as they are on disk
-        self._logged: set[str] = set()  # what failed, until it works again
+        self._high_watermarks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as written to disk
+        self._logged: set[str] = set()  # failures already logged, until they are resolved
 
     def start(self) -> None:
         config = self._broker.config
@@ -56,7 +56,6 @@ class Housekeeping:
         await self._checkpoint_high_watermarks()
 
     def add(self, interval_ms: int, duty: Callable[[], Awaitable[None]]) -> None:
-        """Do this as well, from now on."""
         self._every(interval_ms, duty)
 
     def _every(self, interval_ms: int, duty: Callable[[], Awaitable[None]]) -> None:
@@ -66,12 +65,12 @@ class Housekeeping:
                 try:
                     await duty()
                 except Exception:
-                    # A bug. But without retention and checkpoints things would get worse.
+                    # A bug. Stopping retention and checkpoints would make things worse.
                     logger.exception("Housekeeping failed and will be tried again")
 
         self._tasks.append(asyncio.get_running_loop().create_task(run()))
 
-    # Trying
+    # Error handling
 
     async def _try(self, duty: str, log: PartitionLog, work: Awaitable[object]) -> None:
         name = f"{duty} of {log.topic}-{log.partition}"
@@ -101,13 +100,13 @@ class Housekeeping:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
             await self._try("retention", partition.log, self._delete_old_segments_of(partition, now_ms))
-            await asyncio.sleep(0)  # renames are quick, thousands of them are not
+            await asyncio.sleep(0)  # thousands of renames would block the loop
 
     async def _delete_old_segments_of(self, partition: Partition, now_ms: int) -> None:
         partition.log.delete_old_segments(now_ms, partition.high_watermark)
 
     async def _checkpoint(self) -> None:
-        """Sync sealed segments in a thread, and write from which offset a recovery would have to begin."""
+        """Sync sealed segments in a thread and write the recovery points."""
         for partition in list(self._broker.replicas.partitions()):
             log = partition.log
             sealed = log.active.base_offset
@@ -151,7 +150,7 @@ class Housekeeping:
             await self._try_directory(directory, directory.remove_deleted, now_ms)
 
     async def _after_full_disk(self) -> None:
-        """Notice that there is room again, and create the logs that could not be created without it."""
+        """Detect free space on full disks and create the logs that had failed."""
         replicas = self._broker.replicas
         for directory in replicas.log_directories:
             if directory.full and await self._try_directory(directory, directory.probe):
@@ -159,4 +158,4 @@ class Housekeeping:
         try:
             await replicas.open_unopened()
         except KafkaError as error:
-            logger.debug("%s", error)  # it was logged when it happened first
+            logger.debug("%s", error)  # the first failure was logged already

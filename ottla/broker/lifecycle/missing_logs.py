@@ -1,4 +1,4 @@
-"""Logs that are missing at the start although the metadata assigns them to this broker: what may replace them."""
+"""Logs that the metadata assigns to this broker but that are missing at start-up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ottla.metadata.configs.effective_config import TopicConfig
 def out_of_reach(
     directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
 ) -> list[PartitionKey]:
-    """Partitions of this broker whose log may be in a directory that cannot be read now.
+    """Return partitions of this broker whose log may be in an unreadable directory.
 
-    An empty log in its place might become leader, and the followers would truncate theirs. As in Kafka, that holds for
-    all partitions without a log while a directory is offline: it may come back, with a second log of the partition.
+    An empty log in its place might become leader, and followers would truncate theirs. As in Kafka, this includes every
+    partition without a log while any directory is offline: the directory may return with a second log of the partition.
     """
     damaged = {name for directory in directories for name in directory.offline_logs}
     all_online = all(directory.online for directory in directories)
@@ -27,11 +27,10 @@ def out_of_reach(
 def lost_logs(
     directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, disks_changed: bool
 ) -> list[PartitionKey]:
-    """Partitions of this broker that had a log once and have none now: they start empty, and leave the ISR.
+    """Return partitions of this broker that had a log once and have none now. They restart empty and leave the ISR.
 
-    A partition without a log may also be one that was created just before a crash: then nothing is lost. That cannot be
-    assumed where a directory is new or was removed, since the log may have been there, where the log was offline, or
-    where a recovery point says that it had records.
+    A partition created just before a crash also has no log, and nothing is lost. Loss must be assumed if a directory is
+    new or was removed, if the log was offline, or if a recovery point shows that it had records.
     """
     unreachable = set(out_of_reach(directories, image, broker_id))
     vanished = {name for directory in directories for name in directory.vanished_logs}
@@ -51,7 +50,7 @@ def lost_logs(
 def irreplaceable(
     lost: Collection[PartitionKey], image: ClusterImage, config: BrokerConfig, broker_id: int
 ) -> list[PartitionKey]:
-    """Lost partitions that have no other in-sync replica, and whose topic does not allow unclean elections."""
+    """Return lost partitions without another in-sync replica in topics that forbid unclean elections."""
     found = []
     for key in lost:
         partition = image.partitions.get(key)

@@ -1,4 +1,4 @@
-"""The life of a broker process: open the disks, load the metadata, load the logs, register, serve, leave."""
+"""The broker process: open disks, load metadata and logs, register, serve, shut down."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ _WITHOUT = "%s. The broker starts without it, and the partitions in it are offli
 
 
 class StartupError(Exception):
-    """The broker cannot start; the text is one sentence for the operator."""
+    """Raised if the broker cannot start; the message is one sentence for the operator."""
 
 
 class PortTaken(StartupError):
-    """Another program listens there. Whoever starts the broker knows how to name another port."""
+    """The port is in use. The caller knows how to choose another port."""
 
 
 class Server:
-    """One broker. `start` and `stop` are called once each, on the event loop that then owns it."""
+    """One broker. Call `start` and `stop` once each, on the event loop that owns it."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self.initial_users: InitialUsers = {}  # they are stored before the first listener opens
+        self.initial_users: InitialUsers = {}  # stored before the first listener opens
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
@@ -110,7 +110,7 @@ class Server:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where its metrics are; None where they are not wanted."""
+        """Return the URL of the metrics endpoint, or None if disabled."""
         return None if self._endpoint is None else self._endpoint.url
 
     @property
@@ -162,7 +162,7 @@ class Server:
         self._claim_new_directories()
         await broker.member.start()
         if not config.zookeeper_connect:
-            await broker.coordinators_loaded()  # nobody else could serve clients meanwhile
+            await broker.coordinators_loaded()  # no other broker could serve clients in the meantime
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         self._housekeeping.add(_LOOK_FOR_CERTIFICATES_MS, self._tls.reload_changed)
@@ -188,17 +188,19 @@ class Server:
 
     @property
     def _is_first_start(self) -> bool:
-        """Of a broker on its own: nothing was set while it ran, so the file alone counts."""
+        """Return True for the first start of a standalone broker. No dynamic settings exist yet, so the file alone
+        counts.
+        """
         return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / _METADATA_FILE).exists()
 
     def _introduce(self) -> None:
-        """Lines of the log say which broker they are from, as soon as that is known."""
+        """Tag log lines with the broker id as soon as it is known."""
         server_log.set_broker_id(self.config.broker_id)
 
     # Disks
 
     def _open_directories(self) -> None:
-        """Lock and open every directory. The broker starts without those that fail, if it can."""
+        """Lock and open every directory. The broker starts without failed ones if possible."""
         failures: list[UnusableDirectoryError] = []
         for path in self.config.log_dirs:
             try:
@@ -214,7 +216,7 @@ class Server:
             logger.error(_WITHOUT, failure)
 
     def _do_without(self, directory: LogDirectory, reason: str) -> None:
-        """Start without a directory that has failed, unless it holds the metadata or is the last one."""
+        """Start without a failed directory, unless it holds the metadata or is the last one."""
         directory.fail(reason)
         is_store = directory is self._directories[0] and not self.config.zookeeper_connect
         if is_store or not any(each.online for each in self._directories):
@@ -222,7 +224,7 @@ class Server:
         logger.error(_WITHOUT, reason)
 
     def _keep_broker_id(self) -> None:
-        """Without a broker.id the broker has the one that its directories were written with, as in Kafka."""
+        """Without a configured broker.id, use the id stored in the directories, as Kafka does."""
         known = [each.meta.broker_id for each in self._directories if each.meta is not None]
         broker_id = next((each for each in known if each is not None), None)
         for directory in self._directories:
@@ -231,7 +233,7 @@ class Server:
                 and self.config.zookeeper_connect
                 and not self.config.is_given("broker.id")
             ):
-                # With another id, none of the logs would be this broker's, and all of them would be deleted.
+                # With another id the broker would treat all logs as foreign and delete them.
                 raise StartupError(
                     f"{directory.path} was used by a broker, and its meta.properties is missing: restore it, or set "
                     "broker.id to the id that the broker had"
@@ -241,7 +243,7 @@ class Server:
             self._introduce()
 
     def _claim_new_directories(self) -> None:
-        """Only now that it is known what was lost with the old ones: a crash before this cannot hide it."""
+        """Claim new directories only after determining lost logs, so that an earlier crash cannot hide a loss."""
         for directory in self._directories:
             try:
                 directory.claim(self.broker.node_id, self.broker.cluster_id)
@@ -252,11 +254,11 @@ class Server:
     # Metadata
 
     def _metadata_store(self) -> NodeStore:
-        """ZooKeeper, or for a broker on its own a file in its first log directory."""
+        """Return ZooKeeper, or for a standalone broker a file in its first log directory."""
         config = self.config
         if config.zookeeper_connect is None:
             return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        # A broker on its own does without kazoo.
+        # A standalone broker does not need kazoo.
         from ottla.broker.security.zookeeper_access import zookeeper_store
 
         return zookeeper_store(config, config.zookeeper_connect)
@@ -265,7 +267,7 @@ class Server:
         config = self.config
         found_id = None
         if not config.zookeeper_connect:
-            # Never in a cluster: a broker with data that finds an empty ensemble has come to the wrong one.
+            # Never in a cluster: a broker with data that finds an empty ensemble is connected to the wrong one.
             found_id = next(
                 (each.meta.cluster_id for each in self._directories if each.meta is not None), None
             )
@@ -278,20 +280,20 @@ class Server:
         feed = self._feed = ImageFeed(
             store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
         )
-        await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
+        await store.sync()  # a lagging server would make new topics look deleted
         await feed.load()
         if not config.zookeeper_connect:
             await remove_old_notifications(store)
         return feed
 
     def _secure_listeners(self) -> TlsListeners:
-        """Now that it is known what was set while the broker ran last. Raises ConfigError."""
+        """Load TLS after the dynamic settings are known. Raises ConfigError."""
         if (refused := refused_listener(self.config)) is not None:
             raise StartupError(refused)
         return TlsListeners(self.config)
 
     async def _prepare_logins(self, store: NodeStore, image: ClusterImage) -> None:
-        """Before others hear of this broker: keys and keytabs may be out of reach. Raises ConfigError."""
+        """Prepare logins before registration, because keys and keytabs may be unavailable. Raises ConfigError."""
         protocols = {listener.name: listener.security_protocol for listener in self.config.listeners}
         with_logins = [each for each in self._listeners if protocols[each.name].startswith("SASL_")]
         if with_logins:
@@ -303,7 +305,7 @@ class Server:
     # Logs
 
     async def _load_logs(self, store: NodeStore, image: ClusterImage) -> list[PartitionKey]:
-        """Open the logs, and let them agree with the metadata; partitions whose logs were here once and are gone."""
+        """Open the logs and align them with the metadata. Return partitions with missing logs."""
         broker_id = self.config.broker_id
         known = [directory for directory in self._directories if directory.meta is not None]
         in_cluster = self.config.zookeeper_connect is not None
@@ -321,9 +323,9 @@ class Server:
         return lost_logs(self._directories, image, broker_id, disks_changed=disks_changed)
 
     def _has_lost_siblings(self, directory: LogDirectory) -> bool:
-        """Whether the broker had another directory when it used this one last, which it does not have now.
+        """Return True if the broker used another directory at the last start and lacks it now.
 
-        The data of a broker on its own is moved and copied as a whole: its directories may have other names.
+        Data of a standalone broker is moved and copied as a whole, so its directories may have new names.
         """
         if self.config.zookeeper_connect is None:
             return len(directory.siblings) > len(self._directories)
@@ -357,7 +359,7 @@ class Server:
         broker.member = self._member = ClusterMember(broker, store, feed, endpoints, lost)
         return broker
 
-    # The end
+    # Shutdown
 
     def _fail(self, sentence: str) -> None:
         assert self._failed is not None
@@ -365,12 +367,12 @@ class Server:
             self._failed.set_result(sentence)
 
     async def failed(self) -> str:
-        """Wait until the broker cannot go on; what to tell the operator."""
+        """Wait until the broker cannot continue. Return a message for the operator."""
         assert self._failed is not None, "the broker was not started"
         return await asyncio.shield(self._failed)
 
     async def stop(self) -> None:
-        """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        """Stop accepting requests, flush all data and mark the shutdown as clean."""
         KAFKA_SERVER.info("%s shutting down", self._name)
         if self.broker.count_audit is not None:
             await self.broker.count_audit.finish()
@@ -380,7 +382,7 @@ class Server:
         if metrics is not None:
             metrics.state = PENDING_CONTROLLED_SHUTDOWN
         if hands_over:
-            await member.leave()  # while clients can still learn from this broker who leads next
+            await member.leave()  # clients can still ask this broker for the next leaders
         for listener in self._listeners:
             listener.close()
         if metrics is not None:
@@ -402,7 +404,7 @@ class Server:
         KAFKA_SERVER.info("%s shut down completed", self._name)
 
     async def _abandon(self) -> None:
-        """Let go of everything after a start that failed; the data is left as it was found."""
+        """Release everything after a failed start and leave the data untouched."""
         for listener in self._listeners:
             listener.close()
         await self._close_metrics()
@@ -443,7 +445,7 @@ class Server:
         self._endpoint = endpoint
 
     def _scram_users(self) -> Mapping[str, Mapping[str, str]]:
-        """No users before the metadata has been read."""
+        """Return the SCRAM users, none until the metadata is loaded."""
         return {} if self._member is None else self.broker.image.scram_credentials
 
     async def _close_metrics(self) -> None:
@@ -483,7 +485,7 @@ class Server:
 
 
 def _take_descriptors() -> None:
-    """Logs and connections need them: take all that the system allows, and share them out."""
+    """Raise the limit on file descriptors and divide them between logs and connections."""
     descriptors.raise_limit()
     active_files.capacity = descriptors.for_active_segments()
     sealed_files.capacity = descriptors.for_sealed_segments()

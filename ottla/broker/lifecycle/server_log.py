@@ -1,8 +1,8 @@
-"""The broker's own log, for its operator: one format for every line, set up in one place.
+"""The broker's log for its operator: one format for every line, configured in one place.
 
-As text a line has the fields of Kafka's log: time, level, message and logger. It says which broker it is from: messages
-begin with a prefix in Kafka's manner, and where the code has written none, the module that logs has one here. As JSON
-each line is an object. Changes of state are INFO: of partitions, brokers and sessions. Nothing is logged per request.
+A text line has the fields of Kafka's log: time, level, message and logger. A prefix in Kafka's style identifies the
+broker; the table below supplies prefixes for modules that write none. A JSON line is one object. State changes of
+partitions, brokers and sessions are INFO. Requests are never logged individually.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
 
-# The loggers of Kafka that people look for.
+# Kafka logger names that operators search for.
 KAFKA_SERVER = logging.getLogger("kafka.server.KafkaServer")
 
 _LEVELS = {
@@ -44,7 +44,7 @@ _PREFIXES = (
 
 
 class _Identity:
-    """Which broker this process is; there is one per process that has an operator."""
+    """Broker id of this process, one per process with an operator."""
 
     broker_id: int | None = None
 
@@ -54,12 +54,12 @@ def set_broker_id(broker_id: int) -> None:
 
 
 def configure(level: str, stream: TextIO, form: str = TEXT) -> None:
-    """Let everything that is logged in this process go to one stream."""
+    """Send all log output of this process to one stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == JSON else KafkaFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level.lower() != "debug":
-        # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
+        # The broker logs an unreachable ZooKeeper once; kazoo would log every attempt.
         logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 
@@ -74,7 +74,7 @@ class KafkaFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         second = int(record.created)
-        if second != self._second:  # thousands of lines may come in one
+        if second != self._second:  # a second may have thousands of lines
             self._second, self._shown = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
         message = record.getMessage()
         if not message.startswith("["):

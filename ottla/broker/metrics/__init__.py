@@ -1,1 +1,1 @@
-"""What a broker counts, and how it shows it to Prometheus."""
+"""Metrics of a broker in Prometheus format."""

@@ -1,4 +1,4 @@
-"""What a broker measures while it runs: its requests, how busy its loop is, how late, and who connects."""
+"""Runtime metrics of a broker: requests, load and latency of the event loop, connections."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ottla.broker.network.listener import Listener
 
 _TICK_SECONDS = 0.1
-# Rates are of the last minute, as Kafka's.
+# Rates cover the last minute, as in Kafka.
 _SAMPLE_TICKS = 50
 _SAMPLES = 12
-# Quantiles are of the last 2.5 to 5 minutes. Kafka's samples favour the last five.
+# Quantiles cover the last 2.5 to 5 minutes. Kafka's sampling favours the last five.
 _ROTATE_TICKS = 1500
 
 _MISPLACED = {
@@ -45,12 +45,12 @@ _EXPECTED_OF_PRODUCE = _MISPLACED | {
 }
 _EXPECTED_OF_FETCH = _MISPLACED | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.REPLICA_NOT_AVAILABLE}
 
-# Kafka's numbers.
+# Kafka's broker states.
 STARTING, RUNNING, PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN = 1, 3, 6, 7
 
 
 def metrics_of_start() -> Iterator[str]:
-    """What can be said of a broker that is not there yet."""
+    """Yield the metrics available before the broker has started."""
     yield _state_line(STARTING)
     yield from process_metrics()
 
@@ -60,9 +60,9 @@ def _state_line(state: int) -> str:
 
 
 class BrokerMetrics:
-    """Made only if metrics are wanted: without it no request is timed. Owner: the event loop.
+    """Created only if metrics are enabled; otherwise no request is timed. Owner: the event loop.
 
-    Handlers add to plain integers in the objects that they touch anyway; all else is found out when somebody asks.
+    Handlers increment plain integers in objects they touch anyway. Everything else is computed on demand.
     """
 
     def __init__(self, broker: Broker, listeners: list[Listener]) -> None:
@@ -79,7 +79,7 @@ class BrokerMetrics:
         self._ticks = 0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        # Clock, CPU time of the loop's thread, connections made and ended: of now and then.
+        # Samples of clock, CPU time of the loop thread, connections opened and closed.
         self._samples: deque[tuple[float, float, int, int]] = deque(maxlen=_SAMPLES + 1)
         broker.replicas.counts = self.topics
         broker.store.on_session.append(self._session_changed)
@@ -96,7 +96,7 @@ class BrokerMetrics:
             self._timer = None
             self.broker.dispatcher.time(None)
 
-    # Failures. Kafka does not count those that a client causes, or that it has to look for another leader for.
+    # Failures. Like Kafka, skip errors caused by clients and errors that send clients to another leader.
 
     def produce_failed(self, topic: str, topic_id: bytes, code: int) -> None:
         counts = self._counts(topic, topic_id)
@@ -143,24 +143,24 @@ class BrokerMetrics:
             sum(each.ended for each in self.listeners),
         )
 
-    # What the last minute was like
+    # The last minute
 
     @property
     def idle_share(self) -> float:
-        """How much of the time the loop waited: one thread handles requests and moves their bytes."""
+        """Return the idle share of the loop, the single thread that handles requests and transfers their bytes."""
         (before, cpu_before, _, _), (now, cpu, _, _) = self._samples[0], self._sample()
         return max(0.0, min(1.0, 1 - (cpu - cpu_before) / (now - before))) if now > before else 1.0
 
     def connection_rates(self) -> tuple[float, float]:
-        """Connections made and ended, each per second."""
+        """Return connections opened and closed per second."""
         (before, _, made_before, ended_before), (now, _, made, ended) = self._samples[0], self._sample()
         seconds = max(now - before, 1e-3)
         return (made - made_before) / seconds, (ended - ended_before) / seconds
 
-    # What there is to show
+    # Output
 
     def lines(self) -> Iterator[str]:
-        """Everything, in pieces that take no time: some of them are empty."""
+        """Yield all metrics in small pieces, some of them empty."""
         broker = self.broker
         yield _state_line(self.state)
         yield from requests.request_metrics(self)

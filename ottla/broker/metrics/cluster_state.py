@@ -1,4 +1,4 @@
-"""Metrics of the controller, and of requests that wait."""
+"""Metrics of the controller and of waiting requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PER_PIECE = 500
 
 
 def controller_metrics(broker: Broker) -> Iterator[str]:
-    """Only the active controller counts partitions, so that a sum over brokers is right."""
+    """Only the active controller counts partitions, so that sums over brokers are correct."""
     image, controller, states = broker.image, broker.member.controller, broker.member.states
     offline = astray = topics = partitions = 0
     if controller.is_active:
@@ -53,7 +53,7 @@ def controller_metrics(broker: Broker) -> Iterator[str]:
 
 
 def purgatory_metrics(broker: Broker) -> Iterator[str]:
-    """Requests that wait. A fetch waits with each partition that it asks for, and counts once."""
+    """Count waiting requests. A fetch waits on each requested partition but counts once."""
     fetches: set[int] = set()
     deletions = 0
     for place, partition in enumerate(list(broker.replicas.partitions())):

@@ -1,4 +1,4 @@
-"""Metrics of groups and of transactions whose coordinator is this broker."""
+"""Metrics of the groups and transactions coordinated by this broker."""
 
 from __future__ import annotations
 

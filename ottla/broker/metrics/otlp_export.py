@@ -1,4 +1,4 @@
-"""Pushes the broker's metrics to an OpenTelemetry collector, through `ottla.monitoring.metrics.otlp_push`."""
+"""Push the broker's metrics to an OpenTelemetry collector through `ottla.monitoring.metrics.otlp_push`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST_PUSH_SECONDS = 5.0
 
 
 class OtlpExport:
-    """Invariant: at most one push is under way; a slow collector gets fewer of them. Owner: the event loop."""
+    """Invariant: at most one push at a time; a slow collector gets fewer pushes. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig, endpoint: str, lines: Callable[[], Iterator[str]]) -> None:
         """Raises ConfigError."""
@@ -48,7 +48,7 @@ class OtlpExport:
 
     @classmethod
     def of(cls, config: BrokerConfig, lines: Callable[[], Iterator[str]]) -> OtlpExport | None:
-        """None without a collector."""
+        """Return None without a collector."""
         endpoint = config.get_optional_str(_ENDPOINT)
         return cls(config, endpoint, lines) if endpoint else None
 
@@ -62,7 +62,7 @@ class OtlpExport:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def finish(self) -> None:
-        """Push once more, and end."""
+        """Push once more, then stop."""
         if self._task is None:
             return
         self._task.cancel()
@@ -77,7 +77,7 @@ class OtlpExport:
         while True:
             await asyncio.sleep(self._interval)
             try:
-                # Until the end: an answer that nobody waits for would be taken for that of the next push.
+                # Wait to the end: the next push would mistake a late response for its own.
                 await asyncio.shield(self._push())
             except OSError as error:
                 self._note(f"the process that pushes cannot be started: {error}")

@@ -1,7 +1,7 @@
-"""How long requests take, split as Kafka splits it: request queue, local, remote, response queue, response send.
+"""Request times, split as in Kafka: request queue, local, remote, response queue, response send.
 
-A clock is read five times for a request that is timed, which would cost more than counting may cost. So under load only
-one request of many is timed, and stands for those that were not. Kafka keeps samples as well.
+Timing a request reads the clock five times, too expensive for every request. Under load only one of many requests is
+timed and represents the untimed ones. Kafka keeps samples as well.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ottla.monitoring.metrics.histogram import Histogram
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Api, ApiVersion
 
-# What is timed of all requests: about so many between two `adapt`, and at most twice as many before that.
+# Target number of timed requests between two calls of `adapt`, and the hard limit.
 _WANTED = 5
 _MOST = 10
-# uvloop knows in whole milliseconds when its turn began.
+# uvloop knows the start of its turn in whole milliseconds.
 _LOOP_CLOCK_NS = 1_000_000
 
-# Kafka's names, in the order in which a request goes through them.
+# Kafka's names, in processing order.
 PHASES = (
     "totaltimems",
     "requestqueuetimems",
@@ -34,7 +34,7 @@ PHASES = (
 
 
 class RequestTimes:
-    """The times of one kind of request, in microseconds, by phase."""
+    """Times of one request type in microseconds, by phase."""
 
     __slots__ = ("phases",)
 
@@ -47,7 +47,7 @@ class RequestTimes:
 
 
 class RequestTiming:
-    """One request that is timed. Invariant: times are in nanoseconds and in the order of the slots; 0 is not yet."""
+    """A timed request. Invariant: times are nanoseconds in the order of the slots; 0 means not reached yet."""
 
     __slots__ = (
         "_times",
@@ -71,21 +71,21 @@ class RequestTiming:
         self.handled = 0
         self.completed = 0
         self.sending = 0
-        self.to_send = 0  # bytes, up to the end of this response
+        self.to_send = 0  # bytes up to the end of this response
         self.is_of_follower = False
 
     def waits(self) -> None:
-        """The handler has returned, and the response is not there yet."""
+        """The handler has returned without a response."""
         self.handled = monotonic_ns()
 
     def complete(self) -> None:
-        """The response is there."""
+        """The response is ready."""
         self.completed = monotonic_ns()
         if not self.handled:
             self.handled = self.completed
 
     def sent(self) -> None:
-        """The last byte was given to the socket."""
+        """The last byte was passed to the socket."""
         now = monotonic_ns()
         completed = self.completed or now  # some requests expect no response
         handled = self.handled or now
@@ -103,7 +103,7 @@ class RequestTiming:
 
 
 class TimedTurns(Turns):
-    """Turns of the loop that know when they began, and which of their requests are timed. Owner: the event loop."""
+    """Event loop turns with their start time, and the choice of timed requests. Owner: the event loop."""
 
     __slots__ = ("_every", "_loop_time", "_of", "_seen", "_served", "_timed", "began")
 
@@ -112,9 +112,9 @@ class TimedTurns(Turns):
         self._loop_time = loop_time
         self.began = monotonic_ns()
         self._served: list[ApiVersion] = []
-        self._every = 1  # one of so many requests of each is timed
-        self._timed = 0  # requests, since the last `adapt`
-        self._seen = 0  # and how many they stand for
+        self._every = 1  # times one of this many requests per API
+        self._timed = 0  # timed requests since the last `adapt`
+        self._seen = 0  # requests represented by the timed ones
         self._of: dict[str, RequestTimes] = {}
 
     def note(self, connection: object) -> None:
@@ -125,11 +125,11 @@ class TimedTurns(Turns):
 
     @property
     def polled(self) -> int:
-        """When the current turn of the loop began: others that could be read then were handled before this one."""
+        """Return the start of the current turn; other requests readable then were handled before this one."""
         return int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
 
     def begin(self, served: ApiVersion) -> RequestTiming:
-        """Time this request, for all since the last one that was timed."""
+        """Time this request, weighted with all requests since the last timed one."""
         if not served.last_timed:
             self._served.append(served)
         weight = served.requests - served.last_timed
@@ -143,7 +143,7 @@ class TimedTurns(Turns):
         return RequestTiming(self, served.api, weight)
 
     def adapt(self) -> None:
-        """Choose how many are timed from now on, by how many there were; called ten times a second."""
+        """Adjust the sampling to the recent load; called ten times a second."""
         self._every = max(1, self._seen // _WANTED)
         self._seen = self._timed = 0
         for served in self._served:

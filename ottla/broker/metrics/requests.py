@@ -1,4 +1,4 @@
-"""Metrics of requests, of the event loop and of connections."""
+"""Metrics of requests, the event loop and connections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def request_metrics(metrics: BrokerMetrics) -> Iterator[str]:
 
 
 def _counts(metrics: BrokerMetrics) -> dict[str, dict[int, int]]:
-    """By name and version. Fetches are counted together, and apart for consumers and followers."""
+    """Return request counts by name and version. Fetches count in total and separately for consumers and followers."""
     counts: dict[str, dict[int, int]] = {}
     for served in metrics.broker.dispatcher.served():
         name, followers = served.api.name, served.follower_requests
@@ -58,7 +58,7 @@ def _counts(metrics: BrokerMetrics) -> dict[str, dict[int, int]]:
 
 def network_metrics(metrics: BrokerMetrics) -> Iterator[str]:
     idle = metrics.idle_share
-    # One thread does both.
+    # One thread handles both requests and network I/O.
     yield gauge(
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
         "The share of the last minute that the loop was idle, 0 to 1.",

@@ -1,4 +1,4 @@
-"""Metrics of topics, of the replicas that a broker holds, and of its disks."""
+"""Metrics of topics, replicas and disks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topic_metrics(metrics: BrokerMetrics) -> Iterator[str]:
     for name, counts in metrics.topics:
         topics[name] = TopicCounts()
         topics[name].add(counts)
-    # In one piece: what a partition has counted goes to its topic when it is led no longer, and must count once.
+    # Without interruption: a partition passes its counts to the topic when it loses leadership, and must count once.
     for partition in metrics.broker.replicas.partitions():
         if partition.is_leader:
             for counts in (total, topics.setdefault(partition.topic, TopicCounts())):
@@ -103,7 +103,7 @@ def replica_metrics(metrics: BrokerMetrics) -> Iterator[str]:
 
 
 def _in_sync(partition: Partition) -> tuple[bool, bool, bool]:
-    """Whether a replica is not in sync, and whether there are fewer than, or just, min.insync.replicas."""
+    """Return whether the partition is under-replicated, below min.insync.replicas, and exactly at it."""
     if partition.leading is None:
         return False, False, len(partition.isr) == 1
     count, least = len(partition.leading.isr), partition.leading.min_isr
@@ -148,7 +148,7 @@ def partition_metrics(broker: Broker) -> Iterator[str]:
 
 
 def _disk_traffic() -> Iterator[str]:
-    """What this process has read from disks and written to them; nothing where the system does not say."""
+    """Yield bytes read from and written to disks by this process, if the system reports them."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:

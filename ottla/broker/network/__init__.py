@@ -1,1 +1,1 @@
-"""Sockets: listeners, connections, and the way from a frame to its handler and back."""
+"""Sockets: listeners, connections, and the path from a frame to its handler and back."""

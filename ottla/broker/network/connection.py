@@ -1,11 +1,11 @@
-"""One client's connection: frames in, responses out, in order.
+"""One client connection: frames in, responses out, in order.
 
-Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
-its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
-read what it was answered. Several requests that arrive together are answered with one write.
+Like Kafka, a connection handles its requests one after another. While a request waits (a fetch for data, a join for its
+group), later requests stay unread. The same applies while a quota throttles the client or while it does not read its
+responses. Requests that arrive together are answered with one write.
 
-A `PendingResponse` need not hold up its connection: what is written and waits only for the other replicas lets the
-requests that follow be handled meanwhile, and their responses wait for their turn.
+A `PendingResponse` need not block its connection. A produce request that waits only for other replicas lets later
+requests proceed; their responses wait in line.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ logger = logging.getLogger(__name__)
 
 _LENGTH = Packer(">i").unpack_from
 _NOTHING = memoryview(b"")
-# What a TLS handshake begins with: its type, and the versions 1.0 to 1.2.
+# First bytes of a TLS handshake: record type and versions 1.0 to 1.2.
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 
 RECEIVE_BYTES = 256 * 1024
-# Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
+# Bytes to receive while a request waits. Beyond this the socket stays unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
-# Responses that wait for a client to read them: beyond it nothing more is handled for that client.
+# Limit on unread response bytes, beyond which no further request of the client is handled.
 _MAX_QUEUED = 4 * 1024 * 1024
-# How long a wire that cannot receive before it has sent something is left alone.
+# Pause for a wire that must send before it can receive.
 _ROOM_SECONDS = 0.05
-# Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
+# Limit on pending and subsequent responses, beyond which no further request of the client is handled.
 _MAX_PENDING = 2000
 
 
 class Connection:
-    """The requests that arrive on a wire, and the order of their responses.
+    """Requests of one wire, and the order of their responses.
 
     Owner: the event loop; never used after `close`.
     """
@@ -101,31 +101,31 @@ class Connection:
         self.client_host = client_host
         self.listener = listener
         self.principal = ANONYMOUS
-        self.rights = dispatcher.rights(self)  # None: everybody may do everything
-        self.login: SaslLogin | None = None  # on a listener that asks for one
+        self.rights = dispatcher.rights(self)  # None: no restrictions
+        self.login: SaslLogin | None = None  # on listeners with SASL
         self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         self.client_id: str | None = None
         self.client_id_raw = b""
-        self.client_software = ("unknown", "unknown")  # name and version, as it says itself
+        self.client_software = ("unknown", "unknown")  # name and version reported by the client
         self.closed = False
-        self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
+        self.closing: dict[object, Callable[[], None]] = {}  # callbacks for closing, by owner
         self._dispatcher = dispatcher
         self._turns = dispatcher.turns
         self._responses = SendQueue(self, wire, dispatcher.turns)
         self.max_request_bytes: int = max_request_bytes
         self._on_close = on_close
-        self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
+        self._stash = _NOTHING  # an incomplete frame, or bytes received while a request waits
         self._filled = 0
-        self._in_use: memoryview | None = None  # a stash whose frames are being taken
+        self._in_use: memoryview | None = None  # the stash that current frames are read from
         self._blocked_by: PendingResponse | None = None
         self._muted: asyncio.TimerHandle | None = None
-        # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
+        # True while no request is handled: a response blocks, a quota throttles, or the client does not read.
         self._busy = False
-        # Responses that are pending, and those that have to follow them.
+        # Pending responses, and later responses queued behind them.
         self._pending: deque[PendingResponse | tuple[list[Part], int, RequestTiming | None]] = deque()
         self._settling = False
-        self._ending = False  # no request is handled any more, and when the last response is out it is closed
-        self.active = True  # since the listener last looked for idle connections
+        self._ending = False  # handle no more requests and close after the last response
+        self.active = True  # since the last check for idle connections
         self.idle_since = 0.0
         self._paused = False
 
@@ -133,7 +133,7 @@ class Connection:
         self._loop = loop
         self._responses.open(loop)
         loop.add_reader(self._fd, self._on_readable)
-        if self._wire.has_received:  # with the end of a handshake
+        if self._wire.has_received:  # together with the end of a handshake
             loop.call_soon(self._receive_more)
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Connection:
 
     @property
     def is_served(self) -> bool:
-        """It is the broker and not the client that keeps the connection silent."""
+        """Return True if the broker, not the client, keeps the connection silent."""
         return self._muted is not None or bool(self._pending)
 
     @property
@@ -165,7 +165,7 @@ class Connection:
         return self._dispatcher.lane
 
     def facts(self) -> ClientFacts:
-        """What subscriptions to metrics choose clients by."""
+        """Return the client attributes that select metrics subscriptions."""
         return ClientFacts(
             self.client_id or "", *self.client_software, self.client_host, str(self._wire.peer_port)
         )
@@ -224,12 +224,12 @@ class Connection:
             self._dispatcher.frames.give_back(stash)
 
     def keep_frame(self, frame: memoryview) -> tuple[memoryview, memoryview | None]:
-        """Return the current frame in memory that outlives this turn, and the buffer to give back after its use."""
+        """Return the current frame in memory that outlives this turn, and the buffer to release after use."""
         stash, self._in_use = self._in_use, None
         return (memoryview(bytes(frame)), None) if stash is None else (frame, stash)
 
     def _take_frames(self, view: memoryview, end: int) -> None:
-        """Handle the complete frames in `view[:end]` and stash what is left."""
+        """Handle the complete frames in `view[:end]` and stash the rest."""
         position = 0
         handle = self.handle_frame
         while end - position >= 4:
@@ -259,7 +259,7 @@ class Connection:
         self._responses.send()
 
     def _keep(self, view: memoryview, position: int, end: int) -> None:
-        """Stash `view[position:end]`, with room for the rest of the frame that begins there."""
+        """Stash `view[position:end]`, with room for the rest of the frame that starts there."""
         left = end - position
         room = _READ_AHEAD if self._busy else 4
         if left >= 4:
@@ -298,7 +298,7 @@ class Connection:
                 self._loop.call_soon(self._receive_more)
 
     def mute(self, seconds: float) -> None:
-        """Handle no further request of this client for so long; its responses are still sent."""
+        """Handle no further request of this client for some seconds; responses are still sent."""
         if self.closed:
             return
         self._busy = True
@@ -312,7 +312,7 @@ class Connection:
         self._responses.send()
 
     def _go_on(self) -> None:
-        """Handle what arrived meanwhile, unless something else still stands in the way."""
+        """Handle stashed requests unless something else still blocks."""
         if (
             self._ending
             or self._blocked_by is not None
@@ -330,14 +330,14 @@ class Connection:
     # Pending responses
 
     def await_response(self, pending: PendingResponse) -> None:
-        """Send this one when it is complete, and before those of all later requests."""
+        """Send this response once complete, before the responses to later requests."""
         self._pending.append(pending)
         if pending.blocks:
             self._blocked_by = pending
             self._busy = True
 
     def hand_over(self, pending: PendingResponse, to: PendingResponse) -> None:
-        """Await another response in the place of this one."""
+        """Await another response in place of this one."""
         if not pending.is_complete:
             self._pending[self._pending.index(pending)] = to
             if self._blocked_by is pending:
@@ -350,7 +350,7 @@ class Connection:
         self._dispatcher.encode_slowly(pending)
 
     def settle_soon(self) -> None:
-        """One commit may complete many responses: they are sent together after this turn."""
+        """Send responses after this turn: one commit may complete many of them."""
         if not self._settling and not self.closed:
             self._settling = True
             self._loop.call_soon(self._settle)
@@ -360,7 +360,7 @@ class Connection:
         self.settle()
 
     def settle(self) -> None:
-        """Send the responses that are complete, in order."""
+        """Send the completed responses in order."""
         if self._blocked_by is not None and self._blocked_by.is_complete:
             self._blocked_by = None
         pending = self._pending
@@ -381,7 +381,7 @@ class Connection:
             self._close_at_the_end()
 
     def end(self) -> None:
-        """Close it when the response to the current request is out."""
+        """Close the connection after the response to the current request."""
         self._ending = True
         self._busy = True
         self._loop.call_soon(self._close_at_the_end)
@@ -393,18 +393,18 @@ class Connection:
     # Sending
 
     def write(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
-        """Send one response of so many bytes, at the end of this turn or after those that are pending before it."""
+        """Send one response of `size` bytes at the end of this turn, or after earlier pending responses."""
         if self._pending:
             self._pending.append((parts, size, timing))
         else:
             self._responses.put(parts, size, timing)
 
     def queue(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
-        """Send a response whose turn it is."""
+        """Send a response immediately in its turn."""
         self._responses.put(parts, size, timing)
 
     def on_sent(self) -> None:
-        """The client has read some of its responses."""
+        """Resume after the client has read some of its responses."""
         if self._busy and not self.closed:
             self._go_on()
             self._close_at_the_end()

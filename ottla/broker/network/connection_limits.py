@@ -1,7 +1,7 @@
-"""Limits on connections: how many, from which addresses and how fast (max.connections and its relatives).
+"""Limits on the number, origin and rate of connections (max.connections and related settings).
 
-As in Kafka, a connection from an address that has too many is closed at once, while at the limits of a listener or of
-the broker new connections are not accepted until there is room.
+As in Kafka, connections beyond the per-address limit are closed immediately. At the limits of a listener or of the
+broker, new connections wait to be accepted.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _PER_IP = "max.connections.per.ip"
 _OVERRIDES = "max.connections.per.ip.overrides"
 _FORGET_ABOVE = 1000
 
-# Connections per second that an address may open, None where nothing limits it.
+# Maximum connections per second from an address, None if unlimited.
 IpRate = Callable[[str], float | None]
 
 
 class ConnectionLimits:
-    """Counts the connections of a broker. Settings are read each time, so that changes take effect at once.
+    """Counts the connections of a broker. Settings are read on every use, so changes take effect immediately.
 
-    Invariant: the counts are of connections that are open. Owner: the event loop.
+    Invariant: only open connections are counted. Owner: the event loop.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._descriptors = descriptors.for_connections()  # the rest of them is needed to serve these
+        self._descriptors = descriptors.for_connections()  # the remaining descriptors serve these connections
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_ip: Counter[str] = Counter()
@@ -46,7 +46,7 @@ class ConnectionLimits:
         self.ip_rate: IpRate | None = None
         self._read_overrides()
 
-    # Limits at which new connections wait
+    # Limits that delay new connections
 
     def has_room(self, listener: str) -> bool:
         most = min(self._config.get_int("max.connections"), self._descriptors)
@@ -55,11 +55,11 @@ class ConnectionLimits:
         )
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call back when a connection has been closed."""
+        """Call back after the next connection closes."""
         self._waiting.append(call)
 
     def pause(self, listener: str, now: float) -> float:
-        """Count one new connection; for how many seconds the listener should accept no other after it."""
+        """Count a new connection. Return the seconds for which the listener should accept no other."""
         pause = 0.0
         for name, limit in (
             ("", self._config.get_int("max.connection.creation.rate")),
@@ -72,21 +72,23 @@ class ConnectionLimits:
         return pause
 
     def _limit_of_listener(self, name: str, listener: str) -> int:
-        """Unlimited unless set for the listener: the broker's own limit is another one, for all listeners together."""
+        """Return the limit set for the listener, else unlimited. The broker's own limit covers all listeners
+        together.
+        """
         value = own_listener_value(self._config.values, listener, name)
         return value if isinstance(value, int) else 2**31 - 1
 
-    # Limits at which new connections are refused
+    # Limits that reject new connections
 
     def refusal(self, ip: str) -> str | None:
-        """Why an address may not open one more connection, or None."""
+        """Return why an address may not open another connection, or None."""
         limit = self._limit_of(ip)
         if self._by_ip[ip] >= limit:
             return f"it has {limit} already ({_PER_IP})"
         return None
 
     def throttled(self, ip: str, now: float) -> float:
-        """Count one new connection of an address; for how many seconds to hold it before it is refused, 0 to accept."""
+        """Count a new connection from an address. Return the seconds to hold it before refusal, 0 to accept."""
         limit = self.ip_rate(ip) if self.ip_rate is not None else None
         if limit is None:
             return 0.0
@@ -96,7 +98,7 @@ class ConnectionLimits:
         rate.record(1, now)
         wait = rate.excess(limit, now)
         if wait:
-            rate.record(-1, now)  # what is refused does not count
+            rate.record(-1, now)  # rejected connections do not count
         return wait
 
     def _new_rate(self) -> Rate:
@@ -126,7 +128,7 @@ class ConnectionLimits:
             overrides.update({str(address[4][0]): int(limit) for address in found})
         self._overrides, self._overrides_text = overrides, text
 
-    # Coming and going
+    # Counting
 
     def enter(self, listener: str, ip: str) -> None:
         self._total += 1

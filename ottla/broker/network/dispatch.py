@@ -1,9 +1,9 @@
 """From a frame to its handler and back: request header, version check, decoding, response header.
 
-A module `kNN_name` in `ottla.broker.apis` serves the API with key NN. Its handler returns the response, a
-`PendingResponse` or a coroutine where it has to wait, or None where the client expects no response. A handler that may
-go through many entries is a generator that yields in between, or a coroutine that uses `RequestContext.paced`; or its
-module says with `SPLIT` how to cut a large request.
+A module `kNN_name` in `ottla.broker.apis` serves the API with key NN. Its handler returns the response, or a
+`PendingResponse` or coroutine if it has to wait, or None if the client expects no response. A handler for many entries
+is a generator that yields in between, or a coroutine that uses `RequestContext.paced`. Alternatively its module defines
+`SPLIT` to divide large requests.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ Answer = Response | PendingResponse | Work[Any] | Awaitable[Response | None] | N
 Handler = Callable[["Broker", Request, "RequestContext"], Answer]
 ErrorResponse = Callable[[Request, KafkaError], Response | Work[Response]]
 
-# Key and version of the API in one number, the correlation id, the length of the client id.
+# API key and version in one number, the correlation id, the length of the client id.
 _HEADER = Packer(">Iih").unpack_from
 _VERSION = Packer(">hh")
 _RESPONSE_HEADER = Packer(">ii").pack
 _FLEXIBLE_RESPONSE_HEADER = Packer(">iix").pack
 _API_VERSIONS = 18
-# Records are not decoded, so what carries them (Produce, MirrorAppend) is not limited here.
+# Records are not decoded, so APIs that carry them (Produce, MirrorAppend) are not limited here.
 _WITH_RECORDS = (0, 10001)
-# What is decoded takes up to forty times its size in memory.
+# Decoded messages take up to forty times their size in memory.
 _MAX_DECODED_BYTES = 16 * 1024 * 1024
 _NEVER = 1 << 62
 
 
 class RequestContext:
-    """One request apart from what it says: its API and version, and the connection it came on."""
+    """Context of one request: API, version and connection."""
 
     __slots__ = (
         "api",
@@ -95,21 +95,21 @@ class RequestContext:
         self.version = served.version
         self.connection = connection
         self.correlation_id = correlation_id
-        # Set for ApiVersions only: the client asked in a version that is not ours.
+        # ApiVersions only: the client sent an unsupported version.
         self.unsupported = unsupported
-        self.cost: RequestCost | None = None  # counted only while there are quotas
-        self.timing: RequestTiming | None = None  # of some requests, if there are metrics
+        self.cost: RequestCost | None = None  # counted only with quotas
+        self.timing: RequestTiming | None = None  # for some requests, if metrics are enabled
         self.is_large = False  # handled or encoded in slices
-        self.large: LargeRequest | None = None  # set if it was decoded in slices too
+        self.large: LargeRequest | None = None  # set if decoded in slices too
 
     def pending_response(
         self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
     ) -> PendingResponse:
-        """A response to be given later; a handler returns it."""
+        """Return a response to complete later; a handler returns it."""
         return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
 
     async def paced(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Go through items that may be many, and let others be served in between."""
+        """Iterate over possibly many items and serve other requests in between."""
         for count, item in enumerate(items, 1):
             yield item
             if not count % SLICE:
@@ -117,7 +117,7 @@ class RequestContext:
                 await self.connection.lane.turn()
 
     async def ordered(self, items: Iterable[str]) -> AsyncIterator[str]:
-        """Go through many strings in ascending order, as `paced` does."""
+        """Iterate over many strings in ascending order, paced like `paced`."""
         rest = iter(items)
         chunks = iter(lambda: list(islice(rest, SLICE)), [])
         runs = [sorted(chunk) async for chunk in self.paced(chunks)]
@@ -125,7 +125,7 @@ class RequestContext:
             yield item
 
     def end_large(self, response: Response | None = None) -> None:
-        """Let go of a request that was handled in slices, and of its response."""
+        """Release a request handled in slices, and its response."""
         graphs = () if response is None else (response,)
         if self.large is not None:
             self.large.end(*graphs)
@@ -133,20 +133,20 @@ class RequestContext:
             self.connection.lane.discard(*graphs)
 
     def spend(self, seconds: float) -> None:
-        """Count time that a large request took in slices."""
+        """Count processing time of a large request."""
         if self.cost is not None:
             self.cost.seconds = max(self.cost.seconds, 0.0) + seconds
 
     def allows(self, right: Right, name: str = CLUSTER_NAME, *, quiet: bool = False, count: int = 1) -> bool:
-        """Whether the client may do that with the resource of this name, which `count` entries of the request name.
+        """Return True if the client holds this right on the named resource. `count` entries of the request name it.
 
-        `quiet`: the answer decides only what the client is shown, and a denial is not worth a line of the audit log.
+        With `quiet` a denial only hides entries from the client and is not audited.
         """
         rights = self.connection.rights
         return rights is None or rights.allows(right, name, self.api.name, quiet=quiet, count=count)
 
     def denial(self, right: Right, name: str = CLUSTER_NAME, count: int = 1) -> KafkaError | None:
-        """What to answer if the client may not; None if it may."""
+        """Return the error for a client without this right, else None."""
         if self.allows(right, name, count=count):
             return None
         code, message = DENIED[right.resource_type]
@@ -155,18 +155,18 @@ class RequestContext:
         return KafkaError(code, message)
 
     def require(self, right: Right, name: str = CLUSTER_NAME) -> None:
-        """KafkaError if the client may not."""
+        """Raise KafkaError unless the client has this right."""
         denial = self.denial(right, name)
         if denial is not None:
             raise denial
 
     def allows_any(self, right: Right) -> bool:
-        """Whether there is a resource, be it there or not, that the client may do this with."""
+        """Return True if the client holds this right on any resource, existing or not."""
         rights = self.connection.rights
         return rights is None or rights.allows_any(right)
 
     def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """What the client may do with a resource, as a bit field (KIP-430)."""
+        """Return the client's permitted operations on a resource as a bit field (KIP-430)."""
         rights = self.connection.rights
         return all_operations(resource_type) if rights is None else rights.operations(resource_type, name)
 
@@ -176,7 +176,7 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """As Kafka shows it: Java prints an address with a slash before it."""
+        """Return the address as Kafka shows it: Java prints a leading slash."""
         return "/" + self.connection.client_host
 
     @property
@@ -189,16 +189,16 @@ class RequestContext:
 
     @property
     def user(self) -> str:
-        """Whose quotas count."""
+        """Return the user name for quotas."""
         return self.connection.principal.name
 
 
 class CloseConnection(Exception):
-    """The client can only be answered by hanging up; the message says why."""
+    """Raised to close the connection because no response is possible; the message gives the reason."""
 
 
 class Api:
-    """One served API: its message classes, the versions it accepts and its handler."""
+    """One served API: message classes, accepted versions and handler."""
 
     __slots__ = (
         "error_response",
@@ -230,7 +230,7 @@ class Api:
 
 
 class ApiVersion:
-    """One version of a served API, and how many of its requests there were."""
+    """One version of a served API, with its request count."""
 
     __slots__ = (
         "api",
@@ -249,21 +249,21 @@ class ApiVersion:
         self.request = api.request
         self.is_flexible = api.request.is_flexible(version)
         self.requests = 0
-        self.follower_requests = 0  # of fetches: how many of them were a follower's
-        self.last_timed = 0  # the number of the last request that was timed
-        self.timed_at = _NEVER  # and of the next one
+        self.follower_requests = 0  # fetches by followers
+        self.last_timed = 0  # number of the last timed request
+        self.timed_at = _NEVER  # number of the next request to time
 
 
 @cache
 def served_keys() -> dict[int, str]:
-    """Key → module name of every API that has a module."""
+    """Return the module name of every implemented API by key."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))
     keys = ((name[1:].partition("_")[0], name) for name in names if name[0] == "k")
     return {int(key): name for key, name in keys if key.isdigit()}
 
 
 class Dispatcher:
-    """Handles the frames of all connections of a broker. Owned by the event loop."""
+    """Handles the frames of all connections of a broker. Owner: the event loop."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -277,38 +277,38 @@ class Dispatcher:
         self.frames = FrameBuffers()
         self.turns = Turns()
         self.lane = SlowLane()
-        self._timed: TimedTurns | None = None  # the same, if requests are timed
-        # Connections share it: none keeps what it received beyond its turn.
+        self._timed: TimedTurns | None = None  # the same object, if requests are timed
+        # Shared by all connections: none keeps received bytes beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
     def versions(self) -> dict[int, tuple[int, int]]:
-        """Every served key and the versions it accepts."""
+        """Return the accepted versions of every served API by key."""
         if not self._versions:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
 
     def time(self, turns: TimedTurns | None) -> None:
-        """Time some requests from now on, or none any more."""
+        """Start or stop timing requests."""
         self.turns = turns or Turns()
         self._timed = turns
         for served in self._served.values():
             served.timed_at = _NEVER if turns is None else served.requests + 1
 
     def served(self) -> Iterable[ApiVersion]:
-        """What was asked for, in the order of keys and versions."""
+        """Return the served API versions, sorted by key and version."""
         return [self._served[number] for number in sorted(self._served)]
 
     def rights(self, connection: Connection) -> ConnectionRights | None:
-        """What limits the client of a connection; None without an authorizer."""
+        """Return the rights of a connection's client; None without an authorizer."""
         authorizer = self._broker.authorizer
         return None if authorizer is None else ConnectionRights(authorizer, connection)
 
     def read_failed(self, path: str, error: OSError) -> None:
-        """A segment could not be read while it was being sent."""
+        """Report a segment that failed to read while being sent."""
         self._broker.replicas.file_failed(path, error)
 
     def api(self, key: int) -> Api | None:
-        """The API with that key; its module is imported when it is first asked for."""
+        """Return the API with this key, importing its module on first use."""
         found = self._apis.get(key)
         if found is None and key in self._modules:
             module = import_module(f"{apis.__name__}.{self._modules[key]}")
@@ -317,7 +317,7 @@ class Dispatcher:
         return found
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
-        """Handle one request: write its response to the connection, or let the connection await it."""
+        """Handle one request: write the response to the connection, or let the connection await it."""
         try:
             self._handle(connection, frame)
         except (MalformedMessage, StructError, IndexError, UnicodeDecodeError) as error:
@@ -332,7 +332,7 @@ class Dispatcher:
         if len(frame) > _MAX_DECODED_BYTES and api.key not in _WITH_RECORDS:
             raise CloseConnection(f"{api.name}: a request of {len(frame)} bytes is too large for that API")
         if served.version < 0:
-            # Answered in version 0 with everything served, so that the client can choose again.
+            # Answer in version 0 with all served versions, so that the client can choose again.
             first = ApiVersion(api, 0)
             self.call(api.request(), RequestContext(first, connection, correlation_id, unsupported=True))
             return
@@ -373,7 +373,7 @@ class Dispatcher:
             self.call(request, context)
 
     def _receive_large(self, frame: memoryview, position: int, context: RequestContext) -> None:
-        """Decode a request from its beginning again, in slices; its connection waits."""
+        """Restart decoding a request in slices while its connection waits."""
         kept, buffer = context.connection.keep_frame(frame)
         context.is_large = True
         context.large = LargeRequest(self.lane, context, buffer, self.frames.give_back)
@@ -396,7 +396,7 @@ class Dispatcher:
         context.large.decode(kept, position, carry_out)
 
     def _serve(self, frame: memoryview) -> ApiVersion:
-        """The version of an API that a request is the first of; a negative one stands for those that we lack."""
+        """Register the API version of a first request; unsupported versions map to a negative number."""
         key, version = _VERSION.unpack_from(frame)
         api = self.api(key)
         if api is None:
@@ -466,7 +466,6 @@ class Dispatcher:
     def _wait(
         self, context: RequestContext, on_abandon: Callable[[], object] | None = None
     ) -> PendingResponse:
-        """Let the connection wait for a response."""
         pending = context.pending_response(blocks=True, on_abandon=on_abandon)
         if context.cost is not None:
             context.cost.pause()
@@ -492,7 +491,7 @@ class Dispatcher:
         response: Response | PendingResponse | Awaitable[Response | None] | None,
         error: BaseException | None,
     ) -> None:
-        """Give a pending response; or an error, which may take slices to be written for all entries."""
+        """Complete a pending response, or write an error, in slices for large requests."""
         context = pending.context
         if error is not None and pending.is_complete:  # the client has disconnected
             context.end_large()
@@ -516,7 +515,7 @@ class Dispatcher:
             asyncio.ensure_future(answer).add_done_callback(partial(self._on_done, pending, request))
 
     def _run(self, work: Work[Any], request: Request, context: RequestContext) -> None:
-        """Answer at once if the first slice is all; else let the lane go on, and the connection wait."""
+        """Answer immediately if the first slice suffices; else continue in the slow lane while the connection waits."""
         if context.large is not None:
             self.lane.run(work, partial(self._complete, context.large.pending, request))
             return
@@ -534,7 +533,7 @@ class Dispatcher:
         self.lane.run(work, partial(self._complete, self._wait(context), request))
 
     def _answer_parts(self, request: Request, context: RequestContext, split: Split) -> Work[Response | None]:
-        """Handle a large request part by part. An error of the whole request answers all parts after it, too."""
+        """Handle a large request part by part. An error for the whole request also answers all later parts."""
         whole: Response | None = None
         failure: KafkaError | None = None
         assert context.large is not None
@@ -565,7 +564,7 @@ class Dispatcher:
         return whole
 
     def _hand_over(self, large: LargeRequest, pending: PendingResponse) -> None:
-        """Wait for the response that the handler of a large request promised."""
+        """Wait for the pending response of a large request."""
         stop_waiting = pending.on_abandon
 
         def abandon() -> None:
@@ -601,7 +600,7 @@ class Dispatcher:
         )
 
     def finish(self, pending: PendingResponse) -> None:
-        """Send a pending response: it is complete, and so are all before it."""
+        """Send a pending response after it and all earlier ones are complete."""
         context, response = pending.context, pending.response
         timing = context.timing
         if pending.encoded is not None:
@@ -638,7 +637,7 @@ class Dispatcher:
         return parts, size + len(parts[0])
 
     def fail(self, error: Exception, request: Request, context: RequestContext) -> None:
-        """Answer a request that could not be carried out."""
+        """Answer a failed request."""
         failed = self._failure(error, request, context)
         if isinstance(failed, Generator):
             self._run(failed, request, context)
@@ -648,20 +647,20 @@ class Dispatcher:
     def _failure(
         self, error: BaseException, request: Request, context: RequestContext
     ) -> Response | Work[Response]:
-        """The response to a request that could not be carried out; CloseConnection where none is expected."""
+        """Return the response to a failed request. Raises CloseConnection if the client expects no response."""
         error = self._kafka_error(error, request, context)
         if context.is_large and context.api.error_response is error_response:
             return error_response_in_slices(request, error)
         return context.api.error_response(request, error)
 
     def _kafka_error(self, error: BaseException, request: Request, context: RequestContext) -> KafkaError:
-        """What the client is told. An operator reads the rest in the log."""
+        """Return the error for the client; details go to the log."""
         if isinstance(error, KafkaError):
             return error
         name = context.api.name
         if isinstance(error, CloseConnection):
             raise error
-        if isinstance(error, OSError | StoreError):  # the operator's business and no bug
+        if isinstance(error, OSError | StoreError):  # the operator's problem, not a bug
             logger.error("%s failed: %s", name, error)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         shown = "a large request" if context.is_large else repr(request)
@@ -680,7 +679,7 @@ def _header(response: Response, context: RequestContext, size: int) -> bytes:
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:
-    """Step over the tagged fields of a request header; none is defined yet."""
+    """Skip the tagged fields of a request header; none are defined yet."""
     count = frame[position]
     position += 1
     if not count:

@@ -1,4 +1,4 @@
-"""Memory for requests that arrive in pieces."""
+"""Buffers for requests that arrive in pieces."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _KEPT_BYTES = 32 * 1024 * 1024
 
 
 class FrameBuffers:
-    """Hands out buffers as large as a request claims to be, which cost only what has arrived of it.
+    """Provides buffers of the announced request size that use memory only for received bytes.
 
-    Large ones are anonymous mappings: pages that were never written take no memory, so a client that announces a
-    large request and sends nothing costs nothing. A few are kept for the next request, already backed by memory.
-    Owner: the event loop.
+    Large buffers are anonymous mappings: untouched pages take no memory, so a client that announces a large request and
+    sends nothing costs nothing. A few buffers, already backed by memory, are kept for the next request. Owner: the
+    event loop.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FrameBuffers:
         self._kept_bytes = 0
 
     def take(self, size: int) -> memoryview:
-        """At least `size` bytes; their contents are whatever was there before."""
+        """Return at least `size` bytes with arbitrary contents."""
         if size <= _SMALL:
             return memoryview(bytearray(size))
         for at, kept in enumerate(self._kept):

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
     from ottla.broker.network.send_queue import Part
 
-#: Longer frames are decoded in slices. Below it there is no room for more entries than one slice handles quickly.
+#: Longer frames are decoded in slices. Shorter ones have no more entries than one slice handles quickly.
 LARGE_FROM = 2048
 
 
 class LargeRequest:
-    """One request from its frame to its response. Its connection waits meanwhile.
+    """One request from frame to response; its connection waits.
 
-    Invariant: the frame and the decoded message stay until `end`, which happens once. Owner: the event loop.
+    Invariant: the frame and the decoded message live until `end`, which happens once. Owner: the event loop.
     """
 
     __slots__ = ("_buffer", "_context", "_give_back", "_is_admitted", "_is_over", "_job", "_lane", "_size",
@@ -32,7 +32,7 @@ class LargeRequest:
         buffer: memoryview | None,
         give_back: Callable[[memoryview], None],
     ) -> None:
-        """`buffer` is to be given back when the frame in it is no longer needed."""
+        """`buffer` is released when the frame in it is no longer needed."""
         self._lane = lane
         self._context = context
         self._buffer = buffer
@@ -49,7 +49,7 @@ class LargeRequest:
         position: int,
         done: Callable[[Request | None, BaseException | None], None],
     ) -> None:
-        """Decode the frame as soon as there is memory for it, then call `done`."""
+        """Decode the frame once memory is available, then call `done`."""
 
         def begin() -> None:
             self._is_admitted = True
@@ -76,7 +76,7 @@ class LargeRequest:
         return count_and_go_on
 
     def _abandon(self) -> None:
-        """The client has disconnected. A handler that has begun runs to its end, as in Kafka."""
+        """Handle a disconnect. As in Kafka, a running handler completes."""
         if self._job is not None:
             self._job.stop()
             self.end()
@@ -84,7 +84,7 @@ class LargeRequest:
             self.end()
 
     def end(self, *graphs: Struct) -> None:
-        """Let go of the request, and of these messages too."""
+        """Release the request and these messages."""
         self._lane.discard(*graphs, *self._started)
         if self._is_over:
             return
@@ -102,7 +102,7 @@ class LargeRequest:
 def encode_in_slices(
     response: Response, version: int, header: Callable[[int], bytes]
 ) -> Work[tuple[list[Part], int]]:
-    """The wire form of a response behind a header for its size, in few parts; and its size with the header."""
+    """Encode a response in few parts behind a header for its size. Return the parts and the total size."""
     parts: list[Part] = [b""]
     joined = 1
     for _ in response.encode_in_slices(version, parts.append):
@@ -115,7 +115,7 @@ def encode_in_slices(
 
 
 def _join(parts: list[Part], start: int) -> int:
-    """Join the bytes after `start` into one part, unless there are records among them; returns the new start."""
+    """Join the bytes after `start` into one part, unless they include records. Return the new start."""
     pieces = parts[start:]
     if len(pieces) > 1 and all(isinstance(piece, bytes) for piece in pieces):
         parts[start:] = [b"".join(pieces)]  # type: ignore[arg-type]

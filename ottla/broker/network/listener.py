@@ -1,7 +1,7 @@
-"""Accepts connections on one listener and hands each to a `Connection`, after a handshake if it speaks TLS.
+"""Accept connections on one listener and create a `Connection` for each, after the TLS handshake if enabled.
 
-Sockets are driven directly (readers and writers on the event loop) instead of through transports: a response that
-carries log segments can then go out by `sendfile`, and requests are parsed in the buffer that they were received in.
+The listener drives sockets directly (readers and writers on the event loop) instead of using transports. Responses with
+log segments can then use `sendfile`, and requests are parsed in their receive buffer.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
-# Stands before the addresses of IPv4 clients of an IPv6 socket.
+# Prefix of IPv4 client addresses on an IPv6 socket.
 _MAPPED = "::ffff:"
-# Connections that are held open for a while before they are refused; beyond this many they are refused at once.
+# Limit on connections held open before refusal; further ones are refused immediately.
 _MAX_HELD = 1000
 _RETRY_SECONDS = 0.1
-# A client may take this long for its TLS handshake, and never longer than it may be idle. Kafka has only the latter.
+# Maximum time for a TLS handshake, capped by the idle limit. Kafka has only the latter.
 _HANDSHAKE_SECONDS = 30.0
-# How often idle connections are looked for, within connections.max.idle.ms.
+# Idle checks per connections.max.idle.ms.
 _LOOKS_PER_IDLE_TIME = 10
 
 
 class Listener:
-    """One bound address. Owned by the event loop."""
+    """One bound address. Owner: the event loop."""
 
     def __init__(
         self,
@@ -56,24 +56,24 @@ class Listener:
         self.host = host
         self.port = port
         self.connections: set[Connection] = set()
-        self.accepted = self.ended = 0  # connections, since the broker started
+        self.accepted = self.ended = 0  # connections since the broker started
         self._dispatcher: Dispatcher
         self._max_request_bytes = max_request_bytes
         self._limits = limits
         self._max_idle = max_idle_ms / 1000
-        self.sasl: SaslSettings | None = None  # set if clients have to log in
-        self.tls: ListenerTls | None = None  # set if it speaks TLS
-        self._room = memoryview(bytearray(RECEIVE_BYTES))  # for what TLS takes off sockets
-        self._handshakes: set[TlsHandshake] = set()  # also those that failed and are yet to be closed
+        self.sasl: SaslSettings | None = None  # set if clients must authenticate
+        self.tls: ListenerTls | None = None  # set if TLS is enabled
+        self._room = memoryview(bytearray(RECEIVE_BYTES))  # receive buffer for TLS
+        self._handshakes: set[TlsHandshake] = set()  # including failed ones that are not closed yet
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
-        self._failing = False  # that nothing can be accepted was logged
+        self._failing = False  # True if the failure to accept was logged
         self._refused: dict[socket.socket, asyncio.TimerHandle] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def bind(self) -> None:
-        """Take the address; raises OSError when it cannot be had. Nothing is accepted yet."""
+        """Bind the address without accepting yet. Raises OSError."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -90,7 +90,7 @@ class Listener:
         self.port = listening.getsockname()[1]
 
     def open(self, dispatcher: Dispatcher) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         assert self._socket is not None
         self._dispatcher = dispatcher
         self._loop = asyncio.get_running_loop()
@@ -113,7 +113,7 @@ class Listener:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionError:
-                continue  # the client has gone again
+                continue  # the client is gone again
             except OSError as error:
                 self._cannot_accept(error, self._loop)
                 return
@@ -125,7 +125,7 @@ class Listener:
                 return
 
     def _cannot_accept(self, error: OSError, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep serving those that are connected, make room if that is what is missing, and try again soon."""
+        """Keep serving connected clients, free descriptors if they ran out, and retry soon."""
         if descriptors.ran_out(error) and active_files.close_idle():
             logger.debug(
                 "Listener %s has run out of file descriptors: files of idle logs are closed", self.name
@@ -191,7 +191,7 @@ class Listener:
             except (NoRuleApplies, ValueError) as error:
                 failure = str(error)
         if failure is not None:
-            # Whatever only looks whether the port is open says nothing and goes: that is no event, as in Kafka.
+            # As in Kafka, a port check that connects and leaves is not worth logging.
             logger.log(
                 logging.DEBUG if failure == HUNG_UP else logging.INFO,
                 "Failed authentication with %s on listener %s (SSL handshake failed): %s",
@@ -234,7 +234,7 @@ class Listener:
         self.ended += 1
         self._limits.leave(self.name, connection.client_host)
 
-    # Idle connections: all are checked now and then, so that none needs a timer
+    # Idle connections: checked periodically together, so that none needs a timer
 
     def _look_for_idle(self) -> None:
         assert self._loop is not None
@@ -248,7 +248,7 @@ class Listener:
                 connection.close()
         self._idle_timer = self._loop.call_later(self._max_idle / _LOOKS_PER_IDLE_TIME, self._look_for_idle)
 
-    # The end
+    # Shutdown
 
     def stop_accepting(self) -> None:
         if self._socket is not None:

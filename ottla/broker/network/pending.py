@@ -1,4 +1,4 @@
-"""Responses that cannot be given yet: a fetch that waits for data, a produce that waits for replicas, a coroutine."""
+"""Responses not available yet: a fetch waiting for data, a produce waiting for replicas, a coroutine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class PendingResponse:
-    """The response to one request, to be given later. `RequestContext.pending_response` makes it.
+    """A response to complete later, created by `RequestContext.pending_response`.
 
-    While it is pending, a connection that it `blocks` handles no further request; any other goes on, and later
-    responses wait for their turn. Invariant: it is completed once, with None where the client expects no response, or
-    abandoned because the client disconnected first; whatever comes after that is ignored. The response to a large
-    request is complete once it is encoded, in slices. Owner: the event loop.
+    While pending, it stops its connection from handling further requests if it `blocks`. Otherwise the connection
+    continues, and later responses wait in line.
+
+    Invariant: it is completed once (with None if the client expects no response) or abandoned after a disconnect; later
+    calls have no effect. The response to a large request is complete once encoded, in slices. Owner: the event loop.
     """
 
     __slots__ = ("_is_given", "blocks", "context", "encoded", "is_complete", "on_abandon", "response")
@@ -33,22 +34,22 @@ class PendingResponse:
         self.blocks = blocks
         self.is_complete = False
         self.response: Response | None = None
-        self.encoded: tuple[list[Part], int] | None = None  # the response to a large request, as it is sent
+        self.encoded: tuple[list[Part], int] | None = None  # the encoded response to a large request
         self._is_given = False
         self.on_abandon = on_abandon
 
     def complete(self, response: Response | None) -> None:
-        """Give the response; it is sent together with all that are completed in this turn of the loop."""
+        """Complete the response; it is sent together with all others completed in this turn of the loop."""
         if self._give(response):
             self.context.connection.settle_soon()
 
     def complete_now(self, response: Response | None) -> None:
-        """Give the response and send it at once, for callers that have a turn of the loop of their own."""
+        """Complete the response and send it immediately, for callers with their own turn of the loop."""
         if self._give(response):
             self.context.connection.settle()
 
     def _give(self, response: Response | None) -> bool:
-        """Take the response, and return whether it can be sent."""
+        """Accept the response. Return True if it can be sent."""
         if self.is_complete or self._is_given:
             if self.context.is_large:
                 self.context.end_large(response)
@@ -64,14 +65,14 @@ class PendingResponse:
         return True
 
     def encoded_as(self, parts: list[Part], size: int) -> None:
-        """A large response is encoded, and can be sent."""
+        """Complete a large response with its encoded parts."""
         if not self.is_complete:
             self.encoded = (parts, size)
             self.is_complete = True
             self.context.connection.settle()
 
     def abandon(self) -> None:
-        """The client has disconnected."""
+        """Abandon the response after the client disconnected."""
         self.is_complete = True
         if self.on_abandon is not None:
             self.on_abandon()

@@ -1,4 +1,4 @@
-"""The responses that a connection has yet to send: bytes from memory, and regions of segments from their files."""
+"""Unsent responses of a connection: bytes in memory, and regions of segment files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.connection import Connection
 
-# What a response is sent from, in wire order.
+# Source of response bytes, in wire order.
 Part: TypeAlias = bytes | memoryview | FileRegion
 
-# Below this a read and one joint write are cheaper than a sendfile of its own.
+# Below this size, a read and a joint write are cheaper than a separate sendfile.
 _SENDFILE_FROM = 32 * 1024
-# What is given to a wire that cannot send files, at a time: what others wait for.
+# Maximum bytes per write on a wire without sendfile; other connections wait for it.
 _PIECE_BYTES = SHARED_BYTES
 
 
 class SendQueue:
-    """Invariant: `size` is what the parts hold together, and they are sent in order.
+    """Invariant: `size` is the total of all parts, which are sent in order.
 
-    At most one thing holds it up: the socket is full (`_is_writing`), or a thread reads a region that is not in memory
-    (`_is_warming`). Owner: the event loop.
+    At most one condition blocks the queue: the socket is full (`_is_writing`), or a thread reads a region that is not
+    in memory (`_is_warming`). Owner: the event loop.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class SendQueue:
         self._is_writing = False
         self._is_warming = False
         self._is_warm = False
-        self._timed: list[RequestTiming] = []  # responses among the parts that are timed
+        self._timed: list[RequestTiming] = []  # timed responses among the parts
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -69,7 +69,7 @@ class SendQueue:
         self._timed.clear()
 
     def put(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
-        """Add one response of so many bytes; it leaves with the next `send`."""
+        """Queue one response of `size` bytes for the next `send`."""
         self.parts.extend(parts)
         self.size += size
         if timing is not None:
@@ -77,7 +77,7 @@ class SendQueue:
             self._timed.append(timing)
 
     def send(self) -> None:
-        """Send what can be sent now; the rest follows by itself."""
+        """Send as much as possible now; the rest follows automatically."""
         if self._is_writing or self._is_warming or not self.parts or self._connection.closed:
             return
         try:
@@ -108,14 +108,14 @@ class SendQueue:
         connection.on_sent()
 
     def _fail(self, error: OSError) -> None:
-        """The client has gone; or the disk has that the response is read from."""
+        """Close the connection: the client is gone, or the disk with the response has failed."""
         head = self.parts[0] if self.parts else None
         if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
             self._connection.on_read_failed(head.file.path, error)
         self._connection.close()
 
     def _send_timed(self) -> bool:
-        """The same, and note when responses that are timed begin to leave and when they have left."""
+        """Like `_send_some`, and record when timed responses start and finish sending."""
         began, before = monotonic_ns(), self.size
         for timing in self._timed:
             timing.sending = timing.sending or began
@@ -130,7 +130,7 @@ class SendQueue:
             self._timed = [timing for timing in self._timed if timing.to_send > 0]
 
     def _send_some(self) -> bool:
-        """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
+        """Send at most a turn's worth of bytes. Return True if the queue is empty."""
         parts = self.parts
         budget, is_extended = SHARED_BYTES, False
         send_file = self._wire.send_file
@@ -158,7 +158,7 @@ class SendQueue:
                 continue
             if send_file is not None and self.size <= ALONE_BYTES:
                 batch, more = self._gather()
-            else:  # to join a large response would hold the loop
+            else:  # joining a large response would block the loop
                 batch, more = self._gather_piece()
             if not batch:
                 assert isinstance(head, FileRegion)
@@ -176,9 +176,9 @@ class SendQueue:
         return True
 
     def _gather(self) -> tuple[Buffer, bool]:
-        """Take everything up to the next large region off the queue as one piece; and whether something follows.
+        """Dequeue everything up to the next large region as one piece. Return it, and whether more follows.
 
-        Nothing, if the first is a region that is not in memory.
+        Return nothing if the first part is a region not in memory.
         """
         parts = self.parts
         pieces: list[Buffer] = []
@@ -200,9 +200,9 @@ class SendQueue:
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _gather_piece(self) -> tuple[Buffer, bool]:
-        """The same, but no more than one piece: for large responses, and for wires that cannot send files.
+        """Dequeue at most one piece, for large responses and for wires without sendfile.
 
-        A region of any size is read.
+        Regions of any size are read.
         """
         parts = self.parts
         pieces: list[Buffer] = []
@@ -231,15 +231,15 @@ class SendQueue:
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _warm(self, region: FileRegion, size: int) -> None:
-        """Let a thread wait for the disk, and go on when it has."""
+        """Wait for the disk in a thread, then continue sending."""
         self._is_warming = True
         warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
         warmed.add_done_callback(self._on_warm)
 
     def _on_warm(self, read: asyncio.Future[None]) -> None:
         if not read.cancelled():
-            read.exception()  # what cannot be read is found out when it is sent
+            read.exception()  # sending reports read errors
         self._is_warming = False
-        self._is_warm = True  # once is enough, even if memory is so short that it is gone again
+        self._is_warm = True  # once is enough, even if memory pressure evicts the pages again
         self.send()
         self._connection.on_sent()
