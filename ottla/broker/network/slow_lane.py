@@ -1,7 +1,7 @@
-"""Work that grows with a request, done in slices so that it never holds the event loop.
+"""Slices of work for large requests, so that no request blocks the event loop.
 
-A request with hundreds of entries is decoded, handled and encoded by generators. The lane runs one slice of one of them
-in each turn of the loop, so ten clients with large requests slow the others down no more than one does.
+Generators decode, handle and encode a request with hundreds of entries. The lane runs one slice of one generator in
+each turn of the loop. Ten clients with large requests therefore slow others down no more than one does.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ottla.protocol.codec import Struct
 
 T = TypeVar("T")
 
-#: A generator yields None between slices, or an awaitable whose result it is sent.
+#: A generator that yields None between slices, or an awaitable and receives its result.
 Work: TypeAlias = Generator[Awaitable[Any] | None, Any, T]
 
-#: Entries that a handler goes through before it yields. Most take ten microseconds.
+#: Entries to process before a handler yields. Most take ten microseconds.
 SLICE = 64
 
-# A slice lasts as long as the loop needed for everybody else since the last one, within these bounds.
+# A slice may take as long as all other work since the last slice, within these bounds.
 _SHORTEST_SECONDS = 0.0005
 _LONGEST_SECONDS = 0.002
 
-# Requests being decoded, handled or encoded at a time, in bytes received: their objects take twenty times as much.
+# Limits on requests in progress, in received bytes: their objects take twenty times as much memory.
 _SMALL = 1024 * 1024
 _SMALL_TOGETHER = 8 * 1024 * 1024
 _LARGE_TOGETHER = 16 * 1024 * 1024
 
-# After this time without a pause no new request is admitted, until the garbage collector had its turn.
+# After this time without a pause, no new request is admitted until the garbage collector has run.
 _UNCOLLECTED_SECONDS = 30.0
 _NEVER = 1 << 30
 
 
 class Job:
-    """A generator on its way through the lane. Owner: the event loop."""
+    """A generator in the lane. Owner: the event loop."""
 
     __slots__ = ("_done", "_is_running", "_lane", "_waits", "_work", "is_over", "seconds")
 
@@ -54,10 +54,10 @@ class Job:
         self._waits: asyncio.Future[Any] | None = None
         self._is_running = False
         self.is_over = False
-        self.seconds = 0.0  # spent in slices
+        self.seconds = 0.0  # time spent in slices
 
     def stop(self) -> None:
-        """Give up; `done` is not called."""
+        """Stop the job without calling `done`."""
         if not self.is_over:
             self.is_over = True
             if self._waits is not None:
@@ -66,7 +66,7 @@ class Job:
                 self._work.close()
 
     def run(self, until: float) -> bool:
-        """Run until that time or the end, and return whether the job wants another slice now."""
+        """Run until the given time or the end. Return True if the job needs another slice now."""
         if self.is_over:
             return False
         waits, self._waits = self._waits, None
@@ -111,7 +111,7 @@ class Job:
 
 
 class SlowLane:
-    """Invariant: one slice runs in a turn of the loop, and jobs take turns within and across slices.
+    """Invariant: each turn of the loop runs one slice, and jobs alternate within and across slices.
 
     Owner: the event loop.
     """
@@ -122,23 +122,24 @@ class SlowLane:
         self._slice_ended = 0.0
         self._small = _Admissions(_SMALL_TOGETHER)
         self._large = _Admissions(_LARGE_TOGETHER)
-        self._uncollected_since: float | None = None  # when the garbage collector began to spare old objects
+        # Start of the garbage collector's restriction to young objects
+        self._uncollected_since: float | None = None
         self._thresholds = gc.get_threshold()
 
     def run(self, work: Work[T], done: Callable[[T | None, BaseException | None], None]) -> Job:
-        """Run a generator in slices, then call `done` with its result or its error."""
+        """Run a generator in slices, then call `done` with its result or error."""
         job = Job(self, work, done)
         self.queue(job)
         return job
 
     def turn(self) -> asyncio.Future[None]:
-        """A future that is done when it is the caller's turn to run for a slice."""
+        """Return a future that completes when the caller may run for a slice."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.queue(future)
         return future
 
     def discard(self, *graphs: Struct) -> None:
-        """Take messages apart in slices: to free a million objects takes a tenth of a second."""
+        """Dismantle messages in slices: freeing a million objects takes a tenth of a second."""
         self.run(take_apart(*graphs), _ignore)
 
     def queue(self, entry: Job | asyncio.Future[None]) -> None:
@@ -146,7 +147,7 @@ class SlowLane:
         if not self._is_scheduled:
             self._is_scheduled = True
             if self._uncollected_since is None:
-                # A collection of old objects would visit all those of a large request, and none of them is garbage.
+                # A full collection would visit every object of a large request and find no garbage among them.
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(self._thresholds[0], _NEVER, _NEVER)
                 self._uncollected_since = perf_counter()
@@ -163,7 +164,7 @@ class SlowLane:
                     queue.append(entry)
             elif not entry.done():
                 entry.set_result(None)
-                break  # the task behind it runs next, for a slice of its own
+                break  # the waiting task runs next, for a slice of its own
             if perf_counter() >= until:
                 break
         self._slice_ended = perf_counter()
@@ -176,7 +177,9 @@ class SlowLane:
     # Admission
 
     def enter(self, size: int, begin: Callable[[], None]) -> None:
-        """Call `begin` when there is memory for a request of that many bytes. `leave` has to follow."""
+        """Call `begin` once memory for a request of `size` bytes is available. The caller must call `leave`
+        afterwards.
+        """
         admissions = self._small if size <= _SMALL else self._large
         admissions.waiting.append((size, begin))
         self._admit()
@@ -202,7 +205,7 @@ class SlowLane:
         return bool(self._small.admitted or self._large.admitted)
 
     def _collect_garbage(self) -> None:
-        """Let the garbage collector look at old objects again while no large request is around."""
+        """Re-enable full garbage collection while no large request is in progress."""
         if self._uncollected_since is not None and not (self._is_scheduled or self._is_occupied):
             self._uncollected_since = None
             gc.set_threshold(*self._thresholds)
@@ -217,7 +220,7 @@ class SlowLane:
 
 
 class _Admissions:
-    """Requests of one size class: those under way, and those that wait for memory."""
+    """Requests of one size class: admitted and waiting for memory."""
 
     __slots__ = ("admitted", "limit", "waiting")
 
@@ -232,7 +235,7 @@ class _Admissions:
 
 
 def distinct(items: Iterable[T]) -> Work[set[T]]:
-    """The set of many items."""
+    """Collect many items into a set, in slices."""
     found: set[T] = set()
     rest = iter(items)
     while some := list(islice(rest, 16 * SLICE)):
@@ -242,7 +245,7 @@ def distinct(items: Iterable[T]) -> Work[set[T]]:
 
 
 def ordered(items: Iterable[str]) -> Work[list[str]]:
-    """Sort many strings."""
+    """Sort many strings, in slices."""
     rest = iter(items)
     runs: list[list[str]] = []
     while some := list(islice(rest, SLICE)):
@@ -257,9 +260,9 @@ def ordered(items: Iterable[str]) -> Work[list[str]]:
 
 
 def take_apart(*graphs: Struct) -> Work[None]:
-    """Empty the long arrays of messages from their ends, and yield in between.
+    """Empty the long arrays of messages from their ends, yielding in between.
 
-    Short arrays stay as they are: a handler may have put a list of the cluster image into its response.
+    Short arrays stay: a response may share a list with the cluster image.
     """
     for graph in graphs:
         for name, of_structs in _nested(type(graph)):
@@ -283,7 +286,7 @@ def take_apart(*graphs: Struct) -> Work[None]:
 
 @cache
 def _nested(cls: type[Struct]) -> tuple[tuple[str, type[Struct] | None], ...]:
-    """The fields that hold arrays or structs, each with the struct that it holds."""
+    """Return the fields with arrays or structs, each with its struct class."""
     fields = cls.fields.items()
     return tuple((name, field.struct) for name, field in fields if field.kind in ("array", "struct"))
 

@@ -1,7 +1,7 @@
-"""TLS on a non-blocking socket: the handshake, driven by the event loop, and the wire that a connection has after it.
+"""TLS on a non-blocking socket: the handshake, driven by the event loop, and the wire of an established connection.
 
-OpenSSL works in memory, and what it takes and gives is moved to and from the socket here. Reading from the socket by
-itself, it would make two system calls for each record, and clients make many small records.
+OpenSSL works on memory buffers, and this module moves the bytes to and from the socket. If OpenSSL read the socket
+itself, each record would take two system calls, and clients send many small records.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from contextlib import suppress
 from ottla.broker.network.slow_lane import Job, SlowLane, Work
 from ottla.broker.network.wire import Buffer, peer_port
 
-# The most that is encrypted at a time: four records.
+# Maximum bytes to encrypt at a time: four records.
 _PIECE_BYTES = 64 * 1024
-# What is taken off a socket at a time.
+# Maximum bytes to read from a socket at a time.
 RECEIVE_BYTES = 64 * 1024
 _NOTHING = memoryview(b"")
 
 HUNG_UP = "the client hung up"
 _NO_TLS = "the client does not speak TLS"
 _NOT_TRUSTED = "the client does not trust our certificate"
-# What OpenSSL says, for those who have to do something about it.
+# OpenSSL's reasons in the operator's terms.
 _REASONS = {
     "HTTP_REQUEST": _NO_TLS,
     "HTTPS_PROXY_REQUEST": _NO_TLS,
@@ -43,9 +43,9 @@ _REASONS = {
 
 
 class _Stream:
-    """OpenSSL between two memories, and the socket that they are filled from and emptied to.
+    """OpenSSL between two memory buffers, and the socket that fills and drains them.
 
-    `room` is for what is received: wires of one event loop share it, since nothing stays in it.
+    `room` is the receive buffer, shared by all wires of an event loop because nothing stays in it.
     """
 
     __slots__ = ("_incoming", "_outgoing", "_room", "_unsent", "socket", "tls")
@@ -58,7 +58,7 @@ class _Stream:
         self._unsent = _NOTHING
 
     def receive(self) -> bool:
-        """Take more off the socket; tells whether there will ever be more. Raises BlockingIOError and OSError."""
+        """Read from the socket. Return False at the end of the stream. Raises BlockingIOError and OSError."""
         received = self.socket.recv_into(self._room)
         if not received:
             self._incoming.write_eof()
@@ -67,7 +67,7 @@ class _Stream:
         return True
 
     def flush(self, flags: int = 0) -> bool:
-        """Send what OpenSSL has made; tells whether all of it is out."""
+        """Send OpenSSL's output. Return True if all of it is sent."""
         if self._outgoing.pending:
             made = self._outgoing.read()
             self._unsent = memoryview(bytes(self._unsent) + made if self._unsent else made)
@@ -80,9 +80,9 @@ class _Stream:
 
 
 class TlsHandshake:
-    """Invariant: `on_done` is called once, with None or with why it failed, unless it is closed before that.
+    """Invariant: `on_done` is called once, with None or the reason of the failure, unless closed earlier.
 
-    After a failure the socket is still open, so that the one who asked for it can take its time. Owner: the event loop.
+    After a failure the socket stays open, so that the caller can delay closing it. Owner: the event loop.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class TlsHandshake:
         lane: SlowLane,
         on_done: Callable[[TlsHandshake, str | None], None],
     ) -> None:
-        """`room` is for what is received: those of one event loop share it, since nothing stays in it.
+        """`room` is the receive buffer, shared by all handshakes of an event loop because nothing stays in it.
 
-        A step takes a millisecond or two, so each waits for its turn in the lane: a thousand clients that connect at
-        once do not keep the others waiting.
+        Each step takes one or two milliseconds and waits for its turn in the slow lane. A thousand clients connecting
+        at once therefore do not block the others.
         """
         self.client_host = client_host
         self._stream = _Stream(accepted, context, room)
@@ -108,7 +108,7 @@ class TlsHandshake:
         self._job: Job | None = None
         self._on_done = on_done
         self._is_reading = self._is_writing = False
-        self.timer: asyncio.TimerHandle | None = None  # until it has failed, and then until it is closed
+        self.timer: asyncio.TimerHandle | None = None  # runs until the failure, then until closing
 
     def start(self, seconds: float) -> None:
         self.timer = self._loop.call_later(seconds, self._expire, seconds)
@@ -120,11 +120,11 @@ class TlsHandshake:
 
     @property
     def certificate(self) -> bytes | None:
-        """Of the client, as DER."""
+        """Return the client's certificate as DER."""
         return self._stream.tls.getpeercert(binary_form=True)
 
     def wire(self) -> TlsWire:
-        """When it has succeeded."""
+        """Return the wire after a successful handshake."""
         return TlsWire(self._stream)
 
     def _queue(self) -> None:
@@ -151,7 +151,7 @@ class TlsHandshake:
             self._watch(reading=True)
         except (OSError, ValueError) as error:
             with suppress(OSError):
-                stream.flush()  # the alert that says why
+                stream.flush()  # the alert with the reason
             self._finish(reason_of(error))
         else:
             self._finish(None)
@@ -191,7 +191,7 @@ class TlsHandshake:
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Why a handshake failed, without the source lines of OpenSSL."""
+    """Return the reason of a failed handshake, without OpenSSL's source lines."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError | ConnectionError):
@@ -202,10 +202,10 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 class TlsWire:
-    """A `Wire` over a stream whose handshake is complete.
+    """A `Wire` over a stream with a completed handshake.
 
-    Invariant: what was encrypted is sent before anything else. A piece counts as sent when the last of it is out; until
-    then the queue of a connection keeps it at its head and offers it again. Owner: the event loop.
+    Invariant: encrypted bytes are sent before anything else. A piece counts as sent once its last byte is out; until
+    then it stays at the head of the send queue and is offered again. Owner: the event loop.
     """
 
     __slots__ = ("_has_more", "_is_at_end", "_read", "_stream", "_unfinished", "_write", "fd", "wants_room")
@@ -217,21 +217,21 @@ class TlsWire:
         self.fd = stream.socket.fileno()
         self._read: Callable[[int, memoryview], int] = stream.tls.read  # type: ignore[assignment]
         self._write = stream.tls.write
-        self._unfinished = 0  # the size of the piece that is encrypted and not out yet
+        self._unfinished = 0  # size of the encrypted piece not fully sent
         self._has_more = True  # the client may have sent more than its handshake
         self._is_at_end = False
-        self.wants_room = not stream.flush()  # something has to be sent that no response brings along
+        self.wants_room = not stream.flush()  # TLS has bytes of its own to send, without a response
 
     @property
     def has_received(self) -> bool:
         return self._is_at_end or self._has_more or self.wants_room
 
     def receive_into(self, view: memoryview) -> int:
-        """Takes what has arrived, as far as it fits: what is in memory already, the event loop is not told of."""
+        """Read as many received bytes as fit. The event loop does not report bytes already in memory."""
         if self._is_at_end:
             return 0
         filled = self._fill(view)
-        if not self._unfinished:  # else the next `send` does it
+        if not self._unfinished:  # otherwise the next `send` flushes
             self.wants_room = not self._stream.flush()
         if not filled and not self._is_at_end:
             raise BlockingIOError
@@ -256,11 +256,11 @@ class TlsWire:
         except (BlockingIOError, InterruptedError):
             return filled
         except ssl.SSLEOFError:
-            self._is_at_end = True  # it hung up without a word
+            self._is_at_end = True  # closed without a TLS alert
         except OSError:
             if not filled:
                 raise
-            self._is_at_end = True  # what arrived before counts
+            self._is_at_end = True  # earlier bytes still count
         return filled
 
     def send(self, data: Buffer, flags: int) -> int:
@@ -284,7 +284,7 @@ class TlsWire:
         return peer_port(self._stream.socket)
 
     def close(self) -> None:
-        # Says that nothing was cut off, if there is room for it; the answer is not waited for.
+        # Send close_notify if there is room; do not wait for the response.
         with suppress(OSError, ValueError):
             self._stream.tls.unwrap()
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a connection reads from and writes to: a socket, as it is."""
+"""Byte streams of connections: the interface, and the plain socket."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# With `send`: more follows at once, so a segment need not go out half full.
+# Flag for `send`: more bytes follow immediately, so a TCP segment need not go out half full.
 MORE_FOLLOWS = socket.MSG_MORE
 
 
 class Wire(Protocol):
-    """An established stream of bytes. A wire that begins with a handshake is given to a connection after it.
+    """An established byte stream. A wire with a handshake is passed to a connection after it.
 
-    No call waits: BlockingIOError says that the socket has to be readable (for a receive) or writable (for a send)
-    first. What was sent in part is offered again from where it stopped. Owner: the event loop.
+    No call waits: BlockingIOError means that the socket must become readable (to receive) or writable (to send) first.
+    After a partial send, the caller offers the remaining bytes again. Owner: the event loop.
     """
 
     @property
     def fd(self) -> int:
-        """The socket, for the event loop to watch."""
+        """Socket descriptor for the event loop to watch."""
         ...
 
     @property
     def peer_port(self) -> int:
-        """The port at the client's end; 0 if it has gone."""
+        """Return the client's port; 0 after a disconnect."""
         ...
 
     @property
     def has_received(self) -> bool:
-        """More bytes can be received although the socket is not readable."""
+        """Return True if more bytes can be received although the socket is not readable."""
         ...
 
     @property
     def wants_room(self) -> bool:
-        """Nothing can be received before something was sent that is the wire's own business."""
+        """Return True if the wire must send protocol bytes of its own before it can receive."""
         ...
 
     @property
     def receive_into(self) -> Callable[[memoryview], int]:
-        """Fill a buffer; returns the number of bytes, 0 at the end of the stream."""
+        """Fill a buffer. Return the number of bytes, 0 at the end of the stream."""
         ...
 
     @property
     def send(self) -> Callable[[Buffer, int], int]:
-        """Send bytes, with `MORE_FOLLOWS` or 0; returns how many were taken."""
+        """Send bytes, with `MORE_FOLLOWS` or 0. Return the number of bytes accepted."""
         ...
 
     @property
     def send_file(self) -> Callable[[int, int, int], int] | None:
-        """Send from a file (descriptor, position, size) without reading it; None where that is not possible."""
+        """Send from a file (descriptor, position, size) without reading it; None if unsupported."""
         ...
 
     def close(self) -> None: ...
 
 
 class PlainWire:
-    """A socket without encryption. Its functions are the operating system's own, so that nothing comes between."""
+    """A socket without encryption. Its functions are the operating system's own, without a layer in between."""
 
     __slots__ = ("_socket", "fd", "receive_into", "send", "send_file")
 

@@ -1,1 +1,1 @@
-"""Client quotas in force, and how rates are measured."""
+"""Enforcement of client quotas, and rate measurement."""

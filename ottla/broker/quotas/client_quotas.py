@@ -1,7 +1,7 @@
-"""Client quotas in force: how much a client may do, and for how long one that did more is throttled.
+"""Client quotas: limits per client, and throttling of clients that exceed them.
 
-As in Kafka, a client over its quota is still answered; the response says for how long it is throttled, and for that
-long none of its requests is handled. Of all entities with a quota that apply to a client, the most specific one counts.
+As in Kafka, a client over its quota still gets its response. The response states the throttle time, during which none
+of its requests is handled. If several quotas match a client, the most specific one applies.
 """
 
 from __future__ import annotations
@@ -35,20 +35,18 @@ _PRODUCE = 0
 _FORGET_ABOVE = 1000
 _INT_MAX = 2**31 - 1
 _CLIENT_QUOTAS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
-Who = tuple[
-    str | None, str | None
-]  # user and client id; None where the quota makes no difference between them
+Who = tuple[str | None, str | None]  # user and client id; None for a component that the quota ignores
 
 
 class RequestCost:
-    """What a request has cost so far; recorded only while there are quotas."""
+    """Cost of a request so far; recorded only with quotas."""
 
     __slots__ = ("seconds", "size", "started")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.started = perf_counter()
-        self.seconds = -1.0  # until it began to wait, if it has to
+        self.seconds = -1.0  # time until the request started to wait, if it did
 
     def pause(self) -> None:
         self.seconds = perf_counter() - self.started
@@ -62,7 +60,7 @@ M = TypeVar("M", bound=_Meter)
 
 
 class _Limits(Generic[M]):
-    """One kind of quota: the limits by entity, and a meter for each client that has one."""
+    """One kind of quota: limits by entity, and a meter per limited client."""
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self._key = key
@@ -81,7 +79,7 @@ class _Limits(Generic[M]):
         return bool(self._limits)
 
     def find(self, user: str, client_id: str) -> tuple[float, M] | None:
-        """The limit of a client and the meter that counts against it, or None."""
+        """Return the limit of a client and its meter, or None."""
         key = (user, client_id)
         if key not in self._found:
             now = monotonic()
@@ -116,7 +114,7 @@ class _Quota(_Limits[Rate]):
         super().__init__(key, lambda: Rate(windows, seconds))
 
     def charge(self, user: str, client_id: str, amount: float) -> float:
-        """Count it; for how many seconds the client is throttled."""
+        """Count an amount. Return the throttle time in seconds."""
         found = self.find(user, client_id)
         if found is None:
             return 0.0
@@ -127,9 +125,9 @@ class _Quota(_Limits[Rate]):
 
 
 class MutationQuota:
-    """What one request may still change: the partitions that it creates and deletes count (KIP-599).
+    """Remaining quota of one request for partition mutations, i.e. created and deleted partitions (KIP-599).
 
-    A strict quota refuses changes while the client is over it; any other throttles the client afterwards.
+    A strict quota rejects mutations while the client is over it; otherwise the client is throttled afterwards.
     """
 
     def __init__(self, found: tuple[float, TokenBucket] | None, *, strict: bool) -> None:
@@ -138,7 +136,7 @@ class MutationQuota:
         self.throttle_ms = 0
 
     def charge(self, partitions: int) -> None:
-        """KafkaError(THROTTLING_QUOTA_EXCEEDED) if it must not be done now."""
+        """Raises KafkaError(THROTTLING_QUOTA_EXCEEDED) if the mutation must not happen now."""
         if self._found is None:
             return
         limit, bucket = self._found
@@ -152,7 +150,7 @@ class MutationQuota:
 
 
 class ClientQuotas:
-    """All quotas of a broker. While `active` is False there are none, and nothing here is called.
+    """All quotas of a broker. While `active` is False there are no quotas and callers skip this class.
 
     Owner: the event loop.
     """
@@ -171,7 +169,7 @@ class ClientQuotas:
         self._ips: dict[str | None, float] = {}
 
     def set_quotas(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Apply the quotas of the cluster; what was counted so far stays counted."""
+        """Apply the quotas of the cluster, keeping the amounts counted so far."""
         self._mutation.set_limits(quotas)
         for quota in (self._produce, self._fetch, self._request):
             quota.set_limits(quotas)
@@ -183,21 +181,21 @@ class ClientQuotas:
         }
 
     def ip_rate(self, ip: str) -> float | None:
-        """Connections per second that an address may open."""
+        """Return the connections per second allowed for an address."""
         return self._ips.get(ip, self._ips.get(None))
 
-    # Fetch: a throttled client gets an empty response, and has to ask again later
+    # Fetch: a throttled client gets an empty response and has to retry later
 
     def fetch_bytes(self, context: RequestContext) -> int | None:
-        """The largest response that the quota can ever allow this client, None without a quota."""
+        """Return the largest response that the quota can ever allow, None without a quota."""
         found = self._fetch.find(context.user, context.client_id) if self._fetch else None
         return None if found is None else int(found[0] * self._burst_seconds)
 
     def throttle_fetch(self, context: RequestContext, size: int) -> int:
-        """Milliseconds that the client has to wait instead of getting `size` bytes now; 0 lets it have them.
+        """Return the milliseconds to wait before sending `size` bytes, 0 to send now.
 
-        A batch may be larger than all windows together allow: a client that got nothing lately gets it nevertheless,
-        or it would never get past it.
+        A batch may exceed the quota of all windows together. A client without recent traffic gets it anyway, or it
+        would never get past the batch.
         """
         found = self._fetch.find(context.user, context.client_id) if self._fetch else None
         if found is None:
@@ -216,10 +214,10 @@ class ClientQuotas:
         found = self._mutation.find(context.user, context.client_id) if self._mutation else None
         return MutationQuota(found, strict=strict)
 
-    # Everything
+    # All requests
 
     def settle(self, response: Response | None, context: RequestContext) -> None:
-        """Charge a finished request. A client over its quota is muted, and the response says for how long."""
+        """Charge a finished request. A client over its quota is muted, and the response states for how long."""
         cost = context.cost
         if cost is None or not self.active:
             return
@@ -229,7 +227,7 @@ class ClientQuotas:
             wait = max(wait, _milliseconds(self._produce.charge(user, client_id, cost.size)))
         if self._request:
             seconds = cost.seconds if cost.seconds >= 0 else perf_counter() - cost.started
-            # Never longer than a window: the broker's own slowness must not lock anybody out.
+            # Never longer than a window: a slow broker must not lock clients out.
             excess = min(self._request.charge(user, client_id, seconds * 100), self._seconds)
             wait = max(wait, _milliseconds(excess))
         if wait:

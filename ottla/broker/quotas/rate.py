@@ -1,4 +1,4 @@
-"""How fast something happens, measured over Kafka's sliding windows (quota.window.num, quota.window.size.seconds)."""
+"""Rates over Kafka's sliding windows (quota.window.num, quota.window.size.seconds)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import deque
 
 
 class Rate:
-    """A rate per second over at most `windows` windows, the newest of which is still filling.
+    """A rate per second over at most `windows` windows, including the current one.
 
-    Invariant: windows are in order of time, and none began longer ago than `windows` of them take. Windows that have
-    not passed yet count as empty, so that a burst right at the beginning is not measured as a high rate. Owner: the
-    event loop; the clock is the caller's.
+    Invariant: windows are in chronological order, and none is older than the total span. Missing windows count as
+    empty, so that an initial burst does not look like a high rate. Owner: the event loop; the caller supplies the
+    clock.
     """
 
     __slots__ = ("_length", "_samples", "_windows")
@@ -18,7 +18,7 @@ class Rate:
     def __init__(self, windows: int, seconds: float) -> None:
         self._windows = windows
         self._length = seconds
-        self._samples: deque[list[float]] = deque()  # begin of the window, what happened in it
+        self._samples: deque[list[float]] = deque()  # start of the window, amount counted in it
 
     def record(self, amount: float, now: float) -> None:
         samples = self._samples
@@ -38,7 +38,7 @@ class Rate:
         return sum(amount for _, amount in samples)
 
     def _elapsed(self, now: float) -> float:
-        """The seconds that the measured windows span, including those that have not passed yet."""
+        """Return the span of the measured windows in seconds, including missing ones."""
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         missing = self._windows - 1 - int(elapsed / self._length)
         if missing > 0:
@@ -46,7 +46,7 @@ class Rate:
         return max(elapsed, 0.001)
 
     def excess(self, limit: float, now: float) -> float:
-        """For how many seconds nothing may happen until the rate is back at `limit`."""
+        """Return the seconds without activity until the rate is back at `limit`."""
         rate = self.measure(now)
         if rate <= limit:
             return 0.0

@@ -1,1 +1,1 @@
-"""What several request handlers share."""
+"""Code shared by several request handlers."""

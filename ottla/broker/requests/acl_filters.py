@@ -1,4 +1,4 @@
-"""ACLs of requests, whose numbers may be anything, as the authorizer knows them."""
+"""Conversion of ACLs from requests, with arbitrary numbers, to the authorizer's types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N = TypeVar("N", bound=IntEnum)
 
 
 def known(numbers: type[N], number: int) -> N:
-    """A number of a newer version is UNKNOWN."""
+    """Convert a number; unknown values of newer versions become UNKNOWN."""
     try:
         return numbers(number)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The resources that have configurations, by the names of DescribeConfigs, and how each kind is altered."""
+"""Config resources by the names of DescribeConfigs, and the alteration of each kind."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class ResourceType(IntEnum):
 
 Resource = tuple[int, str]  # type and name
 
-# Of one resource in one request: more than there are.
+# Limit per resource in one request, more than exist.
 MOST_CONFIGS = 10_000
 
 
 def refuse_configs(before: Mapping[str, str]) -> dict[str, str]:
-    """The alteration of a resource by too many configs."""
+    """Alteration that rejects a resource with too many configs."""
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"A resource has no more than {MOST_CONFIGS} configs.")
 
 
 def require_configs(context: RequestContext, kind: int, name: str, *, to_alter: bool) -> None:
-    """KafkaError if the client may not see, or alter, the configs of a resource."""
+    """Raise KafkaError if the client may not describe or alter the configs of a resource."""
     match kind:
         case ResourceType.TOPIC:
             context.require(ALTER_CONFIGS_TOPIC if to_alter else DESCRIBE_CONFIGS_TOPIC, name)
@@ -63,9 +63,9 @@ async def alter_each(
     validate_only: bool,
     incremental: bool,
 ) -> list[AlterConfigsResourceResponse]:
-    """Alter every resource on its own: one that is refused does not keep the others back.
+    """Alter each resource separately; one rejection does not affect the others.
 
-    Loggers can only be altered incrementally: replacing all levels would reset the loggers that are not named.
+    Loggers can only be altered incrementally: a full replacement would reset all loggers not named.
     """
     alterations = []
     times: Counter[Resource] = Counter()
@@ -91,7 +91,7 @@ async def alter_each(
 
 
 async def _alter(broker: Broker, resource: Resource, alteration: Alteration, validate_only: bool) -> None:
-    """Alter one resource; KafkaError with Kafka's message where that is not possible."""
+    """Alter one resource. Raises KafkaError with Kafka's message."""
     kind, name = resource
     match kind:
         case ResourceType.TOPIC:
@@ -122,7 +122,7 @@ def _alter_loggers(broker: Broker, name: str, alteration: Alteration, validate_o
     if not validate_only:
         loggers.set_levels(levels)
         if broker.authorizer is not None:
-            broker.authorizer.version += 1  # the audit log may have to say now what it did not before
+            broker.authorizer.version += 1  # the audit log may have more to report now
 
 
 def parse_broker_id(name: str, what: str = "Broker") -> int:

@@ -1,4 +1,4 @@
-"""Produce requests with acks=all whose batches are written here and have to be fetched by the other replicas."""
+"""Produce requests with acks=all, waiting for other replicas to fetch their batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
 
-# How often deadlines are checked, for all requests that wait.
+# Interval of the deadline check, for all waiting requests.
 _CHECK_SECONDS = 0.1
 
 
@@ -25,12 +25,12 @@ class Uncommitted(NamedTuple):
     """A batch that other replicas have yet to fetch."""
 
     partition: Partition
-    offset: int  # committed when the high watermark is here
+    offset: int  # committed when the high watermark reaches this offset
     answer: Answer
 
 
 class DelayedProduces:
-    """The requests that wait, with their deadlines. One timer serves all: there are thousands of requests a second.
+    """Waiting requests with their deadlines. One timer serves them all, as there are thousands of requests a second.
 
     Owner: the event loop.
     """
@@ -53,7 +53,7 @@ class DelayedProduces:
         for at, (partition, offset, _) in enumerate(waits):
             if partition.leading is not None:
                 partition.leading.commits.add(offset, delayed, at)
-            else:  # the disk failed under a later batch of the same request, and took this partition offline
+            else:  # the disk failed on a later batch of the same request and took this partition offline
                 delayed.committed(at, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return delayed
 
@@ -79,7 +79,7 @@ class DelayedProduces:
 
 
 class DelayedProduce(PendingResponse):
-    """One request. It is complete when the last of its batches is committed or has failed."""
+    """One request, complete once its last batch is committed or has failed."""
 
     __slots__ = ("_all", "_answer", "_left", "waits")
 
@@ -116,11 +116,11 @@ class DelayedProduce(PendingResponse):
 
 
 async def wait_committed(waits: list[Uncommitted], timeout_ms: int) -> None:
-    """The same for a request that is handled by a coroutine."""
+    """Wait like `DelayedProduce`, for a request handled by a coroutine."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     pending = []
-    # Register with all before awaiting any: meanwhile another broker may become the leader of one of them.
+    # Register with all partitions before awaiting: leadership of any may move in the meantime.
     for partition, offset, answer in waits:
         try:
             future = partition.wait_committed(offset)

@@ -1,4 +1,4 @@
-"""Groups of a request that a client may not touch: each is answered with an error of its own."""
+"""Per-group errors for groups that a client may not access."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ A = TypeVar("A", bound=GroupAnswer)
 def denied_groups(
     context: RequestContext, asked: Iterable[str], answer: Callable[[], A], right: Right = DESCRIBE_GROUP
 ) -> tuple[list[str], list[A]]:
-    """The groups that the client may ask about, and the answers for the others."""
+    """Return the permitted groups, and error responses for the others."""
     allowed: list[str] = []
     denied: list[A] = []
     for group_id in asked:
@@ -47,9 +47,9 @@ def denied_groups(
 def finish_description(
     context: RequestContext, group: DescribedMembers, topics: Iterable[str], *, with_operations: bool
 ) -> bool:
-    """Add what the client may do with the group, if it asks; without its members, if it may not see all their topics.
+    """Complete a group description with the client's permitted operations, if requested.
 
-    Whether it may.
+    If the client may not describe all topics of the members, set an error, drop the members and return False.
     """
     if not all(context.allows(DESCRIBE_TOPIC, name) for name in sorted(set(topics))):
         group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

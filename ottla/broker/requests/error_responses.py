@@ -1,8 +1,8 @@
-"""Responses to requests that fail as a whole, as Kafka's `getErrorResponse` makes them for each request class.
+"""Responses to requests that fail as a whole, like Kafka's `getErrorResponse` for each request class.
 
-The error stands wherever the response has a place for one: at its top, and in an entry for everything that was asked
-for, because clients look for what they have asked for. Of some APIs clients look at the top only. What answers what is
-read off the message declarations. An API module whose response is made otherwise has an `error_response` of its own.
+The error fills every error field of the response: the top level, and one entry per requested item, because clients look
+up their items. Clients of some APIs read only the top-level error. The mapping of requests to responses follows from
+the message declarations. API modules with other responses define their own `error_response`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages import response_type
 
-# Lists in responses, and what they answer in requests where that has another name.
+# Lists in responses, mapped to their request counterparts if named differently.
 _ANSWERS: dict[str, tuple[str, ...]] = {
     "coordinators": ("coordinator_keys",),
     "filter_results": ("filters",),
@@ -32,7 +32,7 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "topic_results": ("topics",),
     "transaction_states": ("transactional_ids",),
 }
-# What an entry is known by: the request's entries have it too. Of a plain name or number it is the first.
+# Fields that identify an entry in both request and response. A plain name or number maps to the first of them.
 _IDENTITIES = (
     "name",
     "topic",
@@ -56,7 +56,7 @@ _IDENTITIES = (
 )
 _OTHERWISE_NAMED = {"partition_index": "partition", "user": "name"}
 _ERROR_CODES = ("error_code", "partition_error_code")
-# What is not known has these values, where a message's default is another.
+# Values for unknown fields that differ from the message default.
 _UNKNOWN: dict[str, Any] = {
     "base_offset": -1,
     "committed_offset": -1,
@@ -69,7 +69,7 @@ _UNKNOWN: dict[str, Any] = {
 }
 
 
-# Kafka answers these at the top, without entries.
+# APIs with only a top-level error in Kafka.
 _TOP_ONLY = frozenset(
     {
         13,  # LeaveGroup
@@ -95,7 +95,7 @@ def error_response(request: Request, error: KafkaError) -> Response:
 
 
 def error_response_in_slices(request: Request, error: KafkaError) -> Generator[None, None, Response]:
-    """The same for a large request: yields in between."""
+    """Like `error_response` for a large request, yielding in between."""
     response = response_type(request.api_key)()
     if request.api_key in _TOP_ONLY:
         _fill(response, None, error)
@@ -124,7 +124,7 @@ def _fill_in_slices(answer: Struct, asked: Struct, error: KafkaError) -> Generat
 
 @cache
 def _entries_of(of: type[Struct]) -> list[tuple[str, type[Struct]]]:
-    """The lists of a response that have a place for errors."""
+    """Return the lists of a response with error fields."""
     return [
         (name, field.struct)
         for name, field in of.fields.items()
@@ -133,7 +133,7 @@ def _entries_of(of: type[Struct]) -> list[tuple[str, type[Struct]]]:
 
 
 def _fill(answer: Struct, asked: Asked | None, error: KafkaError) -> None:
-    """With entries for what was asked for, if that is given."""
+    """Set the error, with one entry per requested item if `asked` is given."""
     for name, field in type(answer).fields.items():
         if name in _ERROR_CODES:
             setattr(answer, name, int(error.code))
@@ -151,7 +151,7 @@ def _fill(answer: Struct, asked: Asked | None, error: KafkaError) -> None:
 
 
 def _answered(asked: Asked, name: str) -> list[Asked]:
-    """What the request lists, and the list of that name in the response answers."""
+    """Return the request's entries for the named list of the response."""
     for source in (name, *_ANSWERS.get(name, ())):
         listed = getattr(asked, source, None)
         if isinstance(listed, list) and listed:
@@ -166,7 +166,7 @@ def _entry(of: type[Struct], asked: Asked, error: KafkaError) -> Struct:
 
 
 def _identified(of: type[Struct], asked: Asked) -> Struct:
-    """An entry that is known by the same names as what was asked for."""
+    """Return a response entry with the identifying fields of a request entry."""
     entry = of()
     identities = [name for name in of.fields if name in _IDENTITIES]
     if isinstance(asked, Struct):

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that requests name only what changes."""
+"""Fetch sessions (KIP-227): the broker remembers a client's partitions, so that requests name only changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[str | bytes, int]
 
 
 class FetchTarget:
-    """One partition of a fetch, and what the last response said about it."""
+    """One partition of a fetch, and its state in the last response."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -57,7 +57,7 @@ class FetchTarget:
         self.log_start_offset = partition.log_start_offset
 
     def has_news(self, answer: PartitionData) -> bool:
-        """Whether an incremental response must mention this partition; remembers what it says."""
+        """Return True if an incremental response must include this partition, and remember the answer."""
         news = bool(
             answer.records
             or answer.error_code
@@ -66,7 +66,7 @@ class FetchTarget:
             or answer.preferred_read_replica != -1
             or answer.diverging_epoch is not None
         )
-        # After an error the next good answer is news, whatever it says.
+        # After an error the next successful answer is always included.
         self.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
         self.sent_log_start_offset = answer.log_start_offset
         return news
@@ -74,7 +74,7 @@ class FetchTarget:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """What one client's session has asked for, in the order it is served."""
+    """Partitions of one session, in serving order."""
 
     id: int
     by_id: bool
@@ -83,7 +83,7 @@ class FetchSession:
     targets: dict[Key, FetchTarget] = field(default_factory=dict)
 
     def served(self, targets: list[FetchTarget]) -> None:
-        """Partitions that got data go to the end, so that a small response size starves none."""
+        """Move partitions that returned data to the end, so that a small response size starves none."""
         for target in targets:
             key: Key = (target.topic_id if self.by_id else target.topic, target.index)
             if self.targets.get(key) is target:
@@ -92,7 +92,7 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class FetchPlan:
-    """The partitions of one fetch request, and the session it belongs to."""
+    """Partitions of one fetch request, and its session."""
 
     targets: list[FetchTarget]
     session: FetchSession | None
@@ -100,7 +100,7 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """The sessions of a broker, at most `slots`. Owned by the event loop."""
+    """Sessions of a broker, at most `slots`. Owner: the event loop."""
 
     def __init__(self, slots: int, eviction_ms: int = 120_000) -> None:
         self._slots = slots
@@ -117,7 +117,7 @@ class FetchSessions:
         now_ms: int,
         targets: dict[Key, FetchTarget] | None = None,
     ) -> FetchPlan:
-        """The partitions to read. `targets` stand for those of a request without a session."""
+        """Return the partitions to read. `targets` replaces the partitions of a request without a session."""
         by_id = version >= 13
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:
@@ -142,7 +142,7 @@ class FetchSessions:
     def plan_in_slices(
         self, request: FetchRequest, version: int, now_ms: int
     ) -> Generator[None, None, FetchPlan]:
-        """The same for a request with many partitions: most of them join the session before the plan is made."""
+        """Like `plan` for a request with many partitions. Most of them join the session before the plan is complete."""
         by_id = version >= 13
         is_full = request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH)
         targets: dict[Key, FetchTarget] = {}
@@ -160,7 +160,7 @@ class FetchSessions:
         return self.plan(rest, version, now_ms, targets if is_full else None)
 
     def close(self, session: FetchSession) -> None:
-        """Forget a session whose id the client does not get to know."""
+        """Close a session before the client learns its id."""
         self._sessions.pop(session.id, None)
 
     def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
@@ -183,7 +183,7 @@ class FetchSessions:
         return session
 
     def _evict(self, now_ms: int) -> bool:
-        """Make room by ending the session that was idle longest, if it was idle for long."""
+        """Evict the longest idle session if idle long enough. Return True if there is room."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
             return False

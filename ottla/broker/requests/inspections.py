@@ -1,4 +1,4 @@
-"""Work on the records of large batches, in a thread of its own."""
+"""Inspection of records in large batches, in a separate thread."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _Result = TypeVar("_Result")
 
 
 class Inspections:
-    """One thread for all clients: several would take the interpreter from the event loop more often.
+    """One thread for all clients; several would take the interpreter from the event loop more often.
 
-    Owner: the event loop. The thread sees nothing but the bytes of a batch and the settings of its topic.
+    Owner: the event loop. The thread accesses only the bytes of a batch and the settings of its topic.
     """
 
     def __init__(self) -> None:

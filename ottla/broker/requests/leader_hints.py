@@ -1,4 +1,4 @@
-"""Who leads a partition, for clients that asked the wrong broker (KIP-951): it saves them a metadata request."""
+"""Current leaders for clients that asked the wrong broker (KIP-951), which saves a metadata request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class LeaderHints:
-    """The leaders that one response names, and their addresses."""
+    """Leaders named in one response, with their addresses."""
 
     __slots__ = ("_broker", "_listener", "_nodes")
 
@@ -26,9 +26,9 @@ class LeaderHints:
         self._nodes: dict[int, Node] = {}
 
     def leader(self, of: type[StructT], topic: str | bytes, index: int, error: int) -> StructT | None:
-        """What to name with this error, as the response's own LeaderIdAndEpoch.
+        """Return the leader to name with this error, as the response's own LeaderIdAndEpoch.
 
-        None for other errors, and if the client could not connect to that leader.
+        Return None for other errors, and for leaders that the client could not connect to.
         """
         if error not in _HINTED:
             return None
@@ -44,7 +44,7 @@ class LeaderHints:
         return of(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
     def endpoints(self, of: type[StructT]) -> list[StructT]:
-        """Where the leaders that were named are, as the response's own NodeEndpoint."""
+        """Return the addresses of the named leaders, as the response's own NodeEndpoint."""
         return [
             of(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in self._nodes.values()

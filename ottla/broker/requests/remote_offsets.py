@@ -1,4 +1,4 @@
-"""The end offsets of partitions, asked of their leaders."""
+"""End offsets of partitions, requested from their leaders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_MS = 5_000
 
 
 async def end_offsets(broker: Broker, topic: str, indexes: Iterable[int]) -> dict[int, int | KafkaError]:
-    """The high watermark of each partition, or the error where it is not known."""
+    """Return the high watermark of each partition, or an error."""
     image = broker.image.topics.get(topic)
     by_leader: dict[int, list[int]] = {}
     for index in indexes:

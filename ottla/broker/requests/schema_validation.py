@@ -1,12 +1,11 @@
-"""Records that must have a schema: what topics ask for with confluent.value.schema.validation, and its like for keys.
+"""Schema validation of records, enabled per topic by confluent.value.schema.validation and its key counterpart.
 
-A key or value is accepted if it begins with the id of a schema (or a header names one), and the registry has that
-schema under the subject that the topic's strategy gives. What is null has no schema and is accepted. The data itself
-is not read.
+A key or value passes if it starts with a schema id (or a header names one) and the registry has that schema under the
+subject from the topic's naming strategy. Null keys and values pass. The data itself is not decoded.
 
-The registry is asked once for each id and subject; answers are kept for some minutes, refusals for a second, since the
-schema may be registered right after it was missing. While the registry cannot be reached nothing new is accepted:
-the client gets an error that it retries.
+The broker asks the registry once per id and subject. It caches positive answers for some minutes and negative ones for
+a second, since a missing schema may be registered right afterwards. While the registry is unreachable, records with
+unknown ids get a retriable error.
 """
 
 from __future__ import annotations
@@ -56,15 +55,15 @@ _KNOWN_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0
 _TIMEOUT_SECONDS = 10.0
 _MOST_KEPT = 100_000
-_MOST_SCHEMAS = 1000  # of one batch: the registry is asked for each
-_MOST_RECORDS = 500_000  # of one batch: each becomes an object
+_MOST_SCHEMAS = 1000  # per batch: each is one registry request
+_MOST_RECORDS = 500_000  # per batch: each becomes an object
 
-#: The number of a schema, or its guid.
+#: Number or GUID of a schema.
 SchemaId = int | str
 
 
 class _Part(NamedTuple):
-    """The half of a record that is looked at."""
+    """The validated part of a record: key or value."""
 
     name: str
     header: str
@@ -85,7 +84,7 @@ class _Rule(NamedTuple):
     strategy: str
 
     def accepts(self, subjects: list[str]) -> bool:
-        # Contexts come before a subject, as in `:.sales:orders-value`.
+        # Contexts precede a subject, as in `:.sales:orders-value`.
         plain = [subject.rsplit(":", 1)[-1] for subject in subjects]
         if self.strategy == TOPIC_NAME:
             return f"{self.topic}-{self.part.name}" in plain
@@ -100,7 +99,7 @@ class _Rule(NamedTuple):
 
 
 class _SchemaIds(NamedTuple):
-    """The schemas that a batch names, each with the first records that name it, and records that name none."""
+    """Schemas named in a batch with their first records, and records without a schema."""
 
     places: dict[tuple[_Rule, SchemaId], list[int]]
     faults: list[tuple[int, str]]
@@ -111,7 +110,7 @@ _Asked = dict[_Name, dict[tuple[_Rule, SchemaId], list[int]]]
 
 
 class SchemaValidation:
-    """Owner: the event loop; the registry is asked in threads that own nothing."""
+    """Owner: the event loop. Threads query the registry and own nothing."""
 
     def __init__(self, image: ClusterImage, registry: SchemaRegistry, inspections: Inspections) -> None:
         self._image = image
@@ -120,7 +119,7 @@ class SchemaValidation:
         self._accepted: dict[tuple[_Rule, SchemaId], tuple[bool, float]] = {}
 
     def check(self, request: ProduceRequest, version: int) -> Refused | Awaitable[Refused]:
-        """Return the partitions whose records are refused. Waits for new ids, and for large batches to be read."""
+        """Return the partitions with rejected records. Waits for new ids and for large batches to be read."""
         refused: Refused = {}
         asked: _Asked = {}
         large: list[tuple[_Name, PartitionProduceData, list[_Rule]]] = []
@@ -142,7 +141,7 @@ class SchemaValidation:
                     self._note(name, _schema_ids(records, rules, LOOP_BYTES), asked, refused)
                 except TooLargeError:
                     large.append((name, data, rules))
-                except KafkaError as error:  # the append says what is wrong with them
+                except KafkaError as error:  # the append reports the fault
                     logger.debug("The records for %s-%d cannot be read: %s", *name, error)
         if large:
             return self._check_large(large, asked, refused)
@@ -277,7 +276,7 @@ def _refusal(faults: list[tuple[int, str]]) -> RefusedRecordsError:
 
 
 class SchemaRegistry:
-    """The registry of a broker's settings. It is asked in threads."""
+    """The registry from the broker's settings. Called in threads."""
 
     def __init__(self, urls: list[str], user_info: str | None) -> None:
         self._urls = list(_with_credentials(urls, user_info))
@@ -290,7 +289,7 @@ class SchemaRegistry:
         return cls(urls, config.get_optional_str("confluent.basic.auth.user.info"))
 
     def subjects(self, schema_id: SchemaId) -> list[str]:
-        """Where a schema is registered; nowhere, if it is not known. OSError if no registry answers."""
+        """Return the subjects of a schema, none if unknown. Raises OSError if no registry answers."""
         if isinstance(schema_id, int):
             return self._subjects(f"{schema_id}/subjects")
         places = self._get(f"/schemas/guids/{schema_id}/ids") or ()
@@ -301,7 +300,7 @@ class SchemaRegistry:
         return [str(subject) for subject in self._get(f"/schemas/ids/{path}") or ()]
 
     def _get(self, path: str) -> Any:
-        """What the first registry that works has there, None if it has nothing."""
+        """Return the response of the first working registry, None if not found."""
         failure = ""
         for url, headers in self._urls:
             try:

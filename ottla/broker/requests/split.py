@@ -1,4 +1,4 @@
-"""Large requests whose entries are answered one by one: how to cut them, and how to put the answers together."""
+"""Splitting of large requests with independent entries, and merging of their responses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ S = TypeVar("S", bound=Struct)
 
 
 class Split:
-    """An API module declares `SPLIT = Split("topics.partitions", "topics.partitions")` to have large requests cut.
+    """An API module declares `SPLIT = Split("topics.partitions", "topics.partitions")` to split large requests.
 
-    The handler then gets parts of at most `size` partitions, one after another, and answers them in order. A topic that
-    was cut is one topic again in the response. `or_else` serves requests whose list of that name is empty.
+    The handler receives parts of at most `size` partitions in order. The response merges a split topic again. `or_else`
+    applies if the request's list of that name is empty.
     """
 
     def __init__(
@@ -27,7 +27,9 @@ class Split:
         self._or_else = or_else
 
     def parts(self, request: Request) -> Iterator[tuple[Request, int]]:
-        """Parts of a request, each with the number of levels at which it goes on with an entry of the part before."""
+        """Yield the parts of a request, each with the number of levels at which it continues an entry of the previous
+        part.
+        """
         split = self._of(request, self._request)
         for part, _, depth in split._pieces(request, split._request):
             yield part, depth
@@ -36,7 +38,9 @@ class Split:
         return self if self._or_else is None or getattr(message, path[0]) else self._or_else
 
     def _pieces(self, holder: S, path: tuple[str, ...]) -> Iterator[tuple[S, int, int]]:
-        """Copies of a struct with some of its entries, how many these are, and how deep they go on with the last."""
+        """Yield copies of a struct with some entries, their count, and the depth at which they continue the
+        last one.
+        """
         name, inner = path[0], path[1:]
         entries: list[Any] | None = getattr(holder, name)
         size = self._size
@@ -61,14 +65,14 @@ class Split:
             yield _copy(holder, name, taken), weight, 0 if is_first else 1 + depth
 
     def merge(self, whole: Response, answer: Response, depth: int) -> None:
-        """Add the answer to one part to the answers to those before it."""
+        """Merge the response to one part into the whole response."""
         path = self._of(whole, self._response)._response
         for name, field in type(whole).fields.items():
             mine, theirs = getattr(whole, name), getattr(answer, name)
             if name == path[0]:
                 _extend(whole, answer, path, depth)
             elif field.kind == "array" and mine is not None and theirs:
-                mine += [each for each in theirs if each not in mine]  # endpoints and the like
+                mine += [each for each in theirs if each not in mine]  # for example endpoints
             elif name == "throttle_time_ms":
                 whole.throttle_time_ms = max(mine, theirs)  # type: ignore[attr-defined]
             elif name in ("error_code", "error_message") and not mine:
@@ -89,14 +93,14 @@ def _extend(whole: Struct, answer: Struct, path: tuple[str, ...], depth: int) ->
 
 
 def _is_same(one: Struct, other: Struct) -> bool:
-    """Whether two entries are about the same topic, group or transaction."""
+    """Return True if two entries describe the same topic, group or transaction."""
     fields = type(one).fields.items()
     names = [name for name, field in fields if field.kind in ("string", "uuid") and name != "error_message"]
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _copy(holder: S, name: str, entries: list[Any]) -> S:
-    """The same struct with other entries under that name."""
+    """Copy a struct with other entries in one field."""
     copy = object.__new__(type(holder))
     for field in type(holder).fields:
         setattr(copy, field, entries if field == name else getattr(holder, field))

@@ -1,1 +1,1 @@
-"""Who is at the other end of a connection: `ottla.security` wired to listeners, settings and the store."""
+"""Authentication and authorization: `ottla.security` connected to listeners, settings and the store."""

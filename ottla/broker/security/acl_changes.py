@@ -1,4 +1,4 @@
-"""Making and removing ACLs: the way into the store, where brokers may write at the same time."""
+"""Creation and removal of ACLs in the store, safe against concurrent changes by other brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_ATTEMPTS = 10
 
 
 async def add_entries(store: NodeStore, pattern: ResourcePattern, entries: Collection[Entry]) -> None:
-    """Raises BadAcl if the store cannot keep the name."""
+    """Raises BadAcl if the store cannot represent the name."""
     path = acl_path(pattern)
     try:
         check_path(path)
@@ -38,7 +38,7 @@ async def add_entries(store: NodeStore, pattern: ResourcePattern, entries: Colle
 async def remove_entries(
     store: NodeStore, pattern: ResourcePattern, is_unwanted: Callable[[Entry], bool]
 ) -> frozenset[Entry]:
-    """Those that were removed."""
+    """Return the removed entries."""
     removed: frozenset[Entry] = frozenset()
 
     def without(before: frozenset[Entry]) -> frozenset[Entry]:
@@ -53,7 +53,7 @@ async def remove_entries(
 async def _change(
     store: NodeStore, pattern: ResourcePattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
 ) -> None:
-    """Write what the entries of a pattern become, if nobody else has changed them meanwhile; else begin again."""
+    """Update the entries of a pattern by compare-and-set, retrying after concurrent changes."""
     path = acl_path(pattern)
     for _ in range(_MAX_ATTEMPTS):
         [node] = await store.get_many([path])

@@ -1,7 +1,7 @@
-"""What the client of a connection may do, and the audit log that says what was allowed and denied.
+"""Rights of a connection's client, and the audit log of decisions.
 
-The log is Kafka's: logger `kafka.authorizer.logger`, denials at INFO, the rest at DEBUG, and at TRACE (here: below
-DEBUG) what was only asked to decide what to show.
+The log is Kafka's: logger `kafka.authorizer.logger`, denials at INFO, the rest at DEBUG. Decisions that only filter
+output are at TRACE (here: below DEBUG).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 audit = logging.getLogger("kafka.authorizer.logger")
 
 _TRACE = 5
-# Names that a client makes up must not fill the memory.
+# Bounds the memory used for names invented by clients.
 _MOST_DECISIONS = 10_000
 
-# What a client is told, in Kafka's words.
+# Kafka's error codes and messages for denials.
 DENIED = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
     ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
@@ -45,7 +45,7 @@ DENIED = {
 
 
 class ConnectionRights:
-    """Invariant: no decision outlives the ACLs that it was made by. Owner: the event loop."""
+    """Invariant: no cached decision outlives the ACLs behind it. Owner: the event loop."""
 
     __slots__ = ("_allowed", "_authorizer", "_connection", "_known", "_version")
 
@@ -57,7 +57,9 @@ class ConnectionRights:
         self._version = authorizer.version
 
     def allows(self, right: Right, name: str, api: str, *, quiet: bool = False, count: int = 1) -> bool:
-        """Whether the client may. `quiet`: it is asked only to decide what to show, and a denial is no event."""
+        """Return True if the client has the right. With `quiet` the decision only filters output, and a denial is not
+        logged.
+        """
         if self._version != self._authorizer.version or len(self._known) > _MOST_DECISIONS:
             self._known.clear()
             self._allowed.clear()
@@ -77,22 +79,22 @@ class ConnectionRights:
         return decision.allowed
 
     def was_allowed(self, right: Right, name: str | bytes) -> bool:
-        """Whether `remember` was called for it, and no ACL has changed since: one look, for every record that comes."""
+        """Return True if `remember` was called and no ACL has changed since: one lookup on the hot path."""
         return (right, name) in self._allowed and self._version == self._authorizer.version
 
     def remember(self, right: Right, name: str | bytes) -> None:
-        """It was allowed just now. The name may be the id of a topic, which never stands for another name."""
-        if not audit.isEnabledFor(logging.DEBUG):  # else each time is worth a line
+        """Cache a positive decision. `name` may be a topic id, which never refers to another topic."""
+        if not audit.isEnabledFor(logging.DEBUG):  # otherwise every decision is logged
             self._allowed.add((right, name))
 
     def allows_any(self, right: Right) -> bool:
-        """Whether there is a resource, be it there or not, that the client may do this with."""
+        """Return True if the client holds this right on any resource, existing or not."""
         return self._authorizer.authorize_any(
             self._connection.principal, self._connection.client_host, right.operation, right.resource_type
         )
 
     def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """The bit field that clients may ask for (KIP-430)."""
+        """Return the bit field of permitted operations (KIP-430)."""
         return self._authorizer.authorized_operations(
             self._connection.principal, self._connection.client_host, resource_type, name
         )
@@ -115,5 +117,5 @@ class ConnectionRights:
 
 @cache
 def _in_capitals(api: str) -> str:
-    """`AddPartitionsToTxn` as Kafka's logs name it: `ADD_PARTITIONS_TO_TXN`."""
+    """Convert `AddPartitionsToTxn` to the name in Kafka's logs, `ADD_PARTITIONS_TO_TXN`."""
     return "".join(f"_{each}" if each.isupper() else each.upper() for each in api).lstrip("_")

@@ -1,4 +1,4 @@
-"""The authorizer that the settings ask for."""
+"""The authorizer selected by the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.security.authorizer import Authorizer, parse_super_users
 
 _CLASS = "authorizer.class.name"
-# Of Kafka 4.x, of 2.4 to 3.9, and of what came before. They decide alike.
+# Authorizers of Kafka 4.x, of 2.4 to 3.9, and of earlier versions. All decide alike.
 _CLASSES = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
@@ -15,7 +15,7 @@ _CLASSES = (
 
 
 def authorizer_of(config: BrokerConfig) -> Authorizer | None:
-    """None if everybody may do everything. Raises ConfigError."""
+    """Return the authorizer, or None without restrictions. Raises ConfigError."""
     name = config.get_str(_CLASS)
     if not name:
         return None

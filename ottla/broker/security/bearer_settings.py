@@ -1,4 +1,4 @@
-"""What a listener asks of the tokens of OAUTHBEARER. Without a signature to check nobody gets in."""
+"""Token requirements of an OAUTHBEARER listener. Tokens without a verifiable signature are rejected by default."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _AUDIENCE = "sasl.oauthbearer.expected.audience"
 
 
 class TokenValidator(Protocol):
-    """Decides on tokens."""
+    """Accepts or rejects tokens."""
 
     @property
     def warning(self) -> str | None:
-        """What the operator has to know."""
+        """Warning for the operator."""
 
     def open(self) -> None:
-        """Get what is needed to decide; raises ConfigError. Blocks."""
+        """Fetch everything needed to validate tokens. Raises ConfigError. Blocks."""
 
     def close(self) -> None: ...
 
@@ -40,7 +40,7 @@ class TokenValidator(Protocol):
 
 
 class UnsecuredTokens:
-    """Believes everybody. Only where the operator has said so."""
+    """Accepts every token. Used only if the operator configured it."""
 
     def __init__(self, listener: str, scope_claim: str) -> None:
         self.warning = (
@@ -60,7 +60,7 @@ class UnsecuredTokens:
 
 
 def listed_urls(config: BrokerConfig, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Where keys and tokens may be fetched from; none: wherever https leads."""
+    """Return the allowed URLs for keys and tokens; none means any https URL."""
     listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls")
     return tuple(map(str, listed)) or allowed_urls(system_properties(environment).get(ALLOWED_URLS))
 
@@ -68,7 +68,7 @@ def listed_urls(config: BrokerConfig, environment: Mapping[str, str] = os.enviro
 def token_validator(
     config: BrokerConfig, listener: str, environment: Mapping[str, str] = os.environ
 ) -> TokenValidator:
-    """Raises ConfigError naming the setting that is missing or wrong. Nothing is fetched yet."""
+    """Return the validator without fetching anything. Raises ConfigError naming the missing or invalid setting."""
 
     def value(name: str) -> Value:
         return listener_value(config.values, listener, name, MECHANISM)

@@ -1,6 +1,4 @@
-"""The delegation tokens of the cluster: who may do what with them, in Kafka's order of refusals, and the way into the
-store.
-"""
+"""Delegation tokens of the cluster: permissions, checked in Kafka's order, and storage."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _MOST_RENEWERS = 1000
 
 
 class DelegationTokens:
-    """Invariant: what the image has is what is in the store, or was a moment ago. Owner: the event loop."""
+    """Invariant: the image matches the store, with a short delay. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig, store: NodeStore, image: ClusterImage) -> None:
         self._store = store
@@ -56,7 +54,7 @@ class DelegationTokens:
         """Raises KafkaError."""
         self._require_secret()
         renewers = tuple(renewers)
-        # Who logs in with a token is a user of the owner's name, so nothing else may own one.
+        # A token login authenticates a user with the owner's name, so only users may own tokens.
         if any(each.type != USER_TYPE for each in (owner, *renewers)):
             raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
         if len(renewers) > _MOST_RENEWERS:
@@ -78,7 +76,7 @@ class DelegationTokens:
         return token
 
     async def renew(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
-        """Until when it is valid now. Raises KafkaError."""
+        """Return the new expiry time. Raises KafkaError."""
         token = await self._change(
             self._find(secret),
             principal,
@@ -88,7 +86,7 @@ class DelegationTokens:
         return token.expires_at if token is not None else now_ms
 
     async def expire(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> int:
-        """Until when it is valid now; it is removed if the period is negative. Raises KafkaError."""
+        """Return the new expiry time; a negative period removes the token. Raises KafkaError."""
         token = await self._change(
             self._find(secret),
             principal,
@@ -107,7 +105,7 @@ class DelegationTokens:
         owners: Collection[str] | None,
         may_see: Callable[[DelegationToken], bool],
     ) -> list[DelegationToken]:
-        """The tokens that somebody may see, of all owners or of some. Raises KafkaError."""
+        """Return the visible tokens of all or some owners. Raises KafkaError."""
         self._require_secret()
         return [
             token
@@ -117,13 +115,13 @@ class DelegationTokens:
         ]
 
     async def remove_expired(self, now_ms: int) -> None:
-        """A duty of the controller."""
+        """Remove expired tokens, a duty of the controller."""
         for token in list(self._image.delegation_tokens.values()):
             if token.has_expired(now_ms):
                 try:
                     await self._change(token, None, now_ms, lambda known: None)
                 except (KafkaError, StoreError):
-                    continue  # renewed, or removed, a moment ago; or it will be tried again
+                    continue  # renewed or removed just now, or retried later
 
     # Steps
 
@@ -133,7 +131,7 @@ class DelegationTokens:
         return self._secret
 
     def _find(self, secret: bytes) -> DelegationToken:
-        """The token with this HMAC."""
+        """Return the token with this HMAC."""
         key = self._require_secret()
         for token in self._image.delegation_tokens.values():
             if hmac.compare_digest(token_hmac(key, token.token_id), secret):
@@ -147,7 +145,9 @@ class DelegationTokens:
         now_ms: int,
         change: Callable[[DelegationToken], DelegationToken | None],
     ) -> DelegationToken | None:
-        """Write what becomes of a token; None removes it. Without a principal it is removed for having expired."""
+        """Update a token in the store; `change` returns None to remove it. Without a principal the token must have
+        expired.
+        """
         token_id, path = token.token_id, token_path(token.token_id)
         for _ in range(_MAX_ATTEMPTS):
             try:

@@ -1,4 +1,4 @@
-"""What brokers use among themselves: which listener, with TLS or not, and as whom they log in there."""
+"""Inter-broker communication: listener, TLS and login."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LISTENER = "inter.broker.listener.name"
 _PROTOCOL = "security.inter.broker.protocol"
 _MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _SUPPORTED = (plain.MECHANISM, *scram.HASHES, gssapi.MECHANISM, oauthbearer.MECHANISM)
-# What a broker asks for a token with.
+# Settings for token requests by a broker.
 _TOKEN_SETTINGS = (
     "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.client.credentials.client.id",
@@ -26,7 +26,7 @@ _TOKEN_SETTINGS = (
 
 
 def check_inter_broker(config: BrokerConfig) -> None:
-    """Raises ConfigError naming the setting that is missing or wrong."""
+    """Raises ConfigError naming the missing or invalid setting."""
     if config.is_given(_LISTENER) and config.is_given(_PROTOCOL):
         raise ConfigError(f"Both {_LISTENER} and {_PROTOCOL} are set: remove one of them.")
     name = config.inter_broker_listener_name
@@ -41,7 +41,7 @@ def check_inter_broker(config: BrokerConfig) -> None:
 
 
 def inter_broker_security(config: BrokerConfig, tls: Mapping[str, ListenerTls]) -> PeerSecurity:
-    """`tls`: of the listeners that speak it. Raises ConfigError."""
+    """`tls` holds the TLS listeners by name. Raises ConfigError."""
     name = config.inter_broker_listener_name
     protocol = _protocol(config, name)
     context = None
@@ -57,7 +57,7 @@ def _protocol(config: BrokerConfig, name: str) -> str:
 
 
 def _login(config: BrokerConfig, listener: str) -> PeerLogin:
-    """As the user of the listener's own login module, as in Kafka."""
+    """Return the login of the listener's own login module, as in Kafka."""
     mechanism = config.get_str(_MECHANISM).upper()
     if mechanism not in _SUPPORTED:
         raise ConfigError(
@@ -89,7 +89,7 @@ def _bearer(
     config: BrokerConfig, listener: str, options: Mapping[str, str]
 ) -> Callable[[str], ClientExchange]:
     from ottla.broker.security.bearer_settings import listed_urls
-    from ottla.oauth import tokens as oauth_tokens  # it takes a while to load
+    from ottla.oauth import tokens as oauth_tokens  # slow to import
 
     given = {
         name: str(value)

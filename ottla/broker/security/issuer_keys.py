@@ -1,4 +1,4 @@
-"""The keys that sign tokens, fetched from their issuer again and again, in a thread of their own."""
+"""Token signing keys, refreshed regularly from their issuer in a separate thread."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ottla.security.tls.settings import StoreSettings
 logger = logging.getLogger(__name__)
 
 _URL = "sasl.oauthbearer.jwks.endpoint.url"
-# A key that is not known may be new. But whoever makes up names of keys must not make us ask all the time.
+# An unknown key may be new. This pause stops invented key names from causing constant requests.
 _BETWEEN_EARLY_REFRESHES = 10.0
 _FIRST_ATTEMPTS = 3
 
 
 class Refreshing(NamedTuple):
-    """Where the keys are and how often they are fetched, in seconds."""
+    """URL of the keys and refresh intervals, in seconds."""
 
     url: str
     every: float
     backoff: float
     max_backoff: float
-    trust: StoreSettings | None = None  # else the certificates that this machine trusts
+    trust: StoreSettings | None = None  # default: the certificates trusted by this machine
 
 
 class IssuerKeys:
-    """Invariant: what was fetched last stays in use until something better was fetched.
+    """Invariant: the last fetched keys stay in use until a newer fetch succeeds.
 
     Owner: the event loop; the thread only replaces the tuple of keys.
     """
@@ -50,7 +50,7 @@ class IssuerKeys:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Fetch the keys, and keep them fresh from now on. Raises ConfigError. Blocks: call it in a thread."""
+        """Fetch the keys and start refreshing them. Raises ConfigError. Blocks: call it in a thread."""
         pause = self._refreshing.backoff
         for left in reversed(range(_FIRST_ATTEMPTS)):
             try:
@@ -96,7 +96,7 @@ class IssuerKeys:
                 return
             try:
                 self._keys = self._fetched()
-            except Exception as error:  # whatever it is, without this thread keys would never be new again
+            except Exception as error:  # the thread must survive, or keys would never be refreshed again
                 if not failed:
                     logger.warning(
                         "Cannot refresh the keys of %s and will try again; those that are known stay in use: %s",

@@ -1,10 +1,10 @@
-"""Which login module counts for a mechanism on a listener, in the order in which Kafka looks for it.
+"""Login module of a mechanism on a listener, in Kafka's lookup order.
 
 1. `listener.name.{listener}.{mechanism}.sasl.jaas.config`
 2. in the JAAS file: the section `{listener}.KafkaServer`
 3. in the JAAS file: the section `KafkaServer`
 
-The file is the one of `java.security.auth.login.config`, which Kafka knows as a system property in KAFKA_OPTS.
+The file is set by `java.security.auth.login.config`, a system property in KAFKA_OPTS for Kafka.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _JAAS = "sasl.jaas.config"
 def login_module(
     config: BrokerConfig, listener: str, mechanism: str, environment: Mapping[str, str] = os.environ
 ) -> LoginModule | None:
-    """None if nothing is said of the mechanism. Raises ConfigError naming what cannot be read."""
+    """Return the login module, or None if the mechanism is not configured. Raises ConfigError for unreadable
+    settings.
+    """
     name = setting_name(listener, mechanism)
     text = config.values.get(name)
     if text:
@@ -57,7 +59,7 @@ def setting_name(listener: str, mechanism: str) -> str:
 
 
 def is_without_mechanism(config: BrokerConfig, listener: str) -> bool:
-    """Whether somebody has set `sasl.jaas.config` in a way that nobody reads."""
+    """Return True if `sasl.jaas.config` is set in a form that no mechanism reads."""
     return bool(own_listener_value(config.values, listener, _JAAS) or config.values.get(_JAAS))
 
 
@@ -65,7 +67,7 @@ def _file(config: BrokerConfig, environment: Mapping[str, str]) -> str | None:
     given = config.get_optional_str("java.security.auth.login.config") or system_properties(environment).get(
         JAAS_FILE
     )
-    # Java takes -Dname==path for "this file and no other".
+    # In Java, -Dname==path means "only this file".
     path = (given or "").removeprefix("=")
     return unquote(path.removeprefix("file:")) if path.startswith("file:") else path or None
 

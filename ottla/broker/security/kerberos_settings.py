@@ -1,4 +1,4 @@
-"""What a listener with GSSAPI needs: who the broker is to Kerberos, and how principals become users."""
+"""GSSAPI settings of a listener: the broker's Kerberos identity, and the mapping of principals to users."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KerberosAcceptor:
         self._names: KerberosNames
 
     def open(self) -> None:
-        """Read the keytab; ConfigError if it is not there, or has no key for us. Blocks."""
+        """Read the keytab. Raises ConfigError if it is missing or has no suitable key. Blocks."""
         try:
             self._credentials = acceptor_credentials(self._principal, self._service, self._keytab)
         except AuthenticationFailed as failure:
@@ -58,7 +58,7 @@ class KerberosAcceptor:
 def kerberos_acceptor(
     config: BrokerConfig, listener: str, environment: Mapping[str, str] = os.environ
 ) -> KerberosAcceptor:
-    """Raises ConfigError naming the setting that is missing or wrong. The keytab is not read yet."""
+    """Return the acceptor without reading the keytab. Raises ConfigError naming the missing or invalid setting."""
     try:
         library()
     except NotInstalled as missing:
@@ -84,5 +84,5 @@ def kerberos_acceptor(
     except BadRules as error:
         raise ConfigError(f"{_RULES} cannot be read: {error}.") from None
     if (krb5_conf := system_properties(environment).get(KERBEROS_CONFIG)) is not None:
-        os.environ.setdefault("KRB5_CONFIG", krb5_conf)  # the library reads nothing else
+        os.environ.setdefault("KRB5_CONFIG", krb5_conf)  # the library has no other way to set it
     return KerberosAcceptor(listener, options.get("principal"), service, keytab.removeprefix("file:"), texts)

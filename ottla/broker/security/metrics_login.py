@@ -1,7 +1,7 @@
-"""Logins to the broker's metrics: the SCRAM users of the cluster, with DESCRIBE on it.
+"""Authentication for the broker's metrics: SCRAM users of the cluster with DESCRIBE on the cluster.
 
-Prometheus sends name and password (`basic_auth`). Deriving the keys of a password takes milliseconds, so a thread does
-it, for one caller at a time, and a password that was right is remembered for as long as the user keeps it.
+Prometheus sends name and password (`basic_auth`). Deriving keys from a password takes milliseconds, so a thread does it
+for one caller at a time. A correct password is cached until the user's credentials change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.security.sasl import scram
 
 _MOST_REMEMBERED = 100
 
-#: By user and mechanism, as the cluster keeps them.
+#: Stored credentials by user and mechanism.
 Users = Callable[[], Mapping[str, Mapping[str, str]]]
 
 
@@ -68,7 +68,7 @@ def _matches(mechanism: str, text: str, password: str) -> bool:
     try:
         kept = scram.parse_credential(text)
     except ValueError:
-        return False  # nobody can log in with it
+        return False  # unusable credential
     given = scram.credential(mechanism, password, kept.salt, kept.iterations)
     return hmac.compare_digest(given.stored_key, kept.stored_key)
 

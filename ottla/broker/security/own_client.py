@@ -1,4 +1,4 @@
-"""How a process beside the broker reaches the cluster: as brokers reach each other, or as a file says."""
+"""Client settings for helper processes of the broker: the inter-broker listener, or a properties file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OF_LOGINS = (
 
 
 def own_client(config: BrokerConfig, ports: Mapping[str, int]) -> dict[str, str]:
-    """Client properties; `ports` are those that listeners are bound to. Raises ConfigError."""
+    """Return client properties. `ports` maps listeners to their bound ports. Raises ConfigError."""
     endpoints = {each.listener: each for each in config.advertised_listeners(ports)}
     name = config.inter_broker_listener_name
-    if name not in endpoints:  # a broker on its own need not say how brokers reach each other
+    if name not in endpoints:  # a standalone broker need not configure an inter-broker listener
         name = next(iter(endpoints))
     endpoint = endpoints[name]
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host

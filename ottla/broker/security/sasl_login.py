@@ -4,8 +4,8 @@
         ▲                       │
         └── again (KIP-368), where a login lasts for a limited time
 
-Until it is complete nothing is served but ApiVersions, SaslHandshake and SaslAuthenticate, and everything else ends the
-connection before its body is looked at. With version 0 of the handshake tokens come as they are, without a header.
+Until the login is complete, the broker serves only ApiVersions, SaslHandshake and SaslAuthenticate. Any other request
+closes the connection before its body is read. After version 0 of the handshake, tokens arrive without a request header.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _KEY = Packer(">h").unpack_from
 _LENGTH = Packer(">i").pack
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
-_MOST_API_VERSIONS = 2  # the first may be in a version that is not ours
+_MOST_API_VERSIONS = 2  # the first may have an unsupported version
 _BETWEEN_LOGINS = 1.0  # seconds
 
 
@@ -50,7 +50,7 @@ class _Step(Enum):
 
 
 class SaslLogin:
-    """Invariant: the connection has a principal of its own once the login is complete, and not before.
+    """Invariant: the connection gets its principal once the login is complete, never before.
 
     Owner: the event loop.
     """
@@ -66,14 +66,14 @@ class SaslLogin:
         self._asked_versions = 0
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
-        self._repeated_at: float | None = None  # when the client began to log in again
-        self._ends_at: float | None = None  # when the login has to have been repeated
+        self._repeated_at: float | None = None  # start of the re-authentication
+        self._ends_at: float | None = None  # deadline for re-authentication
         self._principal: KafkaPrincipal | None = None
-        self.token_id: str | None = None  # of the delegation token that the client has logged in with
+        self.token_id: str | None = None  # delegation token of the login
         connection.max_request_bytes = settings.max_receive_bytes
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
-        """A frame of the connection: for the login, or for the dispatcher if that allows it."""
+        """Handle a frame: part of the login, or a request that the login permits."""
         if self._step is _Step.BARE_TOKENS:
             self._take_bare_token(bytes(frame))
             return
@@ -94,7 +94,7 @@ class SaslLogin:
             return self._asked_versions <= _MOST_API_VERSIONS
         return key == _HANDSHAKE
 
-    # The three requests
+    # Requests
 
     def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
         if self._step is _Step.COMPLETE:
@@ -123,7 +123,7 @@ class SaslLogin:
                 "SaslAuthenticate request received after successful authentication",
             )
         try:
-            if len(request.auth_bytes) > self._settings.max_receive_bytes:  # in a login that is repeated
+            if len(request.auth_bytes) > self._settings.max_receive_bytes:  # during re-authentication
                 raise AuthenticationFailed(
                     f"The token has {len(request.auth_bytes)} bytes, more than sasl.server.max.receive.size allows."
                 )
@@ -182,13 +182,13 @@ class SaslLogin:
         self._connection.max_request_bytes = self._max_request_bytes
         if lifetime is None:
             self._ends_at = None
-            # Nothing stands between the client and the dispatcher any more.
+            # From now on frames go directly to the dispatcher.
             self._connection.handle_frame = self._dispatcher.handle
         else:
             self._ends_at = now + lifetime
 
     def _may_repeat(self) -> bool:
-        """As in Kafka the first time at any moment, so that a token that is about to expire can be replaced."""
+        """As in Kafka, the first re-authentication may come at any time, to replace a token before it expires."""
         if self._ends_at is None:
             return False
         return self._repeated_at is None or time.monotonic() - self._repeated_at >= _BETWEEN_LOGINS
@@ -199,7 +199,7 @@ class SaslLogin:
         return max(int((self._ends_at - time.monotonic()) * 1000), 0)
 
     def _refusal(self) -> str:
-        """In Kafka's words, which do not tell whether the user exists."""
+        """Return Kafka's message, which does not reveal whether the user exists."""
         if self._mechanism == plain.MECHANISM:
             return plain.REFUSAL
         return (

@@ -1,4 +1,4 @@
-"""What a SASL listener asks of its clients: mechanisms, users, and how long a login lasts."""
+"""Settings of a SASL listener: mechanisms, users and login lifetime."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _MECHANISMS = "sasl.enabled.mechanisms"
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """Of one listener."""
+    """SASL settings of one listener."""
 
     listener: str
     mechanisms: tuple[str, ...]
     plain_users: Mapping[str, str] = field(repr=False)
     image: ClusterImage = field(repr=False)
-    reauth_ms: Mapping[str, int]  # by mechanism; 0: a login lasts as long as its connection
+    reauth_ms: Mapping[str, int]  # by mechanism; 0: valid as long as the connection
     failure_delay: float  # seconds
     max_receive_bytes: int
-    token_secret: str | None = field(repr=False)  # of delegation tokens
-    salt_secret: bytes = field(repr=False)  # for users and tokens that do not exist
-    tokens: TokenValidator | None  # of OAUTHBEARER
+    token_secret: str | None = field(repr=False)  # for delegation tokens
+    salt_secret: bytes = field(repr=False)  # for nonexistent users and tokens
+    tokens: TokenValidator | None  # OAUTHBEARER
     kerberos: KerberosAcceptor | None
     warnings: tuple[str, ...]
-    # By mechanism, with the users that they were collected from.
+    # By mechanism, with the users they were derived from.
     _known_shapes: dict[str, tuple[Mapping[str, object], list[Shape]]] = field(
         default_factory=dict, repr=False
     )
@@ -56,7 +56,7 @@ class SaslSettings:
     _token_credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict, repr=False)
 
     async def open(self) -> None:
-        """Get what is needed from elsewhere; ConfigError if it cannot be had."""
+        """Load external keys and keytabs. Raises ConfigError."""
         for warning in self.warnings:
             logger.warning("%s", warning)
         if self.tokens is not None:
@@ -83,12 +83,12 @@ class SaslSettings:
         )
 
     def _stand_in(self, mechanism: str, name: str, is_token: bool) -> ScramCredential:
-        """Return the credential that an unknown user or token is asked to prove."""
+        """Return a fake credential for an unknown user or token to prove."""
         shapes = [] if is_token else self._shapes(mechanism)
         return scram.stand_in(mechanism, name, self.salt_secret, shapes)
 
     def _shapes(self, mechanism: str) -> list[Shape]:
-        """Return the shapes of all users' credentials, sorted; they are collected once after every change of users."""
+        """Return the sorted shapes of all users' credentials, cached until the users change."""
         users = self.image.scram_credentials
         known = self._known_shapes.get(mechanism)
         if known is None or known[0] is not users:
@@ -115,7 +115,7 @@ class SaslSettings:
         known = self._token_credentials.get((token_id, mechanism))
         if known is None:
             if len(self._token_credentials) > 2 * len(self.image.delegation_tokens) + 100:
-                self._token_credentials.clear()  # most of those tokens are gone
+                self._token_credentials.clear()  # most of these tokens have expired
             salt = scram.derived_salt(mechanism, token_id, self.salt_secret)
             password = token_password(self.token_secret, token_id)
             known = scram.credential(mechanism, password, salt, scram.MIN_ITERATIONS)
@@ -127,13 +127,13 @@ def _parsed(text: str | None) -> ScramCredential | None:
     try:
         return None if text is None else scram.parse_credential(text)
     except ValueError:
-        return None  # nobody can log in with it
+        return None  # unusable credential
 
 
 def sasl_settings(
     config: BrokerConfig, listener: str, image: ClusterImage, salt_secret: bytes = b""
 ) -> SaslSettings:
-    """Raises ConfigError naming the setting that is missing or wrong."""
+    """Raises ConfigError naming the missing or invalid setting."""
     values = config.values
     mechanisms = listener_value(values, listener, _MECHANISMS)
     enabled = tuple(str(each).upper() for each in mechanisms) if isinstance(mechanisms, list | tuple) else ()
@@ -151,7 +151,7 @@ def sasl_settings(
     tokens = None
     if oauthbearer.MECHANISM in enabled:
         from ottla.broker.security.bearer_settings import (
-            token_validator,  # it takes a tenth of a second to load
+            token_validator,  # takes a tenth of a second to import
         )
 
         tokens = token_validator(config, listener)

@@ -1,4 +1,4 @@
-"""Changing the SCRAM credentials of users: what Kafka refuses, in its words, and the way into the store."""
+"""Changes of SCRAM credentials: Kafka's checks and messages, and storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.metadata.stores.store import BadVersion, NodeStore, NoNode, Set, Stor
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.security.sasl import scram
 
-# Kafka's numbers of the mechanisms.
+# Kafka's mechanism numbers.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 NUMBERS = {name: number for number, name in MECHANISMS.items()}
 
@@ -22,7 +22,7 @@ _MAX_ATTEMPTS = 10
 
 
 def upsertion(mechanism: int, iterations: int, salt: bytes, salted_password: bytes) -> tuple[str, str]:
-    """Mechanism and credential. Raises KafkaError."""
+    """Return mechanism and credential. Raises KafkaError."""
     name = mechanism_name(mechanism)
     if iterations < scram.MIN_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
@@ -43,7 +43,7 @@ def mechanism_name(number: int) -> str:
 
 
 async def alter_credentials(store: NodeStore, user: str, changes: Mapping[str, str | None]) -> None:
-    """Put or, with None, delete the credentials of a user, and notify all brokers. Raises KafkaError."""
+    """Set the credentials of a user, or delete those mapped to None, and notify all brokers. Raises KafkaError."""
     path = user_path(user)
     for _ in range(_MAX_ATTEMPTS):
         await ensure_paths(store, [path])

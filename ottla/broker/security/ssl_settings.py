@@ -1,7 +1,7 @@
-"""The settings of an SSL or SASL_SSL listener: certificates, who is trusted, and how a certificate becomes a principal.
+"""Settings of an SSL or SASL_SSL listener: certificates, trust, and the mapping of certificates to principals.
 
-Certificates are read again while the broker runs: when somebody alters the settings of a listener, and when a file
-changes. Connections that are there go on with what they began with.
+The broker reloads certificates at run time, after a change of the listener settings or of a file. Existing connections
+keep their certificates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from ottla.security.principal_mapping import BadMappingRules, PrincipalMapper
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 
-# What reads certificates is loaded by the brokers that have some.
+# Only brokers with certificates import these modules.
 if TYPE_CHECKING:
     import ssl
 
@@ -40,13 +40,13 @@ _PROTOCOLS = ("TLS", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSL", "SSLv2", "SSLv3")
 
 @dataclass(frozen=True, slots=True)
 class SslSettings:
-    """Of one listener."""
+    """TLS settings of one listener."""
 
     listener: str
     stores: StoreSettings
     versions: Versions
     client_auth: str
-    checks_host: bool  # when this broker connects to another one there
+    checks_host: bool  # for connections from this broker to another one
     rules: str
     allows_name_changes: bool
     allows_alternative_name_changes: bool
@@ -54,7 +54,7 @@ class SslSettings:
 
 @dataclass(frozen=True)
 class Certificates:
-    """What the settings of one listener lead to."""
+    """Certificates and contexts loaded from the settings of one listener."""
 
     settings: SslSettings
     key_store: KeyStore
@@ -63,7 +63,7 @@ class Certificates:
     mapper: PrincipalMapper
 
     def client_context(self) -> ssl.SSLContext:
-        """For a connection from this broker to the same listener of another one."""
+        """Return a context for connections from this broker to the same listener of another one."""
         from ottla.security.tls.contexts import client_context
 
         return client_context(
@@ -72,7 +72,7 @@ class Certificates:
 
 
 def ssl_settings(config: BrokerConfig, listener: str) -> SslSettings:
-    """Raises ConfigError naming the setting that is missing or wrong."""
+    """Raises ConfigError naming the missing or invalid setting."""
     return _settings(config.values, listener, has_logins=_has_logins(config, listener))
 
 
@@ -88,9 +88,7 @@ def _settings(values: Mapping[str, Value], listener: str, *, has_logins: bool) -
     stores = StoreSettings.of(given)
     client_auth = _text(values, listener, _CLIENT_AUTH)
     if has_logins and own_listener_value(values, listener, _CLIENT_AUTH) is None:
-        client_auth = (
-            "none"  # as in Kafka, where clients log in only the listener's own setting counts (KIP-684)
-        )
+        client_auth = "none"  # as in Kafka, SASL listeners use only their own setting (KIP-684)
     if not stores.has_key:
         raise ConfigError(
             f"Listener {listener} asks for TLS, but has no certificate: set ssl.keystore.location, or "
@@ -102,7 +100,7 @@ def _settings(values: Mapping[str, Value], listener: str, *, has_logins: bool) -
             "set ssl.truststore.location or ssl.truststore.certificates."
         )
     for name in ("ssl.keystore.type", "ssl.truststore.type"):
-        # Which of these it is, the file says itself; but there is nothing else.
+        # The file itself shows its type, but only these types are supported.
         kind = _text(values, listener, name)
         if kind.upper() not in _STORE_TYPES:
             raise ConfigError(f"{name} cannot be {kind}; stores may be {', '.join(_STORE_TYPES)}.")
@@ -162,9 +160,9 @@ def read_certificates(settings: SslSettings) -> Certificates:
 
 
 class ListenerTls:
-    """The certificates of one listener, as they are now.
+    """Current certificates of one listener.
 
-    Invariant: a change takes effect as a whole or not at all. Owner: the event loop; files are read in a thread.
+    Invariant: a change takes effect completely or not at all. Owner: the event loop; files are read in a thread.
     """
 
     def __init__(self, config: BrokerConfig, listener: str) -> None:
@@ -176,24 +174,24 @@ class ListenerTls:
         self._stamps = _stamps(settings.stores)
         self._certificates = read_certificates(settings)
         self._client_context: ssl.SSLContext | None = None
-        self._reported = ""  # what is wrong with what was found last
-        self._reading = asyncio.Lock()  # what was read first must not replace what was read later
+        self._reported = ""  # problem of the last reload, already logged
+        self._reading = asyncio.Lock()  # an older read must not replace a newer one
         self._warn_if_not_valid()
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """Return the context for the next connection."""
         return self._certificates.context
 
     @property
     def client_context(self) -> ssl.SSLContext:
-        """For the next connection from this broker to another one."""
+        """Return the context for the next connection to another broker."""
         if self._client_context is None:
             self._client_context = self._certificates.client_context()
         return self._client_context
 
     def principal(self, certificate: bytes | None) -> KafkaPrincipal:
-        """Whose certificate it is. Raises NoRuleApplies, or ValueError for one that cannot be read."""
+        """Return the principal of a certificate. Raises NoRuleApplies, or ValueError if unreadable."""
         if certificate is None:
             return ANONYMOUS
         from ottla.security.tls.stores import subject_name_of
@@ -204,19 +202,19 @@ class ListenerTls:
 
     @property
     def is_outdated(self) -> bool:
-        """The settings in force are others than those that were read last."""
+        """Return True if the current settings differ from the loaded ones."""
         try:
             return ssl_settings(self._config, self._listener) != self._certificates.settings
         except ConfigError:
             return True
 
     def check(self, values: Mapping[str, Value]) -> None:
-        """Whether the listener could go on with these settings of a broker. Raises ConfigError."""
+        """Check whether the listener could use these broker settings. Raises ConfigError."""
         has_logins = _has_logins(self._config, self._listener)
         self._check_names(read_certificates(_settings(values, self._listener, has_logins=has_logins)))
 
     async def reload(self) -> None:
-        """Read everything again, by the settings that are in force now."""
+        """Reload everything with the current settings."""
         async with self._reading:
             await self._reload()
 
@@ -237,14 +235,14 @@ class ListenerTls:
         self._warn_if_not_valid()
 
     async def reload_if_changed(self) -> None:
-        """If a file is another one than it was, whether or not it could be read."""
+        """Reload if any file has changed, readable or not."""
         stamps = _stamps(self._certificates.settings.stores)
         if stamps != self._stamps:
             self._stamps = stamps
             await self.reload()
 
     def _check_names(self, found: Certificates) -> None:
-        """Clients, and rules about principals, rely on the name of the broker."""
+        """Check the certificate names, since clients and principal rules rely on them."""
         before, after, settings = self._certificates.key_store, found.key_store, found.settings
         if before.name != after.name and not settings.allows_name_changes:
             raise ConfigError(
@@ -267,7 +265,7 @@ class ListenerTls:
 
 
 class TlsListeners:
-    """All listeners of a broker that speak TLS, by name. Owner: the event loop."""
+    """TLS listeners of a broker by name. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig) -> None:
         """Raises ConfigError."""
@@ -280,7 +278,7 @@ class TlsListeners:
         }
 
     def check(self, own: Mapping[str, str]) -> None:
-        """Whether the listeners could go on if this were the dynamic layer of the broker. Raises KafkaError."""
+        """Check whether the listeners would work with this dynamic configuration. Raises KafkaError."""
         named = [name for name in self.of if _names(own, name)]
         if not named:
             return
@@ -292,8 +290,10 @@ class TlsListeners:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
     def settings_changed(self) -> None:
-        """Somebody has altered settings of this broker. If they name certificates, these are read even if the text is
-        the same: it is how Kafka is told that a file has changed.
+        """Reload listeners after a config change.
+
+        Settings that name certificates trigger a reload even with unchanged text: in Kafka this announces a changed
+        file.
         """
         for name, tls in self.of.items():
             if _names(self._config.dynamic_broker, name) or tls.is_outdated:
@@ -311,7 +311,7 @@ def _names(layer: Mapping[str, str], listener: str) -> bool:
 
 
 def _stamps(stores: StoreSettings) -> dict[str, tuple[int, int, int] | None]:
-    """What tells whether a file has changed; None for one that is not there."""
+    """Return modification stamps of the files; None for a missing file."""
     stamps: dict[str, tuple[int, int, int] | None] = {}
     for name in stores.files:
         try:

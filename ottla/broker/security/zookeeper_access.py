@@ -1,4 +1,4 @@
-"""The broker's way to ZooKeeper: over TLS and with a login, as its settings and its JAAS file say."""
+"""The broker's connection to ZooKeeper: TLS and login from its settings and JAAS file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.zookeeper.security import JAVA_OPTIONS, BadSecurity, zookeeper_securi
 
 
 def zookeeper_store(config: BrokerConfig, connect: str) -> ZooKeeperStore:
-    """Raises ConfigError naming the setting that is missing or wrong."""
+    """Raises ConfigError naming the missing or invalid setting."""
     try:
         security = zookeeper_security({name: config.static.get(name) for name in (*JAVA_OPTIONS, JAAS_FILE)})
     except BadSecurity as error:

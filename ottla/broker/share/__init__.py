@@ -1,1 +1,1 @@
-"""Share groups at the broker that leads the partitions: records handed out, locks, sessions, state."""
+"""Share groups on the partition leader: record delivery, locks, sessions, state."""

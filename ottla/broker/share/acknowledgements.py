@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: members say what came of the records they were given."""
+"""Acknowledgement of records, common to ShareFetch and ShareAcknowledge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named(group_id: str | None, member_id: str | None) -> tuple[str, str]:
 
 
 def may_read(broker: Broker, context: RequestContext, topic_id: bytes) -> None:
-    """KafkaError if the client may not read the topic; an id that is unknown is refused elsewhere."""
+    """Raise KafkaError if the client may not read the topic. Unknown ids are rejected elsewhere."""
     topic = broker.image.topics_by_id.get(topic_id)
     if topic is not None:
         context.require(READ_TOPIC, topic.name)
@@ -47,9 +47,9 @@ def acknowledge(
     *,
     may_renew: bool,
 ) -> Outcomes | Awaitable[Outcomes]:
-    """Apply what a member says about partitions; what is wrong with each, if anything.
+    """Apply a member's acknowledgements and return the errors by partition.
 
-    All are begun at once. An awaitable, where something has yet to be written.
+    All partitions start together. Returns an awaitable if anything has yet to be written.
     """
     outcomes: Outcomes = {}
     pending: dict[SharedPartition, asyncio.Future[None]] = {}
@@ -78,7 +78,7 @@ def _begin(
     check_acknowledgements(said, may_renew=may_renew)
     live = broker.sharing.partitions.get(group_id, *partition)
     if not isinstance(live, LiveSharePartition):
-        # It is being loaded, so no member has acquired records of it from this leader.
+        # The state is still loading, so no member has acquired records from this leader.
         raise KafkaError(
             ErrorCode.INVALID_RECORD_STATE, "The record cannot be acknowledged. It is not acquired."
         )

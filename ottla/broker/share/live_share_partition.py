@@ -1,4 +1,4 @@
-"""A partition that a share group reads from this broker: records handed out, locks that run, state that is kept."""
+"""A share-partition on its leader: record delivery, lock timeouts and persistent state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Batches of one response: the event loop looks at the header of each.
+# Maximum bytes per response: the event loop reads every batch header.
 _MOST_BYTES = 4 * 1024 * 1024
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INVALID_REQUEST)
 _MEMBER_ERRORS = {
@@ -58,12 +58,12 @@ _MEMBER_ERRORS = {
 
 
 def for_member(error: KafkaError) -> KafkaError:
-    """An error of the share coordinator, as members know it: they do not know share coordinators."""
+    """Translate an error of the share coordinator for members, which do not know share coordinators."""
     return KafkaError(_MEMBER_ERRORS.get(error.code, error.code), error.message)
 
 
 async def first_offset(broker: Broker, group_id: str, partition: Partition) -> int:
-    """Return where a group begins that has no state of this partition yet."""
+    """Return the start offset of a group without state for this partition."""
     configs = broker.image.group_configs.get(group_id, {})
     reset = parse_offset_reset(str(group_value(broker.config, configs, AUTO_OFFSET_RESET)))
     log = partition.log
@@ -80,7 +80,7 @@ async def first_offset(broker: Broker, group_id: str, partition: Partition) -> i
 
 class FreedWaiter(Protocol):
     def freed(self) -> None:
-        """Records that were locked are free again."""
+        """Called when locked records become available again."""
 
 
 class Handed(NamedTuple):
@@ -89,13 +89,13 @@ class Handed(NamedTuple):
 
 
 class _Write:
-    """A change on its way to the coordinator, and who waits for it."""
+    """A change being written to the coordinator, and its waiting caller."""
 
     __slots__ = ("anyway", "change", "error", "future")
 
     def __init__(self, change: Change, *, anyway: bool) -> None:
         self.change = change
-        self.anyway = anyway  # it happens even if it cannot be written
+        self.anyway = anyway  # apply even if the write fails
         self.future: asyncio.Future[None] | None = None
         self.error: KafkaError | None = None
 
@@ -110,9 +110,9 @@ class _Write:
 
 
 class LiveSharePartition:
-    """A share-partition whose state is written before anybody sees a change of it, one write after another.
+    """A share-partition that writes each state change before anyone can see it, one write at a time.
 
-    Invariant: what is decided and not written yet is in `_writing` or in `_queued`. Owner: the event loop.
+    Invariant: decided but unwritten changes are in `_writing` or `_queued`. Owner: the event loop.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class LiveSharePartition:
         found: share_state.ReadStatePartitionResult,
         first_offset: int,
     ) -> None:
-        """`first_offset` is where the group begins if it has no state yet."""
+        """`first_offset` is the start offset of a group without state."""
         self.key = key
         self.partition = partition
         self.waiters: set[FreedWaiter] = set()
@@ -135,7 +135,7 @@ class LiveSharePartition:
         self._state_epoch = found.state_epoch
         self._timer: asyncio.TimerHandle | None = None
         self._queued: list[_Write] = []
-        self._archived: list[StateBatch] = []  # to be written with the next change
+        self._archived: list[StateBatch] = []  # written together with the next change
         self._writing: list[_Write] = []
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -152,7 +152,7 @@ class LiveSharePartition:
         return self._own_int(RECORD_LOCK_DURATION)
 
     def cold_range(self, max_bytes: int) -> ColdRange | None:
-        """Return the range of the log that `hand_out` would have to wait for the disk for."""
+        """Return the log range for which `hand_out` would have to wait for the disk."""
         if self.share.next_offset >= self.partition.high_watermark:
             return None
         max_bytes = min(max_bytes, _MOST_BYTES)
@@ -161,7 +161,7 @@ class LiveSharePartition:
     def hand_out(
         self, member_id: str, max_bytes: int, most: int, *, batch_size: int, strict: bool, min_one: bool
     ) -> Handed:
-        """Lock records for a member, and return the batches that they are in."""
+        """Lock records for a member and return their batches."""
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
         committed_only = self._own(ISOLATION_LEVEL) == "read_committed"
@@ -192,7 +192,7 @@ class LiveSharePartition:
                 break
             begin, first = first, header.next_offset
             if aborted and _is_aborted(header, aborted):
-                # Need not be stored first: if it is lost, the next leader finds the same aborted batches.
+                # Need not be stored first: after a loss the next leader finds the same aborted batches.
                 self._archived += share.archive(begin, header.last_offset)
                 continue
             before = wanted.count
@@ -210,7 +210,7 @@ class LiveSharePartition:
         return Handed(FileRegion(region.file, start, end - start), wanted.taken)
 
     def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
-        """None: it is written. Raises KafkaError with nothing changed, or the future does."""
+        """Apply acknowledgements; None means written. This call (without changes) or the future raises KafkaError."""
         if not self._own(RENEW_ACKNOWLEDGE_ENABLE) and any(
             AcknowledgeType.RENEW in types for _, _, types in batches
         ):
@@ -228,7 +228,7 @@ class LiveSharePartition:
         return write.future
 
     def release(self, member_id: str) -> None:
-        """The member is gone: what it had locked goes to others."""
+        """Release all records locked by a departed member."""
         change = self.share.release(member_id, self._count_limit)
         if change:
             self._write(change, anyway=True)
@@ -236,7 +236,7 @@ class LiveSharePartition:
     # Ending
 
     def end(self, error: ErrorCode) -> None:
-        """Not used any more. With an error what was not sent yet fails, without one it is written."""
+        """Stop using this object. With an error unsent changes fail; otherwise they are written."""
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -252,7 +252,7 @@ class LiveSharePartition:
         return self._task is not None
 
     async def written(self) -> None:
-        """Nothing more is on its way to the coordinator."""
+        """Wait until all changes are written."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -271,7 +271,7 @@ class LiveSharePartition:
         return self._own_int(PARTITION_MAX_RECORD_LOCKS)
 
     def _own(self, name: str) -> Value:
-        """What the group has set for itself, or else the broker for all groups."""
+        """Return the group's own setting, or the broker's default."""
         return group_value(
             self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
         )
@@ -293,7 +293,7 @@ class LiveSharePartition:
         return write
 
     def _send(self) -> None:
-        """All that is queued as one write. Where the coordinator is here and alone, it is done when this returns."""
+        """Write all queued changes at once. With a local, unreplicated coordinator the write is complete on return."""
         self._writing, self._queued = self._queued, []
         archived, self._archived = self._archived, []
         share = self.share

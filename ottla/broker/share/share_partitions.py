@@ -1,4 +1,4 @@
-"""The share-partitions that this broker leads: read when a member asks for them, gone with the leadership."""
+"""Share-partitions led by this broker: loaded on first use, dropped with leadership."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class SharePartitions:
-    """Invariant: of each key at most one is in use, and the next is read from the coordinator when the one before has
-    nothing more to write. Owner: the event loop.
+    """Invariant: at most one object per key is in use, and its successor is loaded only after all its writes finish.
+    Owner: the event loop.
     """
 
     def __init__(self, broker: Broker, persister: StatePersister) -> None:
@@ -36,7 +36,9 @@ class SharePartitions:
     def get(
         self, group_id: str, topic_id: bytes, index: int
     ) -> LiveSharePartition | asyncio.Task[LiveSharePartition]:
-        """The task ends when it is loaded, or with a KafkaError. Raises KafkaError for what is not led here."""
+        """Return the share-partition, or a task that loads it or fails with KafkaError. Raises KafkaError if not led
+        here.
+        """
         partition = self._broker.replicas.leader_by_id(topic_id, index)
         key = ShareKey(group_id, topic_id, index)
         live = self._live.get(key)
@@ -57,7 +59,7 @@ class SharePartitions:
         return self._live.get(ShareKey(group_id, topic_id, index))
 
     def end_group(self, group_id: str) -> None:
-        """No member of the group fetches here any more. For the next one the state is loaded again."""
+        """Drop the group's share-partitions after its last member stopped fetching. The next member reloads them."""
         for key in [key for key in self._live if key.group_id == group_id]:
             self._end(key)
 
@@ -98,14 +100,14 @@ class SharePartitions:
                 found = await found
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_REQUEST:
-                # The first heartbeat initializes the state: a fetch that comes before it has to wait.
+                # The first heartbeat initializes the state; an earlier fetch has to wait.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             raise for_member(error) from error
         begin = UNINITIALIZED
         if found.start_offset == UNINITIALIZED:
             try:
                 await self._broker.member.read_group_config(key.group_id)
-            except StoreError as error:  # starting at the wrong offset could not be undone
+            except StoreError as error:  # a wrong start offset could not be undone
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
             begin = await first_offset(self._broker, key.group_id, partition)
         if partition.leader_epoch != epoch or not partition.is_leader:
@@ -125,6 +127,6 @@ class SharePartitions:
         return done
 
     def _fenced(self, live: LiveSharePartition) -> None:
-        """Another leader has read the state since, or it was reset: what is in memory here is stale."""
+        """Drop stale state after another leader read it or it was reset."""
         if self._live.get(live.key) is live:
             self._end(live.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)

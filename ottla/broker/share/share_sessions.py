@@ -1,4 +1,4 @@
-"""Share sessions: which partitions a member of a share group fetches, and how far its requests have come."""
+"""Share sessions: partitions fetched by a member of a share group, and its request epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SharedPartition = tuple[bytes, int]  # topic id and index
 
 
 class ShareSession:
-    """One member's. It lives as long as its connection."""
+    """Session of one member, bound to its connection."""
 
     __slots__ = ("connection", "epoch", "partitions")
 
@@ -35,7 +35,7 @@ class ShareSession:
             self.partitions.pop(partition, None)
 
     def rotate(self, served: Iterable[SharedPartition]) -> None:
-        """Who got records is asked last next time."""
+        """Move partitions that returned records to the end of the order."""
         for partition in served:
             if partition in self.partitions:
                 del self.partitions[partition]
@@ -67,7 +67,7 @@ class ShareSessions:
         return session
 
     def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
-        """The session, for its next request; KafkaError if there is none or the request is not the next."""
+        """Return the session for its next request. Raises KafkaError if missing or out of sequence."""
         session = self._sessions.get((group_id, member_id))
         if session is None:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)

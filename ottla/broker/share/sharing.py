@@ -1,4 +1,4 @@
-"""What share groups need beside their group coordinator: share state, share-partitions and share sessions."""
+"""Share state, share-partitions and share sessions of a broker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long a request waits for a share coordinator before it fails with COORDINATOR_NOT_AVAILABLE.
+# Maximum wait for a share coordinator before COORDINATOR_NOT_AVAILABLE.
 _PATIENCE_SECONDS = 15.0
-# What a coordinator needs beyond the time that its replicas may take.
+# Time for a coordinator beyond the replication timeout.
 _MARGIN_SECONDS = 1.0
 
 
@@ -37,7 +37,7 @@ class Sharing:
             broker.now_ms,
             config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
         )
-        # Connections of their own: what waits for replicas would hold up the markers of transactions.
+        # Separate connections: requests waiting for replicas would delay transaction markers.
         peers = Peers(broker.dialer, timeout_ms / 1000 + _MARGIN_SECONDS)
         self.persister = StatePersister(
             config.broker_id, self.coordinator, broker.image, peers, _PATIENCE_SECONDS
@@ -49,7 +49,7 @@ class Sharing:
         broker.groups.share.persister = self.persister
 
     async def ensure_topic(self) -> None:
-        """The state topic comes into being with the first share group."""
+        """Create the state topic with the first share group."""
         await self._broker.ensure_internal_topic(SHARE_GROUP_STATE_TOPIC)
 
     async def topic_deleted(self, topic_id: bytes) -> None:
@@ -66,7 +66,7 @@ class Sharing:
         self.coordinator.runtime.close()
 
     def _session_ended(self, group_id: str, member_id: str, session: ShareSession) -> None:
-        """What the member had locked goes to others at once."""
+        """Release the member's locks immediately."""
         for topic_id, index in session.partitions:
             live = self.partitions.known(group_id, topic_id, index)
             if live is not None:

@@ -1,4 +1,4 @@
-"""What brokers ask share coordinators (KIP-932): five requests of one form, partition by partition."""
+"""Requests to share coordinators (KIP-932): five APIs of one form, handled partition by partition."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NO_TOPIC = bytes(16)
 
 
 class StateRpc:
-    """One of the five: `ask` puts the question about one partition to a coordinator that is here.
+    """One of the five APIs; `ask` calls a local coordinator for one partition.
 
-    The other classes of its messages are read off the declarations of the request and of the response.
+    The nested message classes follow from the declarations of request and response.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ SUMMARIZE = StateRpc(share_state.ReadShareGroupStateSummaryRequest, 1, _summariz
 
 
 async def serve(broker: Broker, rpc: StateRpc, request: Any) -> Any:
-    """Answer another broker. Everything is begun before anything is waited for."""
+    """Answer another broker. All partitions start before any is awaited."""
     coordinator = broker.sharing.coordinator
     names: list[tuple[bytes, int]] = []
     answers: list[Any] = []

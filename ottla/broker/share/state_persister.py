@@ -1,4 +1,4 @@
-"""Asks share coordinators, here or at other brokers: for the leaders of share-partitions and for group coordinators."""
+"""Calls to local and remote share coordinators, from share-partition leaders and group coordinators."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _RETRIED = (
 
 
 class StatePersister:
-    """Asks the coordinator of a share-partition, and asks again while there is none, until a deadline.
+    """Calls the coordinator of a share-partition, and retries until a deadline while none is available.
 
-    All five requests may be repeated: the second has the outcome of the first. Owner: the event loop.
+    All five requests are idempotent. Owner: the event loop.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class StatePersister:
         self._queues: dict[tuple[int, int, str], _RequestQueue] = {}
 
     def ask(self, rpc: StateRpc, key: ShareKey, asked: Any) -> Any | Awaitable[Any]:
-        """The coordinator's result for one partition, or an awaitable of it. Raises KafkaError, or the awaitable does.
+        """Return the coordinator's result for one partition, or an awaitable. This call or the awaitable raises
+        KafkaError.
 
         `asked.partition` need not be set.
         """
@@ -68,7 +69,7 @@ class StatePersister:
         return self._ask(rpc, key, asked, first)
 
     async def ask_all(self, rpc: StateRpc, asked: dict[ShareKey, Any]) -> dict[ShareKey, Any]:
-        """The results for several partitions; a KafkaError in the place of those that failed."""
+        """Return the results for several partitions, with a KafkaError for each failure."""
 
         async def one(key: ShareKey) -> Any:
             try:
@@ -81,8 +82,9 @@ class StatePersister:
         return dict(zip(asked, results, strict=True))
 
     async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None:
-        """For a group coordinator. Raises KafkaError where one of several fails; the others may have happened, and all
-        can be asked again.
+        """Initialize state for a group coordinator. Raises KafkaError if any partition fails.
+
+        Other partitions may have succeeded; the caller can safely retry all.
         """
         asked = {
             key: share_state.InitializeStatePartitionData(state_epoch=state_epoch, start_offset=start)
@@ -91,7 +93,7 @@ class StatePersister:
         _raise_first((await self.ask_all(INITIALIZE, asked)).values())
 
     async def delete(self, keys: Iterable[ShareKey]) -> None:
-        """For a group coordinator, as `initialize`."""
+        """Delete state for a group coordinator, with the errors of `initialize`."""
         asked = {key: share_state.DeleteStatePartitionData() for key in keys}
         _raise_first((await self.ask_all(DELETE, asked)).values())
 
@@ -139,7 +141,7 @@ class StatePersister:
 
 
 class _RequestQueue:
-    """Requests of one kind, about one group, to one broker: while one is under way, the next ones become one."""
+    """Requests of one API about one group to one broker. While a request is in flight, later ones are merged."""
 
     def __init__(self, peers: Peers, broker_id: int, rpc: StateRpc, group_id: str) -> None:
         self._peers = peers
@@ -155,7 +157,7 @@ class _RequestQueue:
 
     async def ask(self, key: ShareKey, asked: Any) -> Any:
         name = (key.topic_id, key.partition)
-        while name in self._gathered:  # one request says one thing of a partition
+        while name in self._gathered:  # a request contains each partition only once
             await asyncio.wait([self._gathered[name][1]])
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._gathered[name] = (asked, future)

@@ -1,1 +1,1 @@
-"""Metrics that clients push (KIP-714): who is asked for which, and where they are passed on to."""
+"""Client metrics (KIP-714): subscriptions and forwarding."""

@@ -1,4 +1,4 @@
-"""Passes pushed metrics on to a collector, by OTLP over HTTP, in a thread of its own."""
+"""Forward pushed metrics to a collector with OTLP over HTTP, in a separate thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ottla.protocol.errors import KafkaError
 logger = logging.getLogger(__name__)
 
 _PATH = "/v1/metrics"
-_WAITING = 256  # pushes; those that come while so many wait are dropped
+_WAITING = 256  # queued pushes; further ones are dropped
 _TIMEOUT_SECONDS = 10.0
-_EXPANSION = 32  # what is compressed may be so many times as large
+_EXPANSION = 32  # maximum expansion of compressed data
 
 
 class Forwarder:
-    """Invariant: no client waits for the collector, and what waits is bounded. Counts are written by one thread each.
+    """Invariant: no client waits for the collector, and the queue is bounded. Each counter has one writing thread.
 
-    Decompressing and sending are the thread's; `offer` is called on the event loop.
+    The thread decompresses and sends; `offer` runs on the event loop.
     """
 
     def __init__(self, endpoint: str, max_size: int) -> None:
@@ -43,7 +43,7 @@ class Forwarder:
         self.failed = 0
 
     def offer(self, codec: int, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Send these metrics soon, unless too many wait already."""
+        """Queue metrics for sending, or drop them if the queue is full."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="telemetry", daemon=True)
             self._thread.start()
@@ -53,7 +53,7 @@ class Forwarder:
             self.dropped += 1
 
     def close(self) -> None:
-        """What waits is given up."""
+        """Stop and discard queued metrics."""
         if self._thread is None:
             return
         try:

@@ -1,25 +1,25 @@
-"""What clients push: OpenTelemetry's MetricsData, which is the body of an export request as it is.
+"""OpenTelemetry's MetricsData as pushed by clients, equal to the body of an export request.
 
-Only its outermost fields are looked at, so that each resource can be given attributes that say which client it was. In
-Protocol Buffers a field that comes again is merged with the first, so they are appended and nothing is decoded.
+This module parses only the outermost fields and adds attributes that identify the client to each resource. Protocol
+Buffers merges repeated fields, so the attributes are appended without decoding anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_RESOURCE_METRICS = 0x0A  # of MetricsData: field 1, with a length
-_RESOURCE = 0x0A  # of ResourceMetrics: the same
-_ATTRIBUTES = 0x0A  # of Resource: the same
-_KEY, _VALUE, _STRING = 0x0A, 0x12, 0x0A  # of KeyValue and AnyValue
+_RESOURCE_METRICS = 0x0A  # MetricsData: field 1, length-delimited
+_RESOURCE = 0x0A  # ResourceMetrics: the same
+_ATTRIBUTES = 0x0A  # Resource: the same
+_KEY, _VALUE, _STRING = 0x0A, 0x12, 0x0A  # KeyValue and AnyValue
 
 
 class MalformedMetrics(ValueError):
-    """The bytes are no MetricsData."""
+    """Raised for bytes that are not MetricsData."""
 
 
 def with_attributes(data: bytes, attributes: Mapping[str, str]) -> bytes:
-    """The same metrics, with these attributes added to each resource."""
+    """Return the metrics with these attributes added to each resource."""
     entries = b"".join(
         _field(
             _ATTRIBUTES,

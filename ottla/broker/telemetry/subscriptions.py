@@ -1,4 +1,4 @@
-"""Which metrics a client is asked for, and whether what it pushes is taken: Kafka's rules of KIP-714. Pure."""
+"""Metrics subscriptions of clients and acceptance of pushes, by Kafka's rules (KIP-714). Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 DEFAULT_INTERVAL_MS = 300_000
-# In the order in which we would like it.
+# In order of preference.
 ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 _ALL = "*"
 _NO_ID = bytes(16)
@@ -24,7 +24,7 @@ _MOST_INSTANCES = 16_384  # as in Kafka
 
 
 class ClientFacts(NamedTuple):
-    """What subscriptions choose clients by, by the names of their settings."""
+    """Client attributes that select subscriptions, named as in their settings."""
 
     client_id: str
     client_software_name: str
@@ -34,7 +34,7 @@ class ClientFacts(NamedTuple):
 
 
 class Instance:
-    """One client. `subscriptions` is the version of the subscriptions that it was matched with."""
+    """One client. `subscriptions` is the version of the subscriptions it was matched with."""
 
     __slots__ = ("facts", "interval_ms", "is_terminating", "last_error", "last_get", "last_push", "metrics",
                  "subscription_id", "subscriptions")  # fmt: skip
@@ -59,10 +59,10 @@ class Instance:
 
 
 class Subscriptions:
-    """What operators want to know, and the clients that were asked. Owner: the event loop."""
+    """Subscriptions of the operators, and the clients they were sent to. Owner: the event loop."""
 
     def __init__(self, configs: Callable[[], Mapping[str, Mapping[str, str]]]) -> None:
-        """`configs` are the subscriptions by name, as they are set now."""
+        """`configs` returns the current subscriptions by name."""
         self._configs = configs
         self._seen: dict[str, dict[str, str]] | None = None
         self._version = 0
@@ -73,7 +73,7 @@ class Subscriptions:
         return len(self._instances)
 
     def ask(self, client_id: bytes, facts: ClientFacts, now_ms: int) -> tuple[bytes, Instance]:
-        """What a client is to push. It gets an id if it has none. KafkaError if it asks too often."""
+        """Return the metrics to push, assigning an id to a new client. Raises KafkaError for too frequent requests."""
         if client_id == _NO_ID:
             client_id = uuid.uuid4().bytes
         instance = self._instance(client_id, facts)
@@ -97,7 +97,7 @@ class Subscriptions:
         max_size: int,
         now_ms: int,
     ) -> None:
-        """KafkaError if these metrics are not to be taken."""
+        """Raise KafkaError if these metrics must not be accepted."""
         if client_id in _RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the client instance id is missing")
         instance = self._instance(client_id, facts)
@@ -152,7 +152,7 @@ class Subscriptions:
         return ([_ALL] if _ALL in found else sorted(found)), interval_ms
 
     def _follow_configs(self) -> None:
-        """Compared with each request, of which there is one per client and interval."""
+        """Refresh after config changes; compared on each request, one per client and interval."""
         configs = self._configs()
         if self._seen == configs:
             return
@@ -162,7 +162,7 @@ class Subscriptions:
 
 
 def kafka_uuid(data: bytes) -> str:
-    """As Kafka writes it."""
+    """Return the UUID in Kafka's notation."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Metrics of clients, if there is a collector to pass them on to."""
+"""Client metrics, enabled if a collector is configured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.monitoring.metrics.text import counter, gauge
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-#: The APIs that are served only with it.
+#: APIs served only with a collector.
 KEYS = (71, 72)
 
 
@@ -26,7 +26,7 @@ class ClientTelemetry:
 
     @classmethod
     def of(cls, config: BrokerConfig, image: ClusterImage) -> ClientTelemetry | None:
-        """None without a collector. Kafka does not serve these APIs either unless something takes the metrics."""
+        """Return None without a collector. Kafka serves these APIs only with a metrics receiver as well."""
         endpoint = config.get_optional_str("telemetry.otlp.endpoint")
         if not endpoint:
             return None
