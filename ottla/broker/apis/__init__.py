@@ -1,1 +1,1 @@
-"""One module per API, named by its key."""
+"""Request handlers, one module per API, named by its key."""

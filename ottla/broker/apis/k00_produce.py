@@ -1,26 +1,26 @@
 """Produce, key 0: append one batch to each partition.
 
 Behaviour
-- The batch is checked by its header, its CRC and its first records, given its offsets in the buffer it arrived in, and
-  written. All records are read only if the topic asks for it (another compression, compaction's keys, old timestamps)
-  or a timestamp is out of range; a large batch is then inspected in a thread, and the connection waits.
-- acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client refreshes its
-  metadata. acks=1 is answered when the batch is written, acks=all when every replica in sync has it. Meanwhile the next
-  requests of the connection are handled; responses keep their order.
-- acks=all is refused below min.insync.replicas: NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND
-  if replicas are lost while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
+- The broker checks a batch by its header, CRC and first records, assigns offsets in the receive buffer and appends it.
+  It reads all records only if the topic requires it (other compression, keys for compaction, old timestamps) or a
+  timestamp is out of range. A thread then inspects large batches while the connection waits.
+- acks=0 gets no response; after an error the broker closes the connection, as Kafka does, so that the client refreshes
+  its metadata. acks=1 is answered after the append, acks=all once every in-sync replica has the batch. The connection
+  handles further requests in the meantime; responses keep their order.
+- acks=all fails below min.insync.replicas: NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND if
+  replicas drop out while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
   broker takes over.
-- Each partition succeeds or fails on its own. Where single records are at fault (no key for a compacted topic, a
-  timestamp out of range), the batch fails as a whole and the response names them (KIP-467), so that a client can tell
-  them from the good records of the same batch.
-- A transactional batch is appended only if the partition is part of the transaction. From version 12 on writing to it
-  adds it; before that it must have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
-- Where a topic asks for schemas (confluent.value.schema.validation, which Apache Kafka does not have), records without
-  one of the registry's are refused: INVALID_RECORD, and the response names them.
+- Each partition succeeds or fails on its own. If single records are invalid (no key for a compacted topic, a timestamp
+  out of range), the whole batch fails and the response lists them (KIP-467), so that a client can tell them from the
+  valid records of the same batch.
+- A transactional batch is appended only if the partition belongs to the transaction. From version 12 on a write adds
+  the partition; before that the client must have added it (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
+- If a topic requires schemas (confluent.value.schema.validation, not in Apache Kafka), records without a schema from
+  the registry are rejected with INVALID_RECORD, and the response lists them.
 
 Version notes
-- 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
-  10 leader hints (KIP-951); 11 TRANSACTION_ABORTABLE; 12 transactions v2 (KIP-890); 13 topic ids.
+- 3 first supported version (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible; 10 leader hints
+  (KIP-951); 11 TRANSACTION_ABORTABLE; 12 transactions v2 (KIP-890); 13 topic ids.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _HINTS_SINCE = 10
 _TOPIC_IDS = 13
 _ZSTD = 4
 _ZSTD_SINCE = 7
-_ATTRIBUTES_LOW = 22  # the byte of a batch header that holds the codec
+_ATTRIBUTES_LOW = 22  # byte of the batch header that holds the codec
 _TRANSACTIONAL = 0x10  # in the same byte
 _NOTHING: Refused = {}
 
@@ -102,7 +102,7 @@ def handle(
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    """The buffer that they arrived in is used again while this request waits."""
+    """Copy the records, because their receive buffer is reused while this request waits."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is not None:
@@ -114,7 +114,7 @@ async def _append_when_checked(
 ) -> ProduceResponse | None:
     refused = await checked
     if request.transactional_id is not None:
-        # Asked after that wait and not before: a transaction may have ended meanwhile.
+        # Check after the wait, not before: the transaction may have ended in the meantime.
         admitted = admit_produce(broker, _writable(broker, request, context), context.version)
         if not isinstance(admitted, dict):
             return await _append_when_admitted(broker, request, context, refused, admitted)
@@ -145,7 +145,7 @@ async def _append_and_wait(
 
 
 class _Large(NamedTuple):
-    """A batch whose records must be inspected in a thread before it is appended."""
+    """A batch with records to inspect in a thread before the append."""
 
     topic: TopicProduceData
     data: PartitionProduceData
@@ -162,7 +162,7 @@ def _inspect_and_append(
     waits: list[Uncommitted],
     large: list[_Large],
 ) -> Awaitable[ProduceResponse | None]:
-    for each in large:  # the buffer that they arrived in is used again while this request waits
+    for each in large:  # the receive buffer is reused while this request waits
         each.data.records = memoryview(bytearray(each.data.records))
     return _append_inspected(broker, request, context, answer, waits, large)
 
@@ -192,7 +192,7 @@ async def _append_inspected(
         ],
     )
     if request.transactional_id is not None:
-        # Asked after that wait and not before: a transaction may have ended meanwhile.
+        # Check after the wait, not before: the transaction may have ended in the meantime.
         admitted = admit_produce(broker, _writable(broker, inspected, context), context.version)
         refused = (admitted if isinstance(admitted, dict) else await admitted) | refused
     second = _append(broker, inspected, context, refused, waits, None)
@@ -220,8 +220,10 @@ def _append(
     waits: list[Uncommitted],
     large: list[_Large] | None,
 ) -> ProduceResponse | None:
-    """Append the batches. Those that other replicas have yet to fetch go to `waits`, and those whose records must be
-    inspected first to `large`; if that is None, they have been.
+    """Append the batches.
+
+    Batches that other replicas have yet to fetch go to `waits`. Batches with records to inspect first go to `large`;
+    None means that they have been inspected.
     """
     version = context.version
     hints: LeaderHints | None = None
@@ -300,7 +302,7 @@ def _denial(broker: Broker, topic: TopicProduceData, context: RequestContext) ->
     if context.version >= _TOPIC_IDS:
         known = broker.image.topics_by_id.get(topic.topic_id)
         if known is None:
-            return None  # it is refused as unknown, which tells nothing about names
+            return None  # the error for an unknown topic reveals no names
         name = known.name
     denied = context.denial(WRITE_TOPIC, name)
     if denied is None and context.connection.rights is not None:
@@ -309,7 +311,7 @@ def _denial(broker: Broker, topic: TopicProduceData, context: RequestContext) ->
 
 
 def _writable(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceRequest:
-    """The request without what is refused: that must not become part of the transaction."""
+    """Return the request without denied topics, which must not become part of the transaction."""
     if context.connection.rights is None:
         return request
     return ProduceRequest(

@@ -1,16 +1,17 @@
-"""Fetch, key 1: hand out slices of the log.
+"""Fetch, key 1: read records from the log.
 
 Behaviour
-- Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
-- The first partition with data gives at least one whole batch, however small the limits are.
-- Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
-- What is not in memory is read by a thread first, so that no other client waits for the disk.
-- A client over its quota gets an empty answer with the time it is throttled for.
-- Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
-- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
-  in the consumer's rack (KIP-392). Followers' own fetches are handled in `cluster.replication`.
-- read_committed consumers see nothing above the last stable offset. The response lists the aborted transactions in
-  what they get, and they skip those records themselves.
+- Records are sent as the bytes on disk. A response may end inside a batch, which clients expect.
+- The first partition with data returns at least one whole batch, however small the limits are.
+- With fewer than min_bytes available the request waits; an append to one of its partitions wakes it. There is no
+  polling.
+- A thread first reads data that is not in memory, so that no other client waits for the disk.
+- A client over its quota gets an empty response with its throttle time.
+- Sessions (KIP-227) return only changed partitions. Consumers see nothing above the high watermark.
+- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the replica in the
+  consumer's rack (KIP-392). `cluster.replication` handles fetches by followers.
+- read_committed consumers see nothing above the last stable offset. The response lists aborted transactions, and
+  consumers skip their records.
 
 Version notes
 - 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
@@ -58,7 +59,7 @@ _TOPIC_IDS = 13
 _HINTS_SINCE = 16
 _READ_COMMITTED = 1
 _MOST_AT_ONCE = 256  # partitions; more are read in slices
-_PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
+_PARTITION_OVERHEAD = 40  # bytes per partition besides its records, for quotas
 
 
 def handle(
@@ -68,7 +69,7 @@ def handle(
     if replica_id >= 0:
         if not context.allows(CLUSTER_ACTION):
             return _refuse_follower(request)
-        context.cost = None  # quotas are for clients
+        context.cost = None  # quotas apply only to clients
         context.served.follower_requests += 1
         if context.timing is not None:
             context.timing.is_of_follower = True
@@ -103,7 +104,7 @@ def _plan_and_read_in_slices(
 
 
 def _refuse_follower(request: FetchRequest) -> Work[FetchResponse]:
-    """A client that pretends to be a broker, or a broker without its right. The code is the one that Kafka has."""
+    """Reject a client posing as a broker, or a broker without the right, with Kafka's error code."""
     response = FetchResponse()
     entries = 0
     for topic in request.topics:
@@ -169,7 +170,7 @@ class _Fetch:
         self._rack = request.rack_id if broker.selects_replicas else ""
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
-        self._read: list[tuple[TopicCounts, int]] = []  # what goes to whose account
+        self._read: list[tuple[TopicCounts, int]] = []  # bytes read, by topic counter
         self._bytes = 0
         self._bytes_held_back = 0
         self._stable: dict[Partition, int] = {}
@@ -182,11 +183,11 @@ class _Fetch:
 
     @property
     def is_satisfied(self) -> bool:
-        """There is nothing to wait for, or no time to."""
+        """Return True if there is nothing to wait for, or no time left."""
         return self._failed or self._bytes >= self._min_bytes or not self._plan.targets or self._max_wait <= 0
 
     def read(self, *, look_for_cold: bool = False) -> None:
-        """Read every target; with `look_for_cold`, those that would wait for the disk go to `cold` instead."""
+        """Read every target. With `look_for_cold`, targets that would wait for the disk go to `cold` instead."""
         self._begin(look_for_cold)
         self._read_some(self._plan.targets, self._max_bytes)
 
@@ -215,7 +216,7 @@ class _Fetch:
         self._bytes = 0
 
     def _read_some(self, targets: list[FetchTarget], left: int) -> int:
-        """Read into a response with room for so many bytes; returns the room that is left."""
+        """Read into a response with `left` bytes of room. Return the remaining room."""
         answers = self._answers
         for target in targets:
             try:
@@ -246,7 +247,7 @@ class _Fetch:
         return answer
 
     def _authorize(self, target: FetchTarget, rights: ConnectionRights) -> None:
-        """With every read: a right may have been taken away while the request waited."""
+        """Check on every read: a right may have been revoked while the request waited."""
         name = target.topic
         if self._by_id:
             topic = self._broker.image.topics_by_id.get(target.topic_id)
@@ -282,7 +283,7 @@ class _Fetch:
             replica = replica_near(partition, target.fetch_offset, self._rack, self._broker.image)
             if replica is not None:
                 answer.preferred_read_replica = replica
-                self._failed = True  # answered at once, like an error
+                self._failed = True  # answered immediately, like an error
                 return answer
         if target.last_fetched_epoch >= 0:
             epoch, end_offset = log.epoch_end_offset(target.last_fetched_epoch)
@@ -290,7 +291,7 @@ class _Fetch:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                self._failed = True  # answered at once, like an error
+                self._failed = True  # answered immediately, like an error
                 return answer
         if self._look_for_cold:
             cold = cold_range(log, target.fetch_offset, min(target.max_bytes, left))
@@ -320,7 +321,7 @@ class _Fetch:
     # Waiting
 
     def read_from_disk(self) -> PendingResponse:
-        """Let a thread wait for the disk, and go on as if everything had been in memory."""
+        """Wait for the disk in a thread, then continue as if the data had been in memory."""
         self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
         reading = self._broker.loop.run_in_executor(None, read_cold, self.cold)
         reading.add_done_callback(self._on_read)
@@ -328,10 +329,10 @@ class _Fetch:
 
     def _on_read(self, reading: asyncio.Future[None]) -> None:
         if not reading.cancelled():
-            reading.exception()  # what cannot be read is found out below
+            reading.exception()  # the read below reports errors
         pending = self._pending
         assert pending is not None
-        if not pending.is_complete:  # or else the client has disconnected
+        if not pending.is_complete:  # otherwise the client has disconnected
             self._read_again(pending, may_wait=True)
 
     def wait(self) -> PendingResponse:
@@ -356,11 +357,11 @@ class _Fetch:
             self._wake()
 
     def changed(self) -> None:
-        """A partition was deleted or lost its leader: the answer is an error, and it is due now."""
+        """Answer with an error now because a partition was deleted or lost its leader."""
         self._wake()
 
     def _wake(self) -> None:
-        # After this turn: the producer that brought the data gets its answer first.
+        # After this turn: the producer of the data gets its response first.
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -390,7 +391,7 @@ class _Fetch:
     def _read_again_in_slices(self, pending: PendingResponse, *, may_wait: bool) -> None:
         def done(answer: FetchResponse | PendingResponse | None, error: BaseException | None) -> None:
             if isinstance(answer, PendingResponse):
-                return  # the same one goes on waiting
+                return  # the same request keeps waiting
             if error is not None:
                 logger.error("Fetch v%d of many partitions failed", self._context.version, exc_info=error)
                 answer = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -462,13 +463,14 @@ class _Fetch:
         return response
 
     def _throttled(self) -> FetchResponse | None:
-        """An empty answer for a client over its quota: what was read is read again when it may have it."""
+        """Return an empty response for a client over its quota. The data is read again later."""
         size = self._bytes + _PARTITION_OVERHEAD * len(self._answers)
         wait = self._broker.quotas.throttle_fetch(self._context, size)
         if not wait:
             return None
         session = self._plan.session
         if session is not None and not self._plan.incremental:
-            self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
+            # Clients do not accept a session from an empty response
+            self._broker.fetch_sessions.close(session)
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)

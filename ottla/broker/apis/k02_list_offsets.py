@@ -1,16 +1,16 @@
 """ListOffsets, key 2: offsets by time, and the ends of the log.
 
 Behaviour
-- Timestamp -1 is the end (the last stable offset for read_committed), -2 the beginning, -3 the record with the
-  largest timestamp, -4 the local beginning and -5 the last tiered offset (KIP-405: there are no tiers, so -4 is the
-  beginning and -5 is nothing), -6 the earliest offset that waits to be tiered (nothing).
-- A follower that asks gets the end of the log instead. A leader that does not know yet how far its log is committed,
-  and so could send a client back in time, says OFFSET_NOT_AVAILABLE (KIP-207).
-- Any other timestamp finds the first record that is not older. The lookup reads the log, so it runs in a thread.
+- Timestamp -1 is the end (the last stable offset for read_committed), -2 the log start offset, -3 the record with the
+  largest timestamp. For tiered storage (KIP-405), which does not exist here, -4 (earliest local) is the log start
+  offset, and -5 (last tiered) and -6 (earliest pending upload) return nothing.
+- A follower gets the log end offset instead. A new leader that does not know its high watermark yet could send a client
+  back in time and returns OFFSET_NOT_AVAILABLE (KIP-207).
+- Any other timestamp finds the first record at or after it. The lookup reads the log and runs in a thread.
 
 Version notes
-- 2 isolation level; 4 leader epochs; 6 flexible; 7 largest timestamp; 8 local beginning; 9 last tiered; 10 timeout;
-  11 earliest pending upload.
+- 2 isolation level; 4 leader epochs; 6 flexible; 7 largest timestamp; 8 earliest local; 9 last tiered; 10 timeout; 11
+  earliest pending upload.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Metadata, key 3: brokers, topics and who leads what.
+"""Metadata, key 3: brokers, topics and partition leaders.
 
 Behaviour
-- Brokers are named with the address that they advertise on the listener that was asked.
-- An unknown topic is created where the client and auto.create.topics.enable allow it; the first answer is
-  LEADER_NOT_AVAILABLE and the client asks again, as with Kafka. While the client has used up its
-  controller_mutation_rate, that is all that happens.
-- Topics asked for by id are never created. A topic that is asked for twice is described once.
+- Broker addresses are the advertised ones of the listener that received the request.
+- An unknown topic is created if the client and auto.create.topics.enable allow it. As in Kafka, the first response is
+  LEADER_NOT_AVAILABLE and the client retries. A client over its controller_mutation_rate gets the error, but no topic.
+- Topics requested by id are never created. A topic requested twice is described once.
 
 Version notes
 - 0 an empty list means all topics; 1 null means all, controller id; 4 the client decides on auto-creation;
@@ -35,14 +34,14 @@ from ottla.security.acls import ResourceType
 from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC
 
 _NOT_ASKED = -(2**31)
-_MOST_CREATED = 1000  # topics created for one request; the client asks again for the others
+_MOST_CREATED = 1000  # topics created per request; the client asks again for the others
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> Work[MetadataResponse]:
     image = broker.image
     with_operations = request.include_topic_authorized_operations
     topics: list[MetadataResponseTopic] = []
-    entries = 0  # since others were served
+    entries = 0  # since other requests were served
     if request.topics is None or (context.version == 0 and not request.topics):
         for topic in list(image.topics.values()):
             if context.allows(DESCRIBE_TOPIC, topic.name, quiet=True):
@@ -54,7 +53,7 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         charge = broker.quotas.mutations(context, strict=True).charge
-        seen: set[str | bytes | None] = set()  # names, and ids
+        seen: set[str | bytes | None] = set()  # names and ids
         created = 0
         for asked in request.topics:
             key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id

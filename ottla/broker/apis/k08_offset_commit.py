@@ -1,16 +1,15 @@
-"""OffsetCommit, key 8: how far a group has come.
+"""OffsetCommit, key 8: commit offsets of a group.
 
 Behaviour
-- A topic or partition that does not exist is refused by itself; the others are committed in one batch.
-- Members commit with their generation; with generation -1 anybody may, as long as the group has no members.
-- Members of a consumer or streams group commit with their epoch. An older epoch will do for partitions that the member
-  has held since then (KIP-1251), else STALE_MEMBER_EPOCH.
-- The answer waits until the offsets are on every in-sync replica of `__consumer_offsets`.
+- A missing topic or partition is rejected by itself; the others are committed in one batch.
+- Members commit with their generation. Anyone may commit with generation -1 while the group has no members.
+- Members of a consumer or streams group commit with their epoch. An older epoch suffices for partitions held since then
+  (KIP-1251); otherwise STALE_MEMBER_EPOCH.
+- The response waits until every in-sync replica of `__consumer_offsets` has the offsets.
 
 Version notes
-- 2 to 4 carry a retention time; 6 leader epochs; 7 static members; 8 flexible; 9 GROUP_ID_NOT_FOUND for a
-  group that is not there (ILLEGAL_GENERATION before), and the epochs of consumer groups (UNSUPPORTED_VERSION
-  before); 10 topics by id.
+- 2 to 4 carry a retention time; 6 leader epochs; 7 static members; 8 flexible; 9 GROUP_ID_NOT_FOUND for a missing group
+  (ILLEGAL_GENERATION before), and the epochs of consumer groups (UNSUPPORTED_VERSION before); 10 topics by id.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def handle(
         )
         name = asked.name if topic is None else topic.name
         denied = None
-        if topic is not None or not by_id:  # else it is not even known what the id stands for
+        if topic is not None or not by_id:  # otherwise the id is unknown
             denied = context.denial(READ_TOPIC, name, len(asked.partitions))
         answered = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
         response.topics.append(answered)

@@ -1,14 +1,13 @@
-"""OffsetFetch, key 9: how far a group had come.
+"""OffsetFetch, key 9: fetch committed offsets of a group.
 
 Behaviour
-- Every partition that is asked for is answered, with offset -1 where nothing is committed; null topics ask
-  for all that is committed.
-- With `require_stable` a partition whose offset waits for the end of a transaction is UNSTABLE_OFFSET_COMMIT.
+- The response includes every requested partition, with offset -1 if nothing is committed. Null topics request all
+  committed offsets.
+- With `require_stable`, a partition with a pending transactional offset returns UNSTABLE_OFFSET_COMMIT.
 
 Version notes
-- 1 has no place for an error of the whole group, it goes to every partition; 5 leader epochs; 6 flexible;
-  8 several groups; 9 member id and epoch, which consumer groups check and classic ones do not look at;
-  10 topics by id.
+- 1 has no group-level error field, so the error goes to every partition; 5 leader epochs; 6 flexible; 8 several groups;
+  9 member id and epoch, checked by consumer groups and ignored by classic ones; 10 topics by id.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _one_group(
         error = failure.code
         found = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
     topics = []
-    entries = 0  # since others were served
+    entries = 0  # since other requests were served
     for name, partitions in found:
         topic = OffsetFetchResponseTopic(
             name=name,
@@ -115,7 +114,7 @@ def _one_group(
 
 
 def _denied(context: RequestContext, names: Iterable[str | None]) -> dict[str, KafkaError]:
-    """The topics that the client may not know of, and what to answer."""
+    """Return the topics that the client may not describe, with their errors."""
     denials = {name: context.denial(DESCRIBE_TOPIC, name) for name in names if name is not None}
     return {name: denial for name, denial in denials.items() if denial is not None}
 
@@ -139,7 +138,7 @@ def _group(
         context.require(DESCRIBE_GROUP, group.group_id)
         if group.topics is None:
             everything = fetch(None)
-            entries = 0  # since others were served
+            entries = 0  # since other requests were served
             denied = _denied(context, [name for name, _ in everything])
             for name, partitions in everything:
                 if name in denied:

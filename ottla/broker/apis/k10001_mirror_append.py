@@ -1,20 +1,23 @@
-"""MirrorAppend, key 10001: append batches of another cluster's log as they are. Of our own, not of Kafka's protocol.
+"""MirrorAppend, key 10001: append batches of another cluster's log unchanged. An Ottla extension outside Kafka's
+protocol.
 
 Behaviour
-- For partitions of mirror topics (`ottla.mirror.link`), by the link that the topic names; needs CLUSTER_ACTION or ALTER
-  of the topic. Any number of whole batches; base offsets, timestamps, producers and leader epochs stay, nothing is
-  decoded. Gaps are accepted; a base offset below the log end offset is OFFSET_OUT_OF_RANGE, so a batch that comes
-  twice is written once. Without records it only answers where the log ends.
-- Answered when every replica in sync has the batches, with min.insync.replicas as for acks=all.
-- The source's log start offset deletes what the source has deleted; if it is behind the end, the log begins anew there.
-- Before a batch is written the partition gets a leader epoch of its own above the batch's: consumers that come over
-  from the source know its epochs, and take a lower one for old metadata; and what is written after promotion then has
-  an epoch that the source never used before.
-- A topic that is being promoted, or was, refuses with INVALID_REQUEST.
-- Listed by ApiVersions only for clients that call themselves ottla.
+- Only the link named by a mirror topic (`ottla.mirror.link`) may append; it needs CLUSTER_ACTION, or ALTER on the
+  topic.
+- A request carries any number of whole batches. Base offsets, timestamps, producers and leader epochs are preserved,
+  and nothing is decoded. Gaps are accepted. A base offset below the log end offset is OFFSET_OUT_OF_RANGE, so a
+  repeated batch is written once. A request without records only returns the log end offset.
+- The response waits until every in-sync replica has the batches; min.insync.replicas applies as for acks=all.
+- The source's log start offset deletes the records that the source has deleted. If it is beyond the log end offset, the
+  log restarts there.
+- Before a write, the partition gets a leader epoch above the batch's epoch. Consumers that move over know the source's
+  epochs and would take a lower one for stale metadata. Records written after a promotion then have an epoch that the
+  source never used.
+- A topic that is being promoted, or has been, rejects appends with INVALID_REQUEST.
+- ApiVersions lists this API only for clients that identify as ottla.
 
 Version notes
-- 0 the first.
+- 0 is the first version.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from ottla.protocol.messages.mirror import (
 )
 from ottla.security.rights import ALTER_TOPIC, CLUSTER_ACTION
 
-_BATCH_START = Struct(">qii")  # base offset, length of what follows it, leader epoch
+_BATCH_START = Struct(">qii")  # base offset, remaining length, leader epoch
 _LENGTH_FROM = 12
 _NO_RECORDS = memoryview(b"")
 
@@ -56,7 +59,7 @@ def handle(
     if above:
         for topic in request.topics:
             for data in topic.partitions:
-                if data.records is not None:  # the buffer that they arrived in is used again meanwhile
+                if data.records is not None:  # the receive buffer is reused in the meantime
                     data.records = memoryview(bytes(data.records))
         return _raise_and_append(broker, request, denied, above)
     waits: list[Uncommitted] = []
@@ -105,7 +108,7 @@ async def _when_committed(
 def _epochs_to_raise(
     broker: Broker, request: MirrorAppendRequest, denied: Mapping[str, KafkaError]
 ) -> dict[Name, int]:
-    """The highest epoch among the batches for each partition whose own is not above it."""
+    """Return the highest batch epoch for each partition whose own epoch is not above it."""
     found: dict[Name, int] = {}
     for topic in request.topics:
         if topic.name in denied:
@@ -127,7 +130,7 @@ def _highest_epoch(data: MirrorAppendPartition) -> int:
     while at + _BATCH_START.size <= len(records):
         _, length, epoch = _BATCH_START.unpack_from(records, at)
         if length < 0:
-            break  # what is wrong with it is found when it is appended
+            break  # the append reports the fault
         highest = max(highest, epoch)
         at += _LENGTH_FROM + length
     return highest
@@ -169,7 +172,7 @@ def _append(
 
 
 def _mirror(broker: Broker, link: str, topic: str, index: int) -> Partition:
-    """The partition, if this broker leads it and the link may write to it."""
+    """Return the partition if this broker leads it and the link may write to it."""
     partition = broker.replicas.leader(topic, index)
     config = partition.log.config
     if not config.is_mirror:

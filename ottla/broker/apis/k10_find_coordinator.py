@@ -1,9 +1,9 @@
-"""FindCoordinator, key 10: which broker keeps a group or a transactional id.
+"""FindCoordinator, key 10: find the broker that coordinates a group or a transactional id.
 
 Behaviour
-- A group is kept by the leader of its partition of `__consumer_offsets`, a transactional id by that of
-  `__transaction_state`, a share key (group, topic id and partition) by that of `__share_group_state`; the topics are
-  created when the first client asks.
+- The coordinator of a group leads its partition of `__consumer_offsets`. For a transactional id the topic is
+  `__transaction_state`, for a share key (group, topic id and partition) `__share_group_state`. The first request
+  creates the topic.
 
 Version notes
 - 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
@@ -40,7 +40,7 @@ async def handle(
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or "NONE",  # Kafka says so, and there are clients that show it
+        error_message=one.error_message or "NONE",  # as in Kafka; some clients display it
         node_id=one.node_id,
         host=one.host,
         port=one.port,

@@ -1,14 +1,14 @@
-"""JoinGroup, key 11: become a member, or stay one through a rebalance.
+"""JoinGroup, key 11: join a group, or stay in it through a rebalance.
 
 Behaviour
-- Waits until all members have joined or the rebalance timeout is over; the leader gets everybody's metadata.
+- The response waits until all members have joined or the rebalance timeout expires. The leader receives the metadata of
+  all members.
 - The first rebalance of a group waits `group.initial.rebalance.delay.ms` for more members.
 
 Version notes
-- 0 has no rebalance timeout, the session timeout serves; 4 a dynamic member asks for its id first
-  (MEMBER_ID_REQUIRED); 5 static members; 6 flexible; 7 the protocol type is answered, and an error has no
-  protocol name; 8 a reason, for the broker's log; 9 a returning static leader may skip the assignment
-  (KIP-814).
+- 0 has no rebalance timeout and uses the session timeout; 4 a dynamic member requests its id first
+  (MEMBER_ID_REQUIRED); 5 static members; 6 flexible; 7 the response includes the protocol type, and an error has no
+  protocol name; 8 a reason, for the broker's log; 9 a returning static leader may skip the assignment (KIP-814).
 """
 
 from __future__ import annotations

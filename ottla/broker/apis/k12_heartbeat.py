@@ -1,7 +1,7 @@
-"""Heartbeat, key 12: a member is still there.
+"""Heartbeat, key 12: keep a member's session alive.
 
 Behaviour
-- REBALANCE_IN_PROGRESS tells the member to join again.
+- REBALANCE_IN_PROGRESS tells the member to rejoin.
 
 Version notes
 - 3 static members; 4 flexible.

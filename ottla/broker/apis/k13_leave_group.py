@@ -1,10 +1,10 @@
-"""LeaveGroup, key 13: members go, or are sent away by an administrator.
+"""LeaveGroup, key 13: members leave, or an administrator removes them.
 
 Behaviour
 - A static member can be named by its instance id alone.
 
 Version notes
-- 0 to 2 name one member, and its error is that of the request; 3 several members; 4 flexible; 5 a reason.
+- 0 to 2 name one member and return its error at the top level; 3 several members; 4 flexible; 5 a reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""SyncGroup, key 14: the leader brings the assignment, everybody gets its part of it.
+"""SyncGroup, key 14: the leader sends the assignment, and each member receives its part.
 
 Behaviour
-- Waits for the leader's assignment, and until that is on every in-sync replica.
+- The response waits for the leader's assignment to reach every in-sync replica.
 
 Version notes
-- 3 static members; 4 flexible; 5 the client has to name protocol type and protocol, those of the group.
+- 3 static members; 4 flexible; 5 the client must name the group's protocol type and protocol.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """DescribeGroups, key 15: the state and the members of groups.
 
 Behaviour
-- Every group that is asked for is answered: librdkafka aborts its process when one is missing.
-- Protocol and metadata are shown while the group is stable; during a rebalance the old assignments still are.
+- The response includes every requested group: librdkafka aborts its process if one is missing.
+- Protocol and metadata are included while the group is stable. During a rebalance the old assignments are still
+  included.
 
 Version notes
-- 3 authorized operations; 4 instance ids; 5 flexible; 6 GROUP_ID_NOT_FOUND for a group that is not there
-  (before: the state Dead and no error).
+- 3 authorized operations; 4 instance ids; 5 flexible; 6 GROUP_ID_NOT_FOUND for a missing group (before: the state Dead
+  and no error).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListGroups, key 16: the groups that this broker keeps.
+"""ListGroups, key 16: list the groups coordinated by this broker.
 
 Version notes
-- 3 flexible; 4 states and a filter by them, in any case; 5 types and a filter by them.
+- 3 flexible; 4 states and a case-insensitive filter by state; 5 types and a filter by type.
 """
 
 from __future__ import annotations

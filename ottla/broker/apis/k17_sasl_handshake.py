@@ -1,13 +1,14 @@
-"""SaslHandshake, key 17: choose the mechanism of a login.
+"""SaslHandshake, key 17: choose the SASL mechanism.
 
 Behaviour
-- UNSUPPORTED_SASL_MECHANISM with the mechanisms that the listener has, and then the connection is closed.
-- On a listener without SASL, and after a login that need not be repeated, ILLEGAL_SASL_STATE: a client that is
-  configured to log in can report why it cannot, instead of being disconnected again and again.
-- What a login goes through is in `broker.security.sasl_login`.
+- For an unsupported mechanism the broker returns UNSUPPORTED_SASL_MECHANISM with the enabled mechanisms, then closes
+  the connection.
+- ILLEGAL_SASL_STATE on a listener without SASL, and after a login that needs no re-authentication. A client configured
+  for SASL can then report the reason, instead of being disconnected again and again.
+- `broker.security.sasl_login` has the login steps.
 
 Version notes
-- 0 the bytes of the mechanism follow without a header; 1 they follow in SaslAuthenticate.
+- 0 the mechanism's bytes follow without a header; 1 they follow in SaslAuthenticate.
 """
 
 from __future__ import annotations

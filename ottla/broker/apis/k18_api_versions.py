@@ -1,16 +1,17 @@
-"""ApiVersions, key 18: what this broker serves.
+"""ApiVersions, key 18: list the served APIs and their versions.
 
 Behaviour
-- Answers every API that has a module here, with the versions its messages declare.
-- Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
-  "no compression".
-- APIs of our own (keys from 10000 on) are listed only for a client that calls itself ottla: others need not know them.
-- Finalized features are those of `ottla.broker.features`.
-- A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
-  connection stays open.
+- Every API with a module here is listed, with the versions declared by its messages.
+- Produce is listed from version 0 although versions below 3 are rejected: librdkafka 2.0 reads a higher minimum as "no
+  compression".
+- Ottla's own APIs (keys from 10000 on) are listed only for clients that identify as ottla.
+- `ottla.broker.features` has the finalized features.
+- A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the full list. The connection stays
+  open.
 
 Version notes
-- 1 throttle time; 3 flexible, client software name and version, features; 4 the same, with features from version 0 on.
+- 1 throttle time; 3 flexible, client software name and version, features; 4 unchanged, but features may start at
+  version 0.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         supported_features=[
             SupportedFeatureKey(
                 name=name,
-                # Clients of version 3 take a feature that begins at 0 for a mistake (KIP-1022).
+                # Version 3 clients reject a feature with minimum 0 (KIP-1022).
                 min_version=0 if context.version >= 4 else 1,
                 max_version=level,
             )

@@ -1,19 +1,19 @@
-"""CreateTopics, key 19.
+"""CreateTopics, key 19: create topics.
 
 Behaviour
-- Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
-- A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
-- A topic is answered when this broker's logs of it are open; if they cannot be created, with that error, though the
-  topic exists. What takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same. With a
-  timeout of 0 or less that is the answer, and nothing is done.
-- validate_only answers as if the topic had been created, including the id that it would have got.
-- Each partition counts against controller_mutation_rate, with validate_only as well. While there is a debt, topics are
-  refused with THROTTLING_QUOTA_EXCEEDED; below version 6 they are created, and the client has to wait.
+- Each topic succeeds or fails on its own. A name given twice fails once, with INVALID_REQUEST.
+- A request for more than 10,000 partitions in total is rejected as a whole, with POLICY_VIOLATION.
+- The response waits until this broker's logs of the topic are open. If they cannot be created, the response has that
+  error although the topic exists. After the timeout the response is REQUEST_TIMED_OUT, and the work continues. With a
+  timeout of 0 or less the response is the same, but nothing is done.
+- validate_only answers as if the topic had been created, including a topic id.
+- Each partition counts against controller_mutation_rate, even with validate_only. A client in debt gets
+  THROTTLING_QUOTA_EXCEEDED; below version 6 its topics are created and the client is throttled.
 
 Version notes
-- 2 the first; 4 partitions and replication factor may be -1, the broker's default; 5 flexible, and the answer tells
-  partitions, replication factor and configs (never null: the Java client does not expect that); 6 quota errors;
-  7 topic ids.
+- 2 first supported version; 4 partitions and replication factor may be -1, the broker's default; 5 flexible, and the
+  response includes partitions, replication factor and configs (never null, which the Java client cannot handle); 6
+  quota errors; 7 topic ids.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ottla.protocol.messages.topics import (
 from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 
 _DESCRIBED_SINCE = 5
-_AT_A_TIME = 50  # topics created side by side
+_AT_A_TIME = 50  # topics created concurrently
 _QUOTA_ERRORS_SINCE = 6
 
 

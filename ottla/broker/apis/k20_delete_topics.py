@@ -1,15 +1,15 @@
-"""DeleteTopics, key 20: by name or by id.
+"""DeleteTopics, key 20: delete topics by name or by id.
 
 Behaviour
-- The topic and what groups have committed for it are gone when the answer comes; its files are removed later.
-- A name or id that comes twice, or a name whose id comes too, is answered once with INVALID_REQUEST.
-- With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, which versions below 3 do not
-  know: they get INVALID_REQUEST.
-- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
+- The response is sent after the topic and its committed offsets are gone; the files are removed later.
+- A name or id given twice, or a topic given by both name and id, is answered once with INVALID_REQUEST.
+- With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, or INVALID_REQUEST below version
+  3.
+- With a timeout of 0 or less nothing is done, and every topic is answered with REQUEST_TIMED_OUT.
 - Each partition counts against controller_mutation_rate: see CreateTopics.
 
 Version notes
-- 1 the first; 3 TOPIC_DELETION_DISABLED; 4 flexible; 5 error messages and quota errors; 6 topic ids.
+- 1 first supported version; 3 TOPIC_DELETION_DISABLED; 4 flexible; 5 error messages and quota errors; 6 topic ids.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.protocol.messages.topics import (
 from ottla.security.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 
 _IDS_SINCE = 6
-_AT_A_TIME = 50  # topics deleted side by side
+_AT_A_TIME = 50  # topics deleted concurrently
 _DELETION_DISABLED_SINCE = 3
 _QUOTA_ERRORS_SINCE = 5
 
@@ -69,14 +69,14 @@ async def handle(
 async def _sort_out(
     image: ClusterImage, times: Mapping[tuple[str | None, bytes], int], context: RequestContext
 ) -> tuple[list[DeletableTopicResult], list[TopicImage]]:
-    """Refusals, and the topics to delete, by how often each is named."""
+    """Return rejections and the topics to delete. `times` counts how often each is named."""
     refused = []
     wanted = []
     may_delete_all = context.allows(DELETE_CLUSTER, quiet=True)
     async for (name, topic_id), count in context.paced(times.items()):
         try:
             if name is not None and topic_id == ZERO_UUID and count == 1 and not may_delete_all:
-                context.require(DESCRIBE_TOPIC, name)  # first: nobody learns whether it is there
+                context.require(DESCRIBE_TOPIC, name)  # checked first, so that its existence stays hidden
             topic = _find(image, name, topic_id, count)
             if not may_delete_all:
                 context.require(DESCRIBE_TOPIC, topic.name)
@@ -85,7 +85,7 @@ async def _sort_out(
                     raise denied
             if (topic.name, ZERO_UUID) in times and (None, topic.topic_id) in times:
                 if name is None:
-                    continue  # answered with its name
+                    continue  # answered under its name
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
@@ -121,7 +121,7 @@ async def _delete(
 ) -> DeletableTopicResult:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     try:
-        # A client that hangs up must not leave a topic's committed offsets behind.
+        # A client that disconnects must not leave a topic's committed offsets behind.
         await asyncio.shield(broker.delete_topic(topic.name, timeout_ms, quota.charge))
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message

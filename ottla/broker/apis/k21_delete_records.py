@@ -1,13 +1,13 @@
-"""DeleteRecords, key 21: move the beginning of partitions forward.
+"""DeleteRecords, key 21: advance the log start offset of partitions.
 
 Behaviour
-- Offset -1 means everything up to the high watermark.
-- Answered when no live replica has the records any more; REQUEST_TIMED_OUT if that takes too long.
-- Whole segments go; the rest of the first one stays on disk but is not served any more.
-- Compacted topics refuse it with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
+- Offset -1 means the high watermark.
+- The response waits until no live replica has the records; REQUEST_TIMED_OUT if that takes too long.
+- Whole segments are deleted; the rest of the first segment stays on disk but is no longer served.
+- Compacted topics reject the request with POLICY_VIOLATION, internal topics with INVALID_TOPIC_EXCEPTION.
 
 Version notes
-- 0 the first; 1 the same; 2 flexible.
+- 0 first version; 1 unchanged; 2 flexible.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def handle(
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     if waiting:
         await _wait(waiting, request.timeout_ms / 1000)
-    # Answered after the checkpoint, so that deleted records do not come back after a crash.
+    # Answer after the checkpoint, so that deleted records do not reappear after a crash.
     for directory in broker.replicas.log_directories:
         if directory.online:
             await asyncio.to_thread(directory.checkpoint)
@@ -54,7 +54,7 @@ async def handle(
 
 
 async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult], seconds: float) -> None:
-    """Until the other replicas have deleted the records too, or another broker has become leader."""
+    """Wait until the other replicas have deleted the records, or another broker becomes leader."""
     await asyncio.wait(waiting, timeout=max(0.0, seconds))
     for deleted, result in waiting.items():
         if not deleted.done():
@@ -67,7 +67,7 @@ async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult
 def _delete(
     broker: Broker, topic: str, asked: DeleteRecordsPartition, denied: KafkaError | None
 ) -> tuple[DeleteRecordsPartitionResult, asyncio.Future[None] | None]:
-    """The result, and a future that is done when the other replicas have deleted the records too."""
+    """Return the result, and a future for the deletion on the other replicas."""
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
     try:
         if denied is not None:

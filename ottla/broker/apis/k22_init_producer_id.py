@@ -1,17 +1,17 @@
-"""InitProducerId, key 22: an id for an idempotent or transactional producer.
+"""InitProducerId, key 22: assign an id to an idempotent or transactional producer.
 
 Behaviour
-- Without a transactional id every call gets a new id with epoch 0, also that of a producer which names the id it had:
-  its sequences begin anew.
-- With one, the id is remembered in `__transaction_state` and every call raises its epoch, which fences the producer
-  before. An open transaction is aborted first; where Kafka answers CONCURRENT_TRANSACTIONS meanwhile and lets the
-  client come again, this goes on as soon as the markers are written, which is usually at once.
-- A producer that names its id and epoch goes on after an error, unless it has been fenced.
-- When the epochs of an id are used up, another id takes its place.
+- Without a transactional id every call returns a new id with epoch 0, even if the producer names its old id; its
+  sequences start again.
+- With a transactional id, `__transaction_state` stores the producer id, and every call bumps its epoch, which fences
+  the previous producer. An open transaction is aborted first. Kafka returns CONCURRENT_TRANSACTIONS meanwhile and lets
+  the client retry; here the call continues once the markers are written, usually immediately.
+- A producer that names its id and epoch continues after an error, unless fenced.
+- An id with exhausted epochs is replaced by a new one.
 
 Version notes
-- 0 the first; 1 the same; 2 flexible; 3 the producer's own id and epoch; 4 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH
-  before); 5 errors that end a transaction only.
+- 0 first version; 1 unchanged; 2 flexible; 3 the producer's own id and epoch; 4 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH
+  before); 5 errors that only end the transaction.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""OffsetForLeaderEpoch, key 23: where a leader epoch ended, by which a client sees that the log was truncated.
+"""OffsetForLeaderEpoch, key 23: return the end offset of a leader epoch, with which clients detect truncation.
 
 Behaviour
-- The answer names the largest epoch not above the one asked for, and the offset after its last record; -1 and -1 if
-  it is unknown.
+- The response has the largest epoch not above the requested one, and the offset after its last record; -1 and -1 if
+  unknown.
 
 Version notes
-- 2 the first here, with the current leader epoch; 3 replica id; 4 flexible.
+- 2 first supported version, with the current leader epoch; 3 replica id; 4 flexible.
 """
 
 from __future__ import annotations

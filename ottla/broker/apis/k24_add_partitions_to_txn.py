@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn, key 24: which partitions a transaction writes to.
+"""AddPartitionsToTxn, key 24: add partitions to a transaction.
 
 Behaviour
-- All partitions of a transaction are added, or none: where one does not exist the others are OPERATION_NOT_ATTEMPTED.
-- The first partition begins the transaction, and its timeout.
-- Brokers ask in versions 4 and 5, for several transactions at once, to add or (`verify_only`) to check partitions.
+- All partitions of a transaction are added, or none: if one does not exist, the others are OPERATION_NOT_ATTEMPTED.
+- The first partition starts the transaction and its timeout.
+- Brokers use versions 4 and 5 for several transactions at once, to add or (`verify_only`) to verify partitions.
 
 Version notes
 - 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 for brokers, in batches; 5 TRANSACTION_ABORTABLE for
@@ -103,7 +103,7 @@ async def _one(
 
 
 def _entries(transaction: AddPartitionsToTxnTransaction) -> Iterator[tuple[int, str, int | None]]:
-    """The place of each topic in the request, its name and each of its partitions; None for a topic without any."""
+    """Yield the position and name of each topic with each of its partitions; None for a topic without any."""
     for at, topic in enumerate(transaction.topics):
         for index in topic.partitions or (None,):
             yield at, topic.name, index

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn, key 25: the transaction will commit offsets of a group.
+"""AddOffsetsToTxn, key 25: announce that the transaction will commit offsets of a group.
 
 Behaviour
-- The group's partition of `__consumer_offsets` becomes part of the transaction.
+- The group's partition of `__consumer_offsets` is added to the transaction.
 
 Version notes
 - 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 TRANSACTION_ABORTABLE. Clients of transactions v2 do

@@ -1,13 +1,13 @@
-"""EndTxn, key 26: commit or abort.
+"""EndTxn, key 26: commit or abort a transaction.
 
 Behaviour
-- Answered when the decision is written and the markers are, as far as the partitions can be reached within a second;
-  the rest are written later; until then a producer that starts its next one gets CONCURRENT_TRANSACTIONS.
-- A repetition of the last end is answered like the first.
+- The response waits for the decision to be written, and up to one second for the markers. Markers for unreachable
+  partitions are written later; until then the producer's next transaction gets CONCURRENT_TRANSACTIONS.
+- Repeating the last end gets the same response.
 
 Version notes
 - 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 transactions v2 (KIP-890):
-  every end raises the epoch and answers with it, an abort may come before anything was added.
+  every end bumps the epoch and returns it, and an abort may come before any partition was added.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""WriteTxnMarkers, key 27: end a transaction in the partitions that this broker leads.
+"""WriteTxnMarkers, key 27: end a transaction in partitions led by this broker.
 
 Behaviour
-- Sent by other coordinators, and by an admin (`kafka-transactions abort`) to end a transaction that nobody else will.
-- Answered when the markers are committed.
-- A marker with an older epoch than the producer's is INVALID_PRODUCER_EPOCH, one of an older coordinator
+- Sent by other coordinators, and by administrators (`kafka-transactions abort`) to end a hanging transaction.
+- The response waits until the markers are committed.
+- A marker with an older epoch than the producer's is INVALID_PRODUCER_EPOCH; a marker from an older coordinator is
   TRANSACTION_COORDINATOR_FENCED.
 
 Version notes
-- 1 the first that Kafka 4 has, flexible; 2 the transaction's version (KIP-1228): from 2 on a marker must have a higher
+- 1 first version in Kafka 4, flexible; 2 the transaction version (KIP-1228): from 2 on a marker must have a higher
   epoch than the transaction, so that it cannot end a later one.
 """
 

@@ -1,10 +1,10 @@
-"""TxnOffsetCommit, key 28: offsets that count when the transaction commits.
+"""TxnOffsetCommit, key 28: commit offsets as part of a transaction.
 
 Behaviour
-- They are written to `__consumer_offsets` at once and wait there for the marker; until then OffsetFetch with
-  `require_stable` answers UNSTABLE_OFFSET_COMMIT for their partitions.
-- The producer may say for which member and generation of the group it commits; a member that was replaced is refused.
-  An older epoch of a consumer or streams group will do for partitions that the member has held since then (KIP-1251).
+- The offsets are written to `__consumer_offsets` immediately and wait there for the marker. Until then OffsetFetch with
+  `require_stable` returns UNSTABLE_OFFSET_COMMIT for their partitions.
+- The producer may name the group member and generation it commits for; a replaced member is rejected. For consumer and
+  streams groups an older epoch suffices for partitions held since then (KIP-1251).
 
 Version notes
 - 2 leader epochs, COORDINATOR_LOAD_IN_PROGRESS (COORDINATOR_NOT_AVAILABLE before); 3 flexible, member and generation;
@@ -72,7 +72,7 @@ async def handle(
                 )
             )
     if request.topics and not offsets:
-        return response  # nothing is left of it that could be committed
+        return response  # nothing remains to be committed
     try:
         admitted = _admit(broker, request, context.version)
         if admitted is not None:
@@ -101,7 +101,7 @@ def _admit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Awa
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     topic = broker.image.topics.get(GROUP_METADATA_TOPIC)
     if topic is None:
-        raise KafkaError(ErrorCode.NOT_COORDINATOR)  # who looks for the coordinator has the topic created
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)  # FindCoordinator creates the topic
     index = partition_for(request.group_id, len(topic.partitions))
     try:
         partition = broker.replicas.leader(GROUP_METADATA_TOPIC, index)

@@ -1,9 +1,9 @@
-"""DescribeAcls, key 29: the ACLs that match a filter.
+"""DescribeAcls, key 29: list the ACLs that match a filter.
 
 Behaviour
-- Entries of one pattern stand together. Filters take what Kafka's take: ANY and null match everything, MATCH what would
+- Entries of one pattern are grouped. Filters work as in Kafka: ANY and null match everything; MATCH finds all ACLs that
   apply to a resource of that name.
-- SECURITY_DISABLED without an authorizer, as in Kafka. MirrorMaker and consoles take it for "nothing to do here".
+- SECURITY_DISABLED without an authorizer, as in Kafka. MirrorMaker and consoles read it as "nothing to do here".
 
 Version notes
 - 1 pattern types; 2 flexible; 3 user resources.

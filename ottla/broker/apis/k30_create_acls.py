@@ -1,9 +1,10 @@
-"""CreateAcls, key 30.
+"""CreateAcls, key 30: create ACLs.
 
 Behaviour
-- Each succeeds or fails on its own; one that is there already succeeds. Those of one pattern are written together.
-- An ACL is in force on this broker before it is acknowledged, and on the others soon after.
-- INVALID_REQUEST for what no ACL can say, and for a name that the store cannot keep: one with a slash, as Kafka 3.9.
+- Each ACL succeeds or fails on its own; an existing ACL succeeds. ACLs of one pattern are written together.
+- An ACL takes effect on this broker before the response, and on the others soon after.
+- INVALID_REQUEST for an invalid ACL, and for a name that the store cannot represent, such as one with a slash (as in
+  Kafka 3.9).
 - SECURITY_DISABLED without an authorizer.
 
 Version notes

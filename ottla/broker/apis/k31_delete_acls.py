@@ -1,9 +1,9 @@
-"""DeleteAcls, key 31.
+"""DeleteAcls, key 31: delete the ACLs that match filters.
 
 Behaviour
-- Each filter is answered with what it removed. Several filters that match the same ACL: the first has it.
-- What is removed is no longer in force on this broker when the answer comes, and on the others soon after. An ACL that
-  another broker adds to the same resource at that time stays.
+- The result of each filter lists the removed ACLs. If several filters match an ACL, only the first lists it.
+- A removed ACL is no longer in force on this broker when the response is sent, and on the others soon after. An ACL
+  that another broker adds to the same resource concurrently survives.
 - SECURITY_DISABLED without an authorizer.
 
 Version notes

@@ -1,13 +1,13 @@
-"""DescribeConfigs, key 32: values in force, where they come from, and what stands behind them.
+"""DescribeConfigs, key 32: return effective values, their sources and synonyms.
 
 Behaviour
-- Topics, groups, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of
-  them; a key that does not exist is left out.
-- Sensitive values are null. Loggers have the names that Python's logging knows them by.
-- A group or a subscription to metrics that nobody has set anything for has defaults only, whether it is there or not.
+- Covers topics, groups, this broker, and with an empty broker name the defaults for all brokers. Null or no keys return
+  all configs; unknown keys are omitted.
+- Sensitive values are null. Loggers have Python's logger names.
+- A group or metrics subscription without settings returns only defaults, whether it exists or not.
 
 Version notes
-- 1 synonyms and sources; 2 the same; 3 types and documentation; 4 flexible.
+- 1 synonyms and sources; 2 unchanged; 3 types and documentation; 4 flexible.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
 ) -> Work[DescribeConfigsResponse]:
     response = DescribeConfigsResponse()
-    entries = described = 0  # entries since others were served, and configs in the response
+    entries = described = 0  # entries since other requests were served, and configs in the response
     for resource in request.resources:
         result = _describe(broker, context, request, resource)
         described += len(result.configs)

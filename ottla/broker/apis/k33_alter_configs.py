@@ -1,11 +1,11 @@
-"""AlterConfigs, key 33: replace everything that is set for a topic or a broker.
+"""AlterConfigs, key 33: replace all configs of a topic or a broker.
 
 Behaviour
-- What the request does not name goes back to its default; IncrementalAlterConfigs is the one without that surprise.
+- Configs missing from the request return to their defaults; IncrementalAlterConfigs avoids that surprise.
 - Each resource succeeds or fails on its own.
 
 Version notes
-- 0 the first; 1 the same; 2 flexible.
+- 0 first version; 1 unchanged; 2 flexible.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """AlterReplicaLogDirs, key 34: move replicas between the log directories of this broker.
 
 Behaviour
-- Answered when the move has begun. A copy is made beside the log and takes its place when it has everything; clients
-  notice nothing. It goes on after a restart. DescribeLogDirs shows how far it is.
-- A replica that is asked to move where it is stays there, and what was copied elsewhere is thrown away.
-- A replica that is not here yet is made in the directory when it comes, and answered with REPLICA_NOT_AVAILABLE.
-- LOG_DIR_NOT_FOUND for what is not in log.dirs, KAFKA_STORAGE_ERROR where the directory or the log is offline.
-- `replica.alter.log.dirs.io.max.bytes.per.second` holds it back.
+- The response is sent when the move has started. The broker copies the log and swaps the copy in once it is complete;
+  clients notice nothing. The move continues after a restart. DescribeLogDirs shows its progress.
+- A move to the current directory keeps the replica there and discards any copy elsewhere.
+- A replica not on this broker yet is created in the directory when it arrives; the response is REPLICA_NOT_AVAILABLE.
+- LOG_DIR_NOT_FOUND for a directory outside log.dirs, KAFKA_STORAGE_ERROR if the directory or the log is offline.
+- `replica.alter.log.dirs.io.max.bytes.per.second` throttles the copy.
 
 Version notes
-- 1 the first; 2 flexible.
+- 1 first supported version; 2 flexible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def handle(
 ) -> AlterReplicaLogDirsResponse:
     context.require(ALTER_CLUSTER)
     outcomes: dict[TopicPartition, ErrorCode] = {}
-    wanted: dict[TopicPartition, str] = {}  # the last directory that is named for a replica counts
+    wanted: dict[TopicPartition, str] = {}  # the last directory named for a replica counts
     async for replica, path in context.paced(_wanted(request)):
         wanted[replica] = path
     async for (name, index), path in context.paced(wanted.items()):
@@ -52,7 +52,7 @@ async def handle(
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
-    """Replicas and their new directories."""
+    """Yield replicas and their new directories."""
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:

@@ -1,14 +1,14 @@
-"""DescribeLogDirs, key 35: what lies where, and how much room there is.
+"""DescribeLogDirs, key 35: list the contents and the free space of log directories.
 
 Behaviour
-- Null topics mean all of them. What is asked for and not here is left out, as Kafka does: an answer is about
-  directories, not about topics.
-- A copy that is to take the place of a log in another directory is listed as a future replica, with how many offsets it
-  is behind.
-- A directory that failed is listed with KAFKA_STORAGE_ERROR and nothing in it.
+- Null topics mean all topics. Requested partitions without a local log are omitted, as in Kafka: results describe
+  directories, not topics.
+- A copy that is moving to another directory is listed as a future replica, with its lag in offsets.
+- A failed directory is listed with KAFKA_STORAGE_ERROR and without contents.
 
 Version notes
-- 1 the first; 2 flexible; 3 top-level error code; 4 size of the volume and free space; 5 cordoned directories (none).
+- 1 first supported version; 2 flexible; 3 top-level error code; 4 size of the volume and free space; 5 cordoned
+  directories (none).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _describe(
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     lag = broker.replicas.log_dir_moves.lag
-    # The logs, and how far behind those are that are copies.
+    # Logs, and for copies their lag in offsets.
     listed: list[tuple[TopicPartition, PartitionLog, int | None]] = [
         (name, log, None) for name, log in directory.logs.items()
     ]
@@ -88,4 +88,5 @@ def _describe(
 
 
 def error_response(request: DescribeLogDirsRequest, error: KafkaError) -> DescribeLogDirsResponse:
-    return DescribeLogDirsResponse(error_code=error.code)  # results are of directories, which nobody names
+    # Results list directories, and the request names none
+    return DescribeLogDirsResponse(error_code=error.code)

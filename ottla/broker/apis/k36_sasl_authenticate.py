@@ -1,8 +1,8 @@
-"""SaslAuthenticate, key 36: one token of a login, and the broker's answer to it.
+"""SaslAuthenticate, key 36: one token of a login, and the broker's reply.
 
 Behaviour
-- A login that fails is answered with SASL_AUTHENTICATION_FAILED after `connection.failed.authentication.delay.ms`, in
-  words that do not tell whether the user exists, and then the connection is closed.
+- A failed login gets SASL_AUTHENTICATION_FAILED after `connection.failed.authentication.delay.ms`, with a message that
+  does not reveal whether the user exists. The broker then closes the connection.
 - ILLEGAL_SASL_STATE after a login, and on listeners without SASL.
 
 Version notes

@@ -1,12 +1,12 @@
-"""CreatePartitions, key 37: let topics have more partitions.
+"""CreatePartitions, key 37: add partitions to topics.
 
 Behaviour
-- Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
-- New partitions are open when the answer comes. Each counts against controller_mutation_rate: see CreateTopics.
-- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
+- Each topic succeeds or fails on its own. A name given twice fails once, with INVALID_REQUEST.
+- New partitions are open when the response is sent. Each counts against controller_mutation_rate: see CreateTopics.
+- With a timeout of 0 or less nothing is done, and every topic is answered with REQUEST_TIMED_OUT.
 
 Version notes
-- 0 the first; 1 the same; 2 flexible; 3 quota errors.
+- 0 first version; 1 unchanged; 2 flexible; 3 quota errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla.protocol.messages.topics import (
 from ottla.security.rights import ALTER_TOPIC
 
 _QUOTA_ERRORS_SINCE = 3
-_AT_A_TIME = 50  # topics extended side by side
+_AT_A_TIME = 50  # topics extended concurrently
 
 
 async def handle(

@@ -1,14 +1,14 @@
-"""CreateDelegationToken, key 38: a token that others can log in with as its owner.
+"""CreateDelegationToken, key 38: create a token with which others can log in as its owner.
 
 Behaviour
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for clients that have not proved who they are, or only with a token.
-- The owner is the client, or somebody else if it may CREATE_TOKENS for that user:
-  DELEGATION_TOKEN_AUTHORIZATION_FAILED if not. Owner and renewers are users: INVALID_PRINCIPAL_TYPE if not.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for unauthenticated clients, and for clients that logged in with a token.
+- The owner is the client, or another user if the client has CREATE_TOKENS on that user; otherwise
+  DELEGATION_TOKEN_AUTHORIZATION_FAILED. Owner and renewers must be users; otherwise INVALID_PRINCIPAL_TYPE.
 - DELEGATION_TOKEN_AUTH_DISABLED without `delegation.token.secret.key`.
-- What every broker needs is in the store before the answer is sent; a login elsewhere works a moment later.
+- The store has the token before the response is sent; logins on other brokers work a moment later.
 
 Version notes
-- 2 flexible; 3 for another owner (KIP-373).
+- 2 flexible; 3 tokens for another owner (KIP-373).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _owner(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> 
 
 
 def check_tokens_allowed(context: RequestContext) -> None:
-    """KafkaError for clients that have nothing to do with tokens: they must have proved who they are themselves."""
+    """Raise KafkaError unless the client has authenticated, and not with a token."""
     login = context.connection.login
     is_anonymous = login is None and context.principal == ANONYMOUS
     if is_anonymous or (login is not None and login.token_id is not None):

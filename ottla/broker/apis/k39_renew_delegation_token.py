@@ -1,10 +1,10 @@
-"""RenewDelegationToken, key 39: let a token live longer.
+"""RenewDelegationToken, key 39: extend the life of a token.
 
 Behaviour
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED as for CreateDelegationToken, DELEGATION_TOKEN_AUTH_DISABLED,
-  DELEGATION_TOKEN_NOT_FOUND; DELEGATION_TOKEN_OWNER_MISMATCH for who is neither owner nor renewer; then
+- Errors in order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED as for CreateDelegationToken, DELEGATION_TOKEN_AUTH_DISABLED,
+  DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH unless the client is owner or renewer,
   DELEGATION_TOKEN_EXPIRED.
-- Never beyond its maximum; a period that is not positive is that of the broker.
+- The expiry never exceeds the token's maximum lifetime; a period that is not positive means the broker's default.
 
 Version notes
 - 2 flexible.

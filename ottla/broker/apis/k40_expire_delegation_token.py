@@ -1,8 +1,8 @@
-"""ExpireDelegationToken, key 40: let a token expire sooner, or at once.
+"""ExpireDelegationToken, key 40: expire a token sooner, or immediately.
 
 Behaviour
-- Errors as for RenewDelegationToken. With a negative period the token is removed at once; whoever has logged in with it
-  stays connected until the session ends, as in Kafka.
+- Errors as for RenewDelegationToken. A negative period removes the token immediately. As in Kafka, clients that logged
+  in with it stay connected until their sessions end.
 
 Version notes
 - 2 flexible.

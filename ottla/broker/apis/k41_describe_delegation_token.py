@@ -1,12 +1,12 @@
-"""DescribeDelegationToken, key 41: the tokens of some owners, or of all, with their secrets.
+"""DescribeDelegationToken, key 41: list the tokens of some or all owners, with their secrets.
 
 Behaviour
-- Everybody sees the tokens that it owns, has asked for or may renew. Those of others are seen with DESCRIBE on the
-  token, or DESCRIBE_TOKENS on its owner, and are left out silently without.
+- Clients see the tokens that they own, requested or may renew. Other tokens require DESCRIBE on the token or
+  DESCRIBE_TOKENS on its owner, and are silently omitted otherwise.
 - DELEGATION_TOKEN_REQUEST_NOT_ALLOWED as for CreateDelegationToken; DELEGATION_TOKEN_AUTH_DISABLED.
 
 Version notes
-- 2 flexible; 3 who has asked for the token (KIP-373).
+- 2 flexible; 3 the requester of the token (KIP-373).
 """
 
 from __future__ import annotations

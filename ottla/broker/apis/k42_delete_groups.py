@@ -1,7 +1,7 @@
-"""DeleteGroups, key 42: forget groups and their offsets.
+"""DeleteGroups, key 42: delete groups and their offsets.
 
 Behaviour
-- Only a group without members can be deleted. Every group that is asked for is answered.
+- Only a group without members can be deleted. The response includes every requested group.
 
 Version notes
 - 2 flexible.

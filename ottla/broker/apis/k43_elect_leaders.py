@@ -1,11 +1,11 @@
-"""ElectLeaders, key 43.
+"""ElectLeaders, key 43: elect preferred or unclean leaders.
 
 Behaviour
-- A partition that has the leader it should have needs no election. On a single broker that is every partition with a
-  leader, and one without has nobody to elect.
-- Any broker carries the election out, by a conditional write; the answer comes when it is written.
-- Null partitions mean all of them; then of each topic only those are listed for which there is something to say.
-- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
+- A partition with the right leader needs no election. On a single broker every partition with a leader is in that
+  state, and a partition without one has no candidates.
+- Any broker runs the election, by a conditional write, and responds once it is written.
+- Null partitions mean all partitions; the response then lists only partitions with a result to report.
+- With a timeout of 0 or less nothing is done, and every partition is answered with REQUEST_TIMED_OUT.
 
 Version notes
 - 0 the preferred replica; 1 unclean election too, and a top-level error code; 2 flexible.
@@ -77,7 +77,7 @@ async def handle(
 
 
 async def _elect(broker: Broker, election_type: int, keys: list[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those that got another leader."""
+    """Elect leaders and return the partitions with a new leader."""
     election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
     if election is None:
         return set()

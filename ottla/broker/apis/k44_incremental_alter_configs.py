@@ -1,13 +1,13 @@
 """IncrementalAlterConfigs, key 44: set, delete, append to and subtract from single configurations.
 
 Behaviour
-- Appending and subtracting are for lists; where nothing is set they begin with Kafka's default, as Kafka does.
+- Append and subtract apply to lists. Without a current value they start from Kafka's default, as Kafka does.
 - Each resource succeeds or fails on its own, with all its changes.
-- Only what Kafka can change while running can be changed for brokers; the rest is refused with INVALID_REQUEST.
-- Levels of this broker's loggers are in force at once and until it stops.
+- For brokers only Kafka's dynamic configs can be changed; others are rejected with INVALID_REQUEST.
+- Logger levels of this broker take effect immediately and last until it stops.
 
 Version notes
-- 0 the first; 1 flexible.
+- 0 first version; 1 flexible.
 """
 
 from __future__ import annotations

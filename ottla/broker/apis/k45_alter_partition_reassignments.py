@@ -1,13 +1,14 @@
-"""AlterPartitionReassignments, key 45: move replicas.
+"""AlterPartitionReassignments, key 45: start and cancel reassignments of replicas.
 
 Behaviour
-- Any broker writes what is asked for, and answers when it is written. New replicas fetch from the leader; when all that
-  are to stay are in sync, the controller takes the others out. Null replicas cancel that.
-- With one broker there is nowhere to move to: a valid assignment is the one that is there, and is granted at once.
-- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
+- Any broker writes the reassignment and then responds. New replicas fetch from the leader; once all target replicas are
+  in sync, the controller removes the others. Null replicas cancel a reassignment.
+- A single broker has nowhere to move replicas: the only valid assignment is the current one, and it succeeds
+  immediately.
+- With a timeout of 0 or less nothing is done, and every partition is answered with REQUEST_TIMED_OUT.
 
 Version notes
-- 0 the first, flexible; 1 whether the replication factor may change.
+- 0 first version, flexible; 1 whether the replication factor may change.
 """
 
 from __future__ import annotations

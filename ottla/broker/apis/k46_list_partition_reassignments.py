@@ -1,10 +1,10 @@
-"""ListPartitionReassignments, key 46: replicas that are on the move.
+"""ListPartitionReassignments, key 46: list ongoing reassignments.
 
 Behaviour
-- Any broker knows; what is asked for and does not move is left out. A broker on its own has nothing that moves.
+- Any broker can answer. Requested partitions without a reassignment are omitted. A standalone broker has none.
 
 Version notes
-- 0 the only one, flexible.
+- 0 is the only version, flexible.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""OffsetDelete, key 47: forget single offsets of a group.
+"""OffsetDelete, key 47: delete single offsets of a group.
 
 Behaviour
-- While consumers are in the group, only topics that none of them subscribes to (GROUP_SUBSCRIBED_TO_TOPIC);
-  other kinds of group must be empty (NON_EMPTY_GROUP).
+- While a group has consumers, only offsets of unsubscribed topics can be deleted (GROUP_SUBSCRIBED_TO_TOPIC). Groups of
+  other kinds must be empty (NON_EMPTY_GROUP).
 """
 
 from __future__ import annotations

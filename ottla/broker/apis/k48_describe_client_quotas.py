@@ -1,11 +1,11 @@
-"""DescribeClientQuotas, key 48: who has which quota.
+"""DescribeClientQuotas, key 48: list client quotas.
 
 Behaviour
-- Each component of the filter names a type and a name, the default, or any name; `strict` leaves out entities that
-  have other types as well. No components and not strict means all.
+- Each filter component has an entity type and a name, the default, or any name. `strict` omits entities with further
+  types. No components without `strict` means all quotas.
 
 Version notes
-- 0 the first (KIP-546); 1 flexible.
+- 0 first version (KIP-546); 1 flexible.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def handle(
 
 
 def _filter(components: list[ComponentData]) -> tuple[dict[str, str | None], set[str]]:
-    """Types with the name they must have, and types that must be there."""
+    """Return types with their required names, and types that must be present."""
     exact: dict[str, str | None] = {}
     of_type: set[str] = set()
     for component in components:

@@ -1,12 +1,12 @@
-"""AlterClientQuotas, key 49: set and remove quotas.
+"""AlterClientQuotas, key 49: set and remove client quotas.
 
 Behaviour
-- Each entry succeeds or fails as a whole and on its own. A quota is in force before it is acknowledged.
-- controller_mutation_rate is counted by each broker on its own, because each carries out the requests that it gets.
-- An IP entity must be an address: host names, which Kafka resolves, are refused.
+- Each entry succeeds or fails as a whole and on its own. A quota takes effect before the response.
+- Each broker counts controller_mutation_rate separately, because each executes its own requests.
+- An IP entity must be an address; host names, which Kafka resolves, are rejected.
 
 Version notes
-- 0 the first (KIP-546); 1 flexible.
+- 0 first version (KIP-546); 1 flexible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ottla.security.rights import ALTER_CONFIGS_CLUSTER
 logger = logging.getLogger(__name__)
 
 
-_MOST_PARTS = 1000  # of an entry: more than there are
+_MOST_PARTS = 1000  # per entry, more than exist
 
 
 async def handle(

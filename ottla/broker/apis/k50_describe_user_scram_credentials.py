@@ -1,12 +1,12 @@
-"""DescribeUserScramCredentials, key 50: which users can log in with SCRAM.
+"""DescribeUserScramCredentials, key 50: list the SCRAM credentials of users.
 
 Behaviour
-- Mechanisms and iterations, never the credentials. No list of users means all; a user without credentials is
-  RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
-- The store is asked, so that what another broker has just answered is seen.
+- The response has mechanisms and iterations, never the credentials. A missing list means all users. A user without
+  credentials is RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE.
+- The broker reads the store, so changes just acknowledged by other brokers are visible.
 
 Version notes
-- 0 the only one (KIP-554), flexible.
+- 0 is the only version (KIP-554), flexible.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""AlterUserScramCredentials, key 51: give users SCRAM credentials, or take them away.
+"""AlterUserScramCredentials, key 51: set and delete SCRAM credentials of users.
 
 Behaviour
-- Clients send the salted password, from which the broker derives what it keeps; the password itself is never here.
-- One result per user, in order of their names. All changes of a user are made, or none: UNACCEPTABLE_CREDENTIAL for too
-  few or too many iterations and for an empty name, UNSUPPORTED_SASL_MECHANISM, RESOURCE_NOT_FOUND where there is
-  nothing to delete, DUPLICATE_RESOURCE for a credential that is changed twice.
-- Who is connected stays connected, as in Kafka.
+- Clients send the salted password, and the broker derives the stored credential from it. The broker never sees the
+  password itself.
+- The response has one result per user, sorted by name. All changes of a user are applied, or none:
+  UNACCEPTABLE_CREDENTIAL for too few or too many iterations and for an empty name, UNSUPPORTED_SASL_MECHANISM,
+  RESOURCE_NOT_FOUND if there is nothing to delete, DUPLICATE_RESOURCE for a credential changed twice.
+- Existing connections stay open, as in Kafka.
 
 Version notes
-- 0 the only one (KIP-554), flexible.
+- 0 is the only version (KIP-554), flexible.
 """
 
 from __future__ import annotations

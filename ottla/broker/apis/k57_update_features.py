@@ -1,14 +1,14 @@
-"""UpdateFeatures, key 57: which level of a feature the cluster uses.
+"""UpdateFeatures, key 57: set the finalized level of features.
 
 Behaviour
-- Levels come with the software and are the same on every broker, so that any broker answers. To ask for the level that
-  a feature has is fine; any other is INVALID_UPDATE_VERSION with the reason, after Kafka's own checks.
-- One feature that is refused refuses the request: the error is that of the whole, and no feature is listed.
-- `validate_only` makes no difference, since nothing is ever changed.
+- Levels are part of the software and equal on every broker, so any broker can answer. Requesting the current level
+  succeeds. Any other level is INVALID_UPDATE_VERSION with the reason, after Kafka's own checks.
+- One rejected feature rejects the request: the error is at the top level, and no features are listed.
+- `validate_only` makes no difference, since nothing ever changes.
 
 Version notes
-- 0 whether to allow a downgrade, flexible; 1 the kind of update and `validate_only` (KIP-584); 2 features are no longer
-  listed in the answer (KIP-1022).
+- 0 whether to allow a downgrade, flexible; 1 the kind of update and `validate_only` (KIP-584); 2 the response no longer
+  lists features (KIP-1022).
 """
 
 from __future__ import annotations

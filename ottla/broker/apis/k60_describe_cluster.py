@@ -1,11 +1,11 @@
-"""DescribeCluster, key 60: the brokers, and which of them is the controller.
+"""DescribeCluster, key 60: list the brokers and the controller.
 
 Behaviour
-- Brokers are named with the address that they advertise on the listener that was asked. None is ever fenced.
-- Controllers are not endpoints of their own: endpoint type 2 is answered with MISMATCHED_ENDPOINT_TYPE.
+- Broker addresses are the advertised ones of the listener that received the request. No broker is ever fenced.
+- There are no separate controller endpoints: endpoint type 2 is answered with MISMATCHED_ENDPOINT_TYPE.
 
 Version notes
-- 0 the first, flexible; 1 endpoint type; 2 fenced brokers.
+- 0 first version, flexible; 1 endpoint type; 2 fenced brokers.
 """
 
 from __future__ import annotations

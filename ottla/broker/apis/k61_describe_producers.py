@@ -1,12 +1,11 @@
-"""DescribeProducers, key 61: which producers a partition remembers.
+"""DescribeProducers, key 61: list the active producers of partitions.
 
 Behaviour
-- Every replica answers for what it has: tools ask one broker for all that it holds.
-- A transaction that is open in the partition shows by its first offset: one that stays is what `kafka-transactions
-  find-hanging` looks for.
+- Every replica answers from its own state: tools ask one broker for all its partitions.
+- An open transaction has a first offset. `kafka-transactions find-hanging` looks for transactions that stay open.
 
 Version notes
-- 0 the only one, flexible.
+- 0 is the only version, flexible.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""UnregisterBroker, key 64: forget a broker that is gone for good.
+"""UnregisterBroker, key 64: remove a broker that is gone permanently.
 
 Behaviour
-- The registration of a broker ends with its session, so that most of the time there is none to remove. What outlives a
-  broker is what was set for it while it ran, and which of its replicas were offline: that goes, too.
-- A broker of which nothing is known is BROKER_ID_NOT_REGISTERED, in Kafka's words.
-- A broker that answers is INVALID_REQUEST. Kafka removes it, and it is out of the cluster until it is restarted; here
-  it would register again at once.
-- Replicas that are assigned to the broker stay so, as in Kafka: `kafka-reassign-partitions` moves them.
+- A registration ends with the broker's session, so usually there is none to remove. The dynamic configs of the broker
+  and its list of offline replicas outlive it; this request removes them.
+- An unknown broker is BROKER_ID_NOT_REGISTERED, with Kafka's message.
+- A live broker is INVALID_REQUEST. Kafka removes a live broker from the cluster until it restarts; here it would
+  register again immediately.
+- Replicas stay assigned to the broker, as in Kafka: `kafka-reassign-partitions` moves them.
 
 Version notes
-- 0 the only one, flexible.
+- 0 is the only version, flexible.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def _is_running(broker: Broker, broker_id: int) -> bool:
         return True
     if broker_id not in broker.image.brokers:
         return False
-    # Registered: its session may not have ended yet.
+    # The broker is registered, but its session may not have expired yet.
     for address in broker.dialer.addresses({broker_id}).values():
         presence, _ = await probe(broker.dialer, address)
         return presence is not Presence.GONE

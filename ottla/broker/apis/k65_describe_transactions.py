@@ -1,10 +1,10 @@
-"""DescribeTransactions, key 65: the state of transactional ids.
+"""DescribeTransactions, key 65: describe the state of transactional ids.
 
 Behaviour
-- Every id that is asked for is answered; one that nobody uses is TRANSACTIONAL_ID_NOT_FOUND.
+- The response includes every requested id; an unknown id is TRANSACTIONAL_ID_NOT_FOUND.
 
 Version notes
-- 0 the only one, flexible.
+- 0 is the only version, flexible.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""ListTransactions, key 66: the transactional ids that this broker coordinates.
+"""ListTransactions, key 66: list the transactional ids coordinated by this broker.
 
 Behaviour
-- Filters narrow down by state, by producer id, by how long a transaction has been open and by a pattern; names of
-  states that do not exist are given back.
-- A pattern has to match the whole id. It is matched in linear time, as RE2 does it; one that cannot be read is
+- Filters select by state, producer id, duration and pattern. The response returns unknown state names.
+- A pattern must match the whole id. Matching takes linear time, as in RE2; an invalid pattern is
   INVALID_REGULAR_EXPRESSION.
 
 Version notes
-- 0 the first, flexible; 1 duration (KIP-994); 2 pattern (KIP-1152).
+- 0 first version, flexible; 1 duration (KIP-994); 2 pattern (KIP-1152).
 """
 
 from __future__ import annotations

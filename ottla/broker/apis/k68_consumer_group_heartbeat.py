@@ -1,16 +1,16 @@
-"""ConsumerGroupHeartbeat, key 68: be a member of a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat, key 68: join, stay in or leave a consumer group (KIP-848).
 
 Behaviour
-- Joins with epoch 0, stays with its epoch, leaves with -1; -2 is a static member that will be back.
-- The broker assigns. A member first gives up what it shall not keep, says so with its next heartbeat, and gets what is
-  new once nobody else holds it. The assignment is answered only when it has changed or the member sent all fields.
-- A classic group becomes a consumer group when the first member joins it this way, unless
+- A member joins with epoch 0, stays with its epoch and leaves with -1; a static member leaves temporarily with -2.
+- The broker assigns partitions. A member first revokes partitions outside its target, confirms this in its next
+  heartbeat, and gets new partitions once no other member holds them. The response includes the assignment only if it
+  has changed or the member sent all fields.
+- A classic group becomes a consumer group when the first member joins with this API, unless
   `group.consumer.migration.policy` forbids it.
-- Regular expressions are matched against whole topic names; `protocol.regular_expressions` says what they may
-  contain.
+- Regular expressions match whole topic names; `protocol.regular_expressions` describes the syntax.
 
 Version notes
-- 0 gives out member ids; 1 members bring their own, and may subscribe with a regular expression.
+- 0 the broker assigns member ids; 1 members choose their own, and may subscribe with a regular expression.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def handle(
 
 
 def check_subscription(context: RequestContext, names: Collection[str] | None) -> Work[None]:
-    """KafkaError if the client may not see one of the topics, or names more than any member needs."""
+    """Raise KafkaError if the client may not describe one of the topics, or names more than any member needs."""
     if names is not None and len(names) > _MOST_TOPICS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -88,7 +88,7 @@ def check_subscription(context: RequestContext, names: Collection[str] | None) -
 
 
 def _sees(context: RequestContext) -> Callable[[str], bool] | None:
-    """What a pattern of the client may match."""
+    """Return a filter for the topics that the client's patterns may match."""
     if context.connection.rights is None:
         return None
     return lambda topic: context.allows(DESCRIBE_TOPIC, topic, quiet=True)
@@ -115,7 +115,7 @@ def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
 
 
 def _check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
-    """What can be wrong with a request by itself, in Kafka's words."""
+    """Check the request by itself, with Kafka's error messages."""
     problem = None
     if not request.member_id and (version > 0 or request.member_epoch != JOIN_EPOCH):
         problem = "MemberId can't be empty."

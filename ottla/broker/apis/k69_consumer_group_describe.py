@@ -1,8 +1,8 @@
-"""ConsumerGroupDescribe, key 69: the state and the members of consumer groups (KIP-848).
+"""ConsumerGroupDescribe, key 69: describe consumer groups and their members (KIP-848).
 
 Behaviour
-- Every group that is asked for is answered: librdkafka aborts its process when one is missing.
-- What a member still has to give up is shown as its own.
+- The response includes every requested group: librdkafka aborts its process if one is missing.
+- Partitions that a member still has to revoke are listed as its own.
 
 Version notes
 - 1 the type of each member: 0 classic, 1 consumer.

@@ -1,15 +1,17 @@
-"""GetTelemetrySubscriptions, key 71: which metrics a client is to push, and how often (KIP-714).
+"""GetTelemetrySubscriptions, key 71: tell a client which metrics to push, and how often (KIP-714).
 
 Behaviour
-- Served only with `telemetry.otlp.endpoint`, as Kafka serves it only with a plugin that takes the metrics.
-- Of the subscriptions (`kafka-client-metrics`) those count whose every pattern matches the client. It is asked for the
-  metrics of all of them, at the shortest of their intervals; for none, every five minutes, if nothing matches.
-- The id of a subscription is a CRC-32C of what it comes to, so that a client learns of a change by its next push.
-- A client that asks again within its interval is refused with THROTTLING_QUOTA_EXCEEDED, unless its last push was
-  refused in a way that asking mends.
+- Served only with `telemetry.otlp.endpoint`, as Kafka serves it only with a metrics plugin.
+- A subscription (`kafka-client-metrics`) applies if all its patterns match the client. The client pushes the metrics of
+  all matching subscriptions at their shortest interval; without a match it pushes nothing and asks again every five
+  minutes.
+- The subscription id is a CRC-32C of the resulting subscription, so that a client learns of a change with its next
+  push.
+- A client that asks again within its interval gets THROTTLING_QUOTA_EXCEEDED, unless its last push failed with an error
+  that a new subscription resolves.
 
 Version notes
-- 0 the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""PushTelemetry, key 72: metrics of a client, which are passed on to a collector (KIP-714).
+"""PushTelemetry, key 72: receive metrics of a client and forward them to a collector (KIP-714).
 
 Behaviour
-- Served only with `telemetry.otlp.endpoint`. The answer does not wait for the collector: a bounded number of pushes
-  waits for it, and more are dropped and counted.
-- Refused: another subscription than the client has now (UNKNOWN_SUBSCRIPTION_ID), a codec that was not offered
-  (UNSUPPORTED_COMPRESSION_TYPE), more than `telemetry.max.bytes` (TELEMETRY_TOO_LARGE), a push before its time
-  (THROTTLING_QUOTA_EXCEEDED), anything after a push that said it was the last (INVALID_REQUEST).
-- What is not compressed is looked at before it is taken (INVALID_RECORD); what is compressed is looked at later, in a
-  thread, and what cannot be read is counted.
-- Each resource gets attributes that say which client it was, as KIP-714 asks brokers to.
+- Served only with `telemetry.otlp.endpoint`. The response does not wait for the collector. The queue is bounded;
+  further pushes are dropped and counted.
+- Rejected: an outdated subscription (UNKNOWN_SUBSCRIPTION_ID), a codec that was not offered
+  (UNSUPPORTED_COMPRESSION_TYPE), more than `telemetry.max.bytes` (TELEMETRY_TOO_LARGE), an early push
+  (THROTTLING_QUOTA_EXCEEDED), any push after a final one (INVALID_REQUEST).
+- Uncompressed metrics are validated before they are accepted (INVALID_RECORD). Compressed metrics are validated later
+  in a thread, which counts malformed ones.
+- Each resource gets attributes that identify the client, as KIP-714 requires of brokers.
 
 Version notes
-- 0 the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""ListConfigResources, key 74: what DescribeConfigs can be asked about.
+"""ListConfigResources, key 74: list the resources for DescribeConfigs.
 
 Behaviour
-- Topics and brokers are listed, with the brokers' loggers; of groups and of subscriptions to clients' metrics those
-  that something is set for.
+- The list has all topics, all brokers and their loggers, and the groups and metrics subscriptions with settings.
 
 Version notes
-- 0 client metrics only, flexible; 1 all types, or those that are named; an unknown type is answered with
-  UNSUPPORTED_VERSION.
+- 0 client metrics only, flexible; 1 all or selected types; an unknown type is answered with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

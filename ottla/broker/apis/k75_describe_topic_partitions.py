@@ -1,13 +1,13 @@
-"""DescribeTopicPartitions, key 75: topics in pages.
+"""DescribeTopicPartitions, key 75: describe topics in pages.
 
 Behaviour
-- Topics come in the order of their names. A page ends after as many partitions as the client or
-  max.request.partition.size.limit allows, and the cursor says where the next one begins.
-- Eligible leader replicas (KIP-966) do not exist here: the arrays are empty, not null, which the Java client does not
-  expect.
+- Topics are sorted by name. A page ends after as many partitions as the client or max.request.partition.size.limit
+  allows, and the cursor marks the start of the next page.
+- Eligible leader replicas (KIP-966) do not exist here: the arrays are empty and not null, which the Java client does
+  not expect.
 
 Version notes
-- 0 the only one, flexible.
+- 0 is the only version, flexible.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""ShareGroupHeartbeat, key 76: be a member of a share group (KIP-932).
+"""ShareGroupHeartbeat, key 76: join, stay in or leave a share group (KIP-932).
 
 Behaviour
-- Joins with epoch 0, stays with its epoch, leaves with -1. The broker assigns; several members may get one partition.
-- With the first subscription to a topic the group's state of its partitions begins to be kept in
-  `__share_group_state`. Until that is so they are not assigned: the first heartbeat is answered with nothing, and a
-  later one with a share for each member.
-- Who leaves keeps its session: clients say what came of their last records while they leave, or after it.
+- A member joins with epoch 0, stays with its epoch and leaves with -1. The broker assigns partitions; several members
+  may share one.
+- The first subscription to a topic initializes the group's state in `__share_group_state`. Partitions are assigned only
+  afterwards: the first heartbeat returns an empty assignment, a later one the member's partitions.
+- A leaving member keeps its share session, because clients acknowledge their last records while leaving or afterwards.
 
 Version notes
-- 1 is the only one.
+- 1 is the only version.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""ShareGroupDescribe, key 77: the state and the members of share groups (KIP-932).
+"""ShareGroupDescribe, key 77: describe share groups and their members (KIP-932).
 
 Behaviour
-- Every group that is asked for is answered.
+- The response includes every requested group.
 
 Version notes
-- 1 is the only one.
+- 1 is the only version.
 """
 
 from __future__ import annotations

@@ -1,22 +1,21 @@
-"""ShareFetch, key 78: get records that nobody else has, and say what came of earlier ones (KIP-932).
+"""ShareFetch, key 78: acquire records, and acknowledge earlier ones (KIP-932).
 
 Behaviour
-- Records are locked for the member until it acknowledges them or the lock times out; whole batches are sent, and
-  `acquired_records` says which of their records are the member's.
-- Acknowledgements are applied first, each partition's all or nothing, and written before they are answered.
-- Where nothing is free the request waits; an append, a lock that ends or a share-partition that has been read from its
-  coordinator wakes it. Nothing polls.
-- A broker that does not lead a partition any more answers with the current leader. That one loads the state, without
-  locks.
-- Batches are locked whole, so that there may be more records than `max_records`, unless the acquire mode is
-  `record_limit`. What was locked together in batches of `batch_size` stays together when it is free again. None at once
-  where `max_records` or `max_bytes` is 0.
-- A record that came back too often goes out with ever fewer others, the last time alone (`Acquisition`).
-- Partitions that have neither records nor errors are left out, in the first response of a session too.
-- A session lives as long as its connection; when it ends, its locks are released.
+- Records are locked for the member until it acknowledges them or the lock times out. The broker sends whole batches,
+  and `acquired_records` lists the member's records in them.
+- Acknowledgements are applied first, all or none per partition, and written before the response.
+- Without available records the request waits. An append, a released lock or a loaded share-partition wakes it. There is
+  no polling.
+- A broker that no longer leads a partition names the current leader. The new leader loads the state, without locks.
+- Batches are locked as a whole, possibly exceeding `max_records`, unless the acquire mode is `record_limit`. Records
+  locked together in batches of `batch_size` stay together when they are released. No records are returned if
+  `max_records` or `max_bytes` is 0.
+- A record that was returned too often is delivered with ever fewer others, the last time alone (`Acquisition`).
+- Partitions without records and errors are omitted, even in the first response of a session.
+- A session lives as long as its connection; its end releases its locks.
 
 Version notes
-- 1 the first; 2 locks can be renewed (KIP-1222), and an acquire mode (KIP-1206).
+- 1 first version; 2 lock renewal (KIP-1222) and the acquire mode (KIP-1206).
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class _ShareFetch:
         self._member_id = member_id
         self._acknowledged: Outcomes = {}
         self._answers: dict[SharedPartition, PartitionData] = {}
-        self._unread: dict[SharedPartition, KafkaError] = {}  # what could not be loaded
+        self._unread: dict[SharedPartition, KafkaError] = {}  # partitions that failed to load
         self._loading: set[asyncio.Future[LiveSharePartition]] = set()
         self._live: list[LiveSharePartition] = []
         self._watched: set[LiveSharePartition] = set()
@@ -119,7 +118,7 @@ class _ShareFetch:
         self._deadline = 0.0
 
     def proceed(self, acknowledged: Outcomes) -> ShareFetchResponse | asyncio.Future[ShareFetchResponse]:
-        """What was acknowledged is written, or refused."""
+        """Continue after the acknowledgements are written or rejected."""
         self._acknowledged = acknowledged
         request = self._request
         if request.share_session_epoch == FINAL_EPOCH:
@@ -181,7 +180,7 @@ class _ShareFetch:
             self._answers[topic_id, index] = answer
 
     def _find(self, partition: SharedPartition) -> LiveSharePartition | None:
-        """None while it is being loaded, which wakes this request."""
+        """Return the share-partition, or None while it loads; loading wakes this request."""
         error = self._unread.pop(partition, None)
         if error is not None:
             raise error
@@ -205,7 +204,7 @@ class _ShareFetch:
     # Waiting
 
     def _cold_ranges(self) -> list[ColdRange]:
-        """Return the parts of logs that `_read` would have to wait for the disk for."""
+        """Return the log ranges for which `_read` would have to wait for the disk."""
         found = []
         left = min(self._request.max_bytes, self._broker.fetch_max_bytes)
         for topic_id, index in self._session.partitions:
@@ -219,7 +218,7 @@ class _ShareFetch:
         return found
 
     def _read_from_disk(self, cold: list[ColdRange]) -> asyncio.Future[ShareFetchResponse]:
-        """Let a thread wait for the disk, and go on as if everything had been in memory."""
+        """Wait for the disk in a thread, then continue as if the data had been in memory."""
         future = self._begin_to_wait(max(self._request.max_wait_ms, 0) / 1000)
         self._read_cold(cold)
         return future
@@ -275,13 +274,13 @@ class _ShareFetch:
                 return
             self._read()
         except Exception as error:
-            self._future.set_exception(error)  # nobody else would tell the client
+            self._future.set_exception(error)  # the only way to inform the client
             return
         loop = self._broker.loop
         if self._served or self._failed or self._acknowledged or loop.time() >= self._deadline:
             self._future.set_result(self._response())
         else:
-            # Somebody else was faster, or what was loaded has nothing yet.
+            # Another member was faster, or the loaded partition has no records yet.
             self._timer = loop.call_at(self._deadline, self._complete)
             self._watch()
 

@@ -1,13 +1,13 @@
-"""ShareAcknowledge, key 79: say what came of records, without asking for more (KIP-932).
+"""ShareAcknowledge, key 79: acknowledge records without fetching more (KIP-932).
 
 Behaviour
-- Each partition's acknowledgements are applied all or nothing, and written by the share coordinator before they are
-  answered. While there is none, it is looked for; COORDINATOR_NOT_AVAILABLE after a while.
-- A broker that does not lead a partition any more answers with the current leader.
-- Needs a session; the final epoch (-1) ends it and releases what is still locked.
+- Acknowledgements are applied all or none per partition, and the share coordinator writes them before the response. If
+  no coordinator is available, the broker retries; COORDINATOR_NOT_AVAILABLE after a while.
+- A broker that no longer leads a partition names the current leader.
+- The request needs a session. The final epoch (-1) ends it and releases all remaining locks.
 
 Version notes
-- 1 the first; 2 locks can be renewed (KIP-1222), and the lock's duration is answered.
+- 1 first version; 2 lock renewal (KIP-1222), and the response has the lock duration.
 """
 
 from __future__ import annotations

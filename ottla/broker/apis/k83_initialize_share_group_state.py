@@ -1,13 +1,13 @@
-"""InitializeShareGroupState, key 83: begin to keep the state of share-partitions (KIP-932).
+"""InitializeShareGroupState, key 83: initialize the state of share-partitions (KIP-932).
 
 Behaviour
-- Sent by group coordinators to the leader of the partition of `__share_group_state` that keeps a share-partition.
-- Answered when the state is on every in-sync replica.
-- What was known before is forgotten, unless it is of a later state epoch: then FENCED_STATE_EPOCH. Who asks again in
-  the same epoch without a start offset changes nothing.
+- Group coordinators send it to the leader of the `__share_group_state` partition for a share-partition.
+- The response waits until every in-sync replica has the state.
+- Earlier state is discarded, unless it has a later state epoch (FENCED_STATE_EPOCH). Repeating the request in the same
+  epoch without a start offset changes nothing.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""ReadShareGroupState, key 84: what is known of share-partitions, for their leaders (KIP-932).
+"""ReadShareGroupState, key 84: return the state of share-partitions to their leaders (KIP-932).
 
 Behaviour
-- A leader epoch that is higher than any before is written down: from then on earlier leaders get FENCED_LEADER_EPOCH.
-- What is not on every in-sync replica yet is waited for. INVALID_REQUEST for what was never initialized.
+- A leader epoch above all earlier ones is stored: from then on earlier leaders get FENCED_LEADER_EPOCH.
+- The response waits until every in-sync replica has the state. INVALID_REQUEST for state that was never initialized.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

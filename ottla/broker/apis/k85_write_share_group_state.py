@@ -1,12 +1,12 @@
-"""WriteShareGroupState, key 85: keep what has become of records (KIP-932).
+"""WriteShareGroupState, key 85: store the delivery state of records (KIP-932).
 
 Behaviour
-- Sent by the leaders of share-partitions, and answered when it is on every in-sync replica.
-- A leader of an earlier epoch gets FENCED_LEADER_EPOCH, one that has not read the state since it was set anew
-  FENCED_STATE_EPOCH. INVALID_REQUEST for what was never initialized.
+- Sent by the leaders of share-partitions. The response waits until every in-sync replica has the state.
+- A leader of an earlier epoch gets FENCED_LEADER_EPOCH. A leader that has not read the state since its last reset gets
+  FENCED_STATE_EPOCH. INVALID_REQUEST for state that was never initialized.
 
 Version notes
-- 1 how many records from the start offset on are done (KIP-1226).
+- 1 the number of finished records from the start offset on (KIP-1226).
 """
 
 from __future__ import annotations

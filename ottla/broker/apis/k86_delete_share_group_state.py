@@ -1,10 +1,10 @@
-"""DeleteShareGroupState, key 86: forget share-partitions (KIP-932).
+"""DeleteShareGroupState, key 86: delete the state of share-partitions (KIP-932).
 
 Behaviour
-- Sent by group coordinators when a group is deleted, or its offsets. What is not known is deleted already.
+- Group coordinators send it when a group or its offsets are deleted. Missing state counts as deleted.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""ReadShareGroupStateSummary, key 87: where share groups stand in partitions (KIP-932).
+"""ReadShareGroupStateSummary, key 87: return the start offsets of share groups (KIP-932).
 
 Behaviour
-- As ReadShareGroupState, but without records, and it fences nobody: group coordinators ask to describe a group.
-- The start offset of what was never initialized is -1.
+- Like ReadShareGroupState, but without batches and without fencing: group coordinators use it to describe a group.
+- The start offset of uninitialized state is -1.
 
 Version notes
-- 1 how many records from the start offset on are done (KIP-1226).
+- 1 the number of finished records from the start offset on (KIP-1226).
 """
 
 from __future__ import annotations

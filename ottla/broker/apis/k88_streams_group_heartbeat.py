@@ -1,18 +1,18 @@
-"""StreamsGroupHeartbeat, key 88: be a member of a streams group (KIP-1071).
+"""StreamsGroupHeartbeat, key 88: join, stay in or leave a streams group (KIP-1071).
 
 Behaviour
-- Joins with epoch 0 and the topology of the application, stays with its epoch, leaves with -1. Static members (instance
-  ids, -2), regular expressions for source topics, new versions of a topology and task offsets are refused, as by
-  Kafka 4.3.
-- The broker creates the internal topics and assigns the tasks. What is in the way is said in `status`: source topics
-  are missing, partitions do not match, internal topics are not there yet, the assignment is delayed.
-- A member first gives up what it shall not keep, says so with its next heartbeat, and gets what is new once nobody else
-  has it. The tasks are answered only when they have changed or the member sent all fields.
-- An empty classic group becomes a streams group when the first member joins it this way; its offsets stay.
-- Where interactive queries can be sent is answered when it has changed since the endpoint epoch of the request.
+- A member joins with epoch 0 and the topology of the application, stays with its epoch and leaves with -1. As in Kafka
+  4.3, static members (instance ids, -2), regular expressions for source topics, new versions of a topology and task
+  offsets are rejected.
+- The broker creates the internal topics and assigns the tasks. `status` reports obstacles: missing source topics,
+  mismatched partitions, internal topics not created yet, a delayed assignment.
+- A member first revokes tasks outside its target, confirms this in its next heartbeat, and gets new tasks once no other
+  member has them. The response includes the tasks only if they have changed or the member sent all fields.
+- An empty classic group becomes a streams group when the first member joins with this API; its offsets survive.
+- The response includes the endpoints for interactive queries if they changed since the endpoint epoch of the request.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _read_owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 
 
 def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
-    """KafkaError for more than any application has: reading it would keep other clients waiting."""
+    """Raise KafkaError for requests larger than any application needs, since reading them would delay other clients."""
     entries: list[Sized | None] = [
         request.client_tags,
         request.active_tasks,
@@ -171,7 +171,7 @@ def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:
-    """What can be wrong with a request by itself, in Kafka's words."""
+    """Check the request by itself, with Kafka's error messages."""
     problem = None
     is_joining = request.member_epoch == JOIN_EPOCH
     if not request.member_id:

@@ -1,13 +1,13 @@
-"""StreamsGroupDescribe, key 89: the state, the topology and the members of streams groups (KIP-1071).
+"""StreamsGroupDescribe, key 89: describe streams groups, their topology and members (KIP-1071).
 
 Behaviour
-- Every group that is asked for is answered.
-- The topology is shown with the partitions that its internal topics have, or as the application sent it while topics
-  are missing.
-- What a member still has to give up is not shown as its own, as by Kafka.
+- The response includes every requested group.
+- The topology has the partition counts of its internal topics, or while topics are missing the counts sent by the
+  application.
+- As in Kafka, tasks that a member still has to revoke are not listed as its own.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _topology(configured: ConfiguredTopology) -> DescribedTopology:
 
 
 def _topics(configured: ConfiguredTopology, topics: tuple[InternalTopic, ...]) -> list[TopicInfo]:
-    # While something is missing, Kafka shows what was asked for.
+    # While topics are missing, Kafka shows the requested counts.
     known = configured.internal_topics if configured.is_ready else {}
     return [
         TopicInfo(

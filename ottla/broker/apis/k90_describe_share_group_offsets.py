@@ -1,10 +1,10 @@
-"""DescribeShareGroupOffsets, key 90: where share groups stand.
+"""DescribeShareGroupOffsets, key 90: return the start offsets and lag of share groups.
 
 Behaviour
-- The start offset is the one that was last written; -1 where nothing has been acknowledged yet.
-- The lag counts what is neither acknowledged nor archived. The share coordinators of the partitions and their leaders
-  are asked, wherever they are.
-- A group that is not there, or none that shares, has acknowledged nothing: that is no error.
+- The start offset is the last stored one; -1 if nothing has been acknowledged yet.
+- The lag counts records neither acknowledged nor archived. The broker asks the share coordinators and the partition
+  leaders, local or remote.
+- A missing group, or a group of another type, has acknowledged nothing; it is not an error.
 
 Version notes
 - 1 the lag (KIP-1226).
@@ -48,7 +48,7 @@ async def _group(
     try:
         context.require(DESCRIBE_GROUP, asked.group_id)
         group = broker.groups.share.get(asked.group_id)
-        shared = dict.fromkeys(group.share_keys())  # in their order, and quick to look up
+        shared = dict.fromkeys(group.share_keys())  # keeps the order and allows fast lookups
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             answer.error_code, answer.error_message = error.code, error.message

@@ -1,13 +1,13 @@
-"""AlterShareGroupOffsets, key 91: let a share group begin anew somewhere else.
+"""AlterShareGroupOffsets, key 91: reset the start offsets of a share group.
 
 Behaviour
-- Only for groups without members (NON_EMPTY_GROUP). What was locked, released or counted is forgotten.
-- The share coordinators of the partitions are asked, wherever they are, with a new state epoch: who still leads with
-  what was known before is fenced.
-- A group that is not there is made, so that its start can be set before its first member comes.
+- Only for groups without members (NON_EMPTY_GROUP). All delivery state is discarded.
+- The broker asks the share coordinators, local or remote, with a new state epoch. It fences leaders that still use the
+  old state.
+- A missing group is created, so that its start offsets can be set before the first member joins.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""DeleteShareGroupOffsets, key 92: let a share group forget topics.
+"""DeleteShareGroupOffsets, key 92: delete the offsets of a share group for topics.
 
 Behaviour
-- Only for groups without members (NON_EMPTY_GROUP). Who subscribes again begins by `share.auto.offset.reset`.
-- The share coordinators of the partitions are asked, wherever they are.
+- Only for groups without members (NON_EMPTY_GROUP). After a new subscription `share.auto.offset.reset` sets the start
+  offset.
+- The broker asks the share coordinators, local or remote.
 
 Version notes
-- 0 is the only one.
+- 0 is the only version.
 """
 
 from __future__ import annotations
