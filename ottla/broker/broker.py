@@ -186,7 +186,6 @@ class Broker:
         self.transactions.start()
 
     async def coordinators_loaded(self) -> None:
-        """Wait until the coordinators have loaded every state partition led by this broker."""
         for leadership in self._leadership.values():
             await leadership.settle()
 
@@ -238,7 +237,6 @@ class Broker:
         return partition.leader if partition.leader in brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
-        """Return the replicas on unavailable brokers or failed disks."""
         brokers, offline = self.image.brokers, self.image.offline_on(partition)
         is_here = (partition.topic, partition.partition) not in self.replicas.offline
         return [
@@ -256,14 +254,12 @@ class Broker:
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def delete_topic(self, name: str, timeout_ms: int = 30_000, charge: Charge = free) -> None:
-        """Delete a topic and the offsets committed for it."""
         topic = self.image.topics.get(name)
         await self.topic_admin.delete_topic(name, timeout_ms, charge)
         if topic is not None:
             await self.member.forgotten(topic.topic_id, timeout_ms / 1000)
 
     async def topic_gone(self, topic: TopicImage) -> None:
-        """Drop all local state of a deleted topic."""
         if self.cleaner is not None:
             self.cleaner.forget(topic.name)
         await self.groups.topics_deleted([topic.name])
@@ -301,7 +297,6 @@ class Broker:
             logger.error("Topic %s could not be created: %s", name, error)
 
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
-        """Return partition count, replication factor and configs of an internal topic."""
         topic = _INTERNAL_TOPICS.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")

@@ -28,7 +28,6 @@ _OURS = "ottla"
 
 
 def logger_configs() -> dict[str, ConfigEntry]:
-    """Return every logger with its effective level."""
     return {
         name: ConfigEntry(
             name,

@@ -133,7 +133,6 @@ class _Writer:
         return name
 
     def carried(self, cls: type[Struct]) -> tuple[list[tuple[str, Field]], list[tuple[str, Field]]]:
-        """Return the plain and the tagged fields of this version."""
         there = [(n, f) for n, f in cls.fields.items() if f.versions[0] <= self.version <= f.versions[1]]
         plain = [(n, f) for n, f in there if f.tag is None]
         tagged = sorted(((n, f) for n, f in there if f.tag is not None), key=lambda item: item[1].tag or 0)
@@ -160,7 +159,6 @@ class _Writer:
 
 
 def _default(writer: _Writer, field: Field) -> str:
-    """Return an expression for the field's default value."""
     if field.default is not _MISSING:
         return repr(field.default)
     if field.kind == "array":

@@ -121,7 +121,6 @@ def frame_fault(codec: int, data: Buffer) -> str | None:
 
 
 def max_decompressed_size(codec: int, size: int) -> int:
-    """Return the maximum size of `size` compressed bytes after decompression."""
     return min(size * _MAX_RATIO.get(codec, MAX_DECOMPRESSED_SIZE), MAX_DECOMPRESSED_SIZE)
 
 

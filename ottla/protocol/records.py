@@ -183,7 +183,6 @@ def recompress(batch: Buffer, codec: int, level: int | None = None, body: bytes 
 
 
 def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
-    """Return offset and timestamp of the first record at or after `timestamp`."""
     for found in record_timestamps(batch):
         if found[1] >= timestamp:
             return found

@@ -183,7 +183,6 @@ class _Fetch:
 
     @property
     def is_satisfied(self) -> bool:
-        """Return True if there is nothing to wait for, or no time left."""
         return self._failed or self._bytes >= self._min_bytes or not self._plan.targets or self._max_wait <= 0
 
     def read(self, *, look_for_cold: bool = False) -> None:

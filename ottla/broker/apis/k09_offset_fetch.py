@@ -114,7 +114,6 @@ def _one_group(
 
 
 def _denied(context: RequestContext, names: Iterable[str | None]) -> dict[str, KafkaError]:
-    """Return the topics that the client may not describe, with their errors."""
     denials = {name: context.denial(DESCRIBE_TOPIC, name) for name in names if name is not None}
     return {name: denial for name, denial in denials.items() if denial is not None}
 

@@ -52,7 +52,6 @@ async def handle(
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
-    """Yield replicas and their new directories."""
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:

@@ -77,7 +77,6 @@ async def handle(
 
 
 async def _elect(broker: Broker, election_type: int, keys: list[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Elect leaders and return the partitions with a new leader."""
     election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
     if election is None:
         return set()

@@ -88,7 +88,6 @@ def check_subscription(context: RequestContext, names: Collection[str] | None) -
 
 
 def _sees(context: RequestContext) -> Callable[[str], bool] | None:
-    """Return a filter for the topics that the client's patterns may match."""
     if context.connection.rights is None:
         return None
     return lambda topic: context.allows(DESCRIBE_TOPIC, topic, quiet=True)
@@ -115,7 +114,6 @@ def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
 
 
 def _check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
-    """Check the request by itself, with Kafka's error messages."""
     problem = None
     if not request.member_id and (version > 0 or request.member_epoch != JOIN_EPOCH):
         problem = "MemberId can't be empty."

@@ -3,8 +3,8 @@
 Behaviour
 - Topics are sorted by name. A page ends after as many partitions as the client or max.request.partition.size.limit
   allows, and the cursor marks the start of the next page.
-- Eligible leader replicas (KIP-966) do not exist here: the arrays are empty and not null, which the Java client does
-  not expect.
+- Eligible leader replicas (KIP-966) do not exist here: the arrays are empty, because the Java client does not
+  expect null.
 
 Version notes
 - 0 is the only version, flexible.

@@ -171,7 +171,6 @@ def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:
-    """Check the request by itself, with Kafka's error messages."""
     problem = None
     is_joining = request.member_epoch == JOIN_EPOCH
     if not request.member_id:

@@ -36,7 +36,6 @@ class CoordinatorLeadership:
         replicas.on_leaving.append(self._on_leaving)
 
     async def start(self) -> None:
-        """Load all partitions that this broker already leads."""
         self._count_partitions()
         for partition in self._replicas.topic(self._topic).values():
             if partition.is_leader:
@@ -77,7 +76,6 @@ class CoordinatorLeadership:
             self._runtime.resign(partition.index)
 
     async def settle(self) -> None:
-        """Wait for all loads in progress."""
         self._count_partitions()
         while self._loading:
             await asyncio.wait(self._loading)

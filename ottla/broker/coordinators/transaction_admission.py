@@ -195,7 +195,6 @@ async def _when_added(pending: Awaitable[None], partitions: Mapping[Name, Partit
 
 
 def _remote_coordinator(broker: Broker, transactional_id: str) -> int | None:
-    """Return the remote coordinator of the id; None if it is local or unknown."""
     topic = broker.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return None

@@ -51,7 +51,6 @@ class PartitionMarkers:
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Write the marker to partitions led by any broker."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for name in partitions:
             known = self._image.partitions.get(name)

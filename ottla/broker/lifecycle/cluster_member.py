@@ -257,7 +257,6 @@ class ClusterMember:
         task.add_done_callback(lambda _: self._forgetting.pop(topic.topic_id))
 
     async def forgotten(self, topic_id: bytes, seconds: float) -> None:
-        """Wait until this broker's coordinators have dropped a deleted topic."""
         task = self._forgetting.get(topic_id)
         if task is not None:
             await asyncio.wait([task], timeout=seconds)
@@ -288,7 +287,6 @@ class ClusterMember:
 
     @property
     def others(self) -> set[int]:
-        """Return the other live brokers."""
         return self.controller.live - {self._id}
 
     async def let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
@@ -299,7 +297,6 @@ class ClusterMember:
         )
 
     async def abandon(self) -> None:
-        """Stop everything after a failed start."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self.controller.stop()

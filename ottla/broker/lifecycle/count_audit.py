@@ -112,7 +112,6 @@ class CountAudit:
             self._last_round.set()
 
     def lines(self) -> Iterator[str]:
-        """Yield the counters as metrics lines."""
         name = "ottla_audit_broker"
         yield counter(
             f"{name}_records_total", "Records that this broker has counted as leader.", self.records

@@ -34,7 +34,6 @@ class DamagedReplicas:
         self._disks = disks
 
     async def rebuild(self) -> None:
-        """Rebuild damaged logs until none remain."""
         while damaged := self._damaged():
             for key in filter(self._others_have, damaged):
                 await self._start_anew(key)

@@ -65,7 +65,6 @@ class FailedDisks:
         self._replicas.keep_offline(keys)
 
     async def publish(self) -> None:
-        """Write this broker's offline replicas to the store."""
         topics = self._image.topics
         unusable = Unusable(
             frozenset(str(each.path) for each in self._replicas.log_directories if not each.online),
@@ -77,7 +76,6 @@ class FailedDisks:
             await self._member.feed.read_offline()
 
     def _partition_offline(self, topic: str, index: int) -> None:
-        """Move leadership away after a disk failure."""
         self._lost.append((topic, index))
         if len(self._lost) == 1:
             start_task(self._tasks, self._give_up())

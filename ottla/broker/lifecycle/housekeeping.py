@@ -150,7 +150,6 @@ class Housekeeping:
             await self._try_directory(directory, directory.remove_deleted, now_ms)
 
     async def _after_full_disk(self) -> None:
-        """Detect free space on full disks and create the logs that had failed."""
         replicas = self._broker.replicas
         for directory in replicas.log_directories:
             if directory.full and await self._try_directory(directory, directory.probe):

@@ -110,7 +110,6 @@ class Server:
 
     @property
     def metrics_url(self) -> str | None:
-        """Return the URL of the metrics endpoint, or None if disabled."""
         return None if self._endpoint is None else self._endpoint.url
 
     @property
@@ -404,7 +403,6 @@ class Server:
         KAFKA_SERVER.info("%s shut down completed", self._name)
 
     async def _abandon(self) -> None:
-        """Release everything after a failed start and leave the data untouched."""
         for listener in self._listeners:
             listener.close()
         await self._close_metrics()
@@ -445,7 +443,6 @@ class Server:
         self._endpoint = endpoint
 
     def _scram_users(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the SCRAM users, none until the metadata is loaded."""
         return {} if self._member is None else self.broker.image.scram_credentials
 
     async def _close_metrics(self) -> None:

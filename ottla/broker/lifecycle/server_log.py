@@ -54,7 +54,6 @@ def set_broker_id(broker_id: int) -> None:
 
 
 def configure(level: str, stream: TextIO, form: str = TEXT) -> None:
-    """Send all log output of this process to one stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == JSON else KafkaFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

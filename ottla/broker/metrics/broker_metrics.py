@@ -50,7 +50,6 @@ STARTING, RUNNING, PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN = 1, 3, 6, 7
 
 
 def metrics_of_start() -> Iterator[str]:
-    """Yield the metrics available before the broker has started."""
     yield _state_line(STARTING)
     yield from process_metrics()
 
@@ -152,7 +151,6 @@ class BrokerMetrics:
         return max(0.0, min(1.0, 1 - (cpu - cpu_before) / (now - before))) if now > before else 1.0
 
     def connection_rates(self) -> tuple[float, float]:
-        """Return connections opened and closed per second."""
         (before, _, made_before, ended_before), (now, _, made, ended) = self._samples[0], self._sample()
         seconds = max(now - before, 1e-3)
         return (made - made_before) / seconds, (ended - ended_before) / seconds

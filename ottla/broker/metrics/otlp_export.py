@@ -48,7 +48,6 @@ class OtlpExport:
 
     @classmethod
     def of(cls, config: BrokerConfig, lines: Callable[[], Iterator[str]]) -> OtlpExport | None:
-        """Return None without a collector."""
         endpoint = config.get_optional_str(_ENDPOINT)
         return cls(config, endpoint, lines) if endpoint else None
 
@@ -62,7 +61,6 @@ class OtlpExport:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def finish(self) -> None:
-        """Push once more, then stop."""
         if self._task is None:
             return
         self._task.cancel()

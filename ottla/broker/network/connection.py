@@ -337,7 +337,6 @@ class Connection:
             self._busy = True
 
     def hand_over(self, pending: PendingResponse, to: PendingResponse) -> None:
-        """Await another response in place of this one."""
         if not pending.is_complete:
             self._pending[self._pending.index(pending)] = to
             if self._blocked_by is pending:
@@ -360,7 +359,6 @@ class Connection:
         self.settle()
 
     def settle(self) -> None:
-        """Send the completed responses in order."""
         if self._blocked_by is not None and self._blocked_by.is_complete:
             self._blocked_by = None
         pending = self._pending
@@ -400,7 +398,6 @@ class Connection:
             self._responses.put(parts, size, timing)
 
     def queue(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
-        """Send a response immediately in its turn."""
         self._responses.put(parts, size, timing)
 
     def on_sent(self) -> None:

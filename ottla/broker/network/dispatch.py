@@ -105,7 +105,6 @@ class RequestContext:
     def pending_response(
         self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
     ) -> PendingResponse:
-        """Return a response to complete later; a handler returns it."""
         return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
 
     async def paced(self, items: Iterable[T]) -> AsyncIterator[T]:
@@ -125,7 +124,6 @@ class RequestContext:
             yield item
 
     def end_large(self, response: Response | None = None) -> None:
-        """Release a request handled in slices, and its response."""
         graphs = () if response is None else (response,)
         if self.large is not None:
             self.large.end(*graphs)
@@ -133,7 +131,6 @@ class RequestContext:
             self.connection.lane.discard(*graphs)
 
     def spend(self, seconds: float) -> None:
-        """Count processing time of a large request."""
         if self.cost is not None:
             self.cost.seconds = max(self.cost.seconds, 0.0) + seconds
 
@@ -146,7 +143,6 @@ class RequestContext:
         return rights is None or rights.allows(right, name, self.api.name, quiet=quiet, count=count)
 
     def denial(self, right: Right, name: str = CLUSTER_NAME, count: int = 1) -> KafkaError | None:
-        """Return the error for a client without this right, else None."""
         if self.allows(right, name, count=count):
             return None
         code, message = DENIED[right.resource_type]
@@ -189,7 +185,6 @@ class RequestContext:
 
     @property
     def user(self) -> str:
-        """Return the user name for quotas."""
         return self.connection.principal.name
 
 
@@ -288,7 +283,6 @@ class Dispatcher:
         return self._versions
 
     def time(self, turns: TimedTurns | None) -> None:
-        """Start or stop timing requests."""
         self.turns = turns or Turns()
         self._timed = turns
         for served in self._served.values():
@@ -299,12 +293,10 @@ class Dispatcher:
         return [self._served[number] for number in sorted(self._served)]
 
     def rights(self, connection: Connection) -> ConnectionRights | None:
-        """Return the rights of a connection's client; None without an authorizer."""
         authorizer = self._broker.authorizer
         return None if authorizer is None else ConnectionRights(authorizer, connection)
 
     def read_failed(self, path: str, error: OSError) -> None:
-        """Report a segment that failed to read while being sent."""
         self._broker.replicas.file_failed(path, error)
 
     def api(self, key: int) -> Api | None:
@@ -455,7 +447,6 @@ class Dispatcher:
     def await_answer(
         self, answer: Awaitable[Response | None], request: Request, context: RequestContext
     ) -> None:
-        """Let the connection wait for a coroutine or a future."""
         task = asyncio.ensure_future(answer)
         if context.large is not None:
             pending = context.large.pending
@@ -564,7 +555,6 @@ class Dispatcher:
         return whole
 
     def _hand_over(self, large: LargeRequest, pending: PendingResponse) -> None:
-        """Wait for the pending response of a large request."""
         stop_waiting = pending.on_abandon
 
         def abandon() -> None:
@@ -637,7 +627,6 @@ class Dispatcher:
         return parts, size + len(parts[0])
 
     def fail(self, error: Exception, request: Request, context: RequestContext) -> None:
-        """Answer a failed request."""
         failed = self._failure(error, request, context)
         if isinstance(failed, Generator):
             self._run(failed, request, context)

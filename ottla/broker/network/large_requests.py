@@ -84,7 +84,6 @@ class LargeRequest:
             self.end()
 
     def end(self, *graphs: Struct) -> None:
-        """Release the request and these messages."""
         self._lane.discard(*graphs, *self._started)
         if self._is_over:
             return

@@ -90,7 +90,6 @@ class Listener:
         self.port = listening.getsockname()[1]
 
     def open(self, dispatcher: Dispatcher) -> None:
-        """Start accepting."""
         assert self._socket is not None
         self._dispatcher = dispatcher
         self._loop = asyncio.get_running_loop()

@@ -65,14 +65,12 @@ class PendingResponse:
         return True
 
     def encoded_as(self, parts: list[Part], size: int) -> None:
-        """Complete a large response with its encoded parts."""
         if not self.is_complete:
             self.encoded = (parts, size)
             self.is_complete = True
             self.context.connection.settle()
 
     def abandon(self) -> None:
-        """Abandon the response after the client disconnected."""
         self.is_complete = True
         if self.on_abandon is not None:
             self.on_abandon()

@@ -231,7 +231,6 @@ class SendQueue:
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _warm(self, region: FileRegion, size: int) -> None:
-        """Wait for the disk in a thread, then continue sending."""
         self._is_warming = True
         warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
         warmed.add_done_callback(self._on_warm)

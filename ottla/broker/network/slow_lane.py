@@ -235,7 +235,6 @@ class _Admissions:
 
 
 def distinct(items: Iterable[T]) -> Work[set[T]]:
-    """Collect many items into a set, in slices."""
     found: set[T] = set()
     rest = iter(items)
     while some := list(islice(rest, 16 * SLICE)):
@@ -245,7 +244,6 @@ def distinct(items: Iterable[T]) -> Work[set[T]]:
 
 
 def ordered(items: Iterable[str]) -> Work[list[str]]:
-    """Sort many strings, in slices."""
     rest = iter(items)
     runs: list[list[str]] = []
     while some := list(islice(rest, SLICE)):

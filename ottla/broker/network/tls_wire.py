@@ -120,11 +120,9 @@ class TlsHandshake:
 
     @property
     def certificate(self) -> bytes | None:
-        """Return the client's certificate as DER."""
         return self._stream.tls.getpeercert(binary_form=True)
 
     def wire(self) -> TlsWire:
-        """Return the wire after a successful handshake."""
         return TlsWire(self._stream)
 
     def _queue(self) -> None:
@@ -191,7 +189,6 @@ class TlsHandshake:
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Return the reason of a failed handshake, without OpenSSL's source lines."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError | ConnectionError):

@@ -27,11 +27,9 @@ class Turns:
         self._since = 0.0  # start of its exclusive activity
 
     def note(self, connection: object) -> None:
-        """Note that this connection can receive or send."""
         if connection is not self._active:
             self._active = connection
             self._since = self._clock()
 
     def is_alone(self, connection: object) -> bool:
-        """Return True if no other connection was active for a while."""
         return connection is self._active and self._clock() - self._since >= _ALONE_AFTER_SECONDS

@@ -22,9 +22,7 @@ class Wire(Protocol):
     """
 
     @property
-    def fd(self) -> int:
-        """Socket descriptor for the event loop to watch."""
-        ...
+    def fd(self) -> int: ...
 
     @property
     def peer_port(self) -> int:

@@ -79,7 +79,6 @@ class _Limits(Generic[M]):
         return bool(self._limits)
 
     def find(self, user: str, client_id: str) -> tuple[float, M] | None:
-        """Return the limit of a client and its meter, or None."""
         key = (user, client_id)
         if key not in self._found:
             now = monotonic()
@@ -181,7 +180,6 @@ class ClientQuotas:
         }
 
     def ip_rate(self, ip: str) -> float | None:
-        """Return the connections per second allowed for an address."""
         return self._ips.get(ip, self._ips.get(None))
 
     # Fetch: a throttled client gets an empty response and has to retry later

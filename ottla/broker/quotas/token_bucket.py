@@ -28,7 +28,6 @@ class TokenBucket:
         self._tokens = self.left(limit, now) - amount
 
     def wait(self, limit: float, now: float) -> float:
-        """Return the seconds until the debt is paid."""
         debt = -self.left(limit, now)
         if debt <= 0:
             return 0.0

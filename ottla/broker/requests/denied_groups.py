@@ -30,7 +30,6 @@ A = TypeVar("A", bound=GroupAnswer)
 def denied_groups(
     context: RequestContext, asked: Iterable[str], answer: Callable[[], A], right: Right = DESCRIBE_GROUP
 ) -> tuple[list[str], list[A]]:
-    """Return the permitted groups, and error responses for the others."""
     allowed: list[str] = []
     denied: list[A] = []
     for group_id in asked:

@@ -65,7 +65,6 @@ class Split:
             yield _copy(holder, name, taken), weight, 0 if is_first else 1 + depth
 
     def merge(self, whole: Response, answer: Response, depth: int) -> None:
-        """Merge the response to one part into the whole response."""
         path = self._of(whole, self._response)._response
         for name, field in type(whole).fields.items():
             mine, theirs = getattr(whole, name), getattr(answer, name)
@@ -93,14 +92,12 @@ def _extend(whole: Struct, answer: Struct, path: tuple[str, ...], depth: int) ->
 
 
 def _is_same(one: Struct, other: Struct) -> bool:
-    """Return True if two entries describe the same topic, group or transaction."""
     fields = type(one).fields.items()
     names = [name for name, field in fields if field.kind in ("string", "uuid") and name != "error_message"]
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _copy(holder: S, name: str, entries: list[Any]) -> S:
-    """Copy a struct with other entries in one field."""
     copy = object.__new__(type(holder))
     for field in type(holder).fields:
         setattr(copy, field, entries if field == name else getattr(holder, field))

@@ -38,7 +38,6 @@ async def add_entries(store: NodeStore, pattern: ResourcePattern, entries: Colle
 async def remove_entries(
     store: NodeStore, pattern: ResourcePattern, is_unwanted: Callable[[Entry], bool]
 ) -> frozenset[Entry]:
-    """Return the removed entries."""
     removed: frozenset[Entry] = frozenset()
 
     def without(before: frozenset[Entry]) -> frozenset[Entry]:

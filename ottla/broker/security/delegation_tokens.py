@@ -131,7 +131,6 @@ class DelegationTokens:
         return self._secret
 
     def _find(self, secret: bytes) -> DelegationToken:
-        """Return the token with this HMAC."""
         key = self._require_secret()
         for token in self._image.delegation_tokens.values():
             if hmac.compare_digest(token_hmac(key, token.token_id), secret):

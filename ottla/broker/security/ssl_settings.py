@@ -180,12 +180,10 @@ class ListenerTls:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for the next connection."""
         return self._certificates.context
 
     @property
     def client_context(self) -> ssl.SSLContext:
-        """Return the context for the next connection to another broker."""
         if self._client_context is None:
             self._client_context = self._certificates.client_context()
         return self._client_context
@@ -202,7 +200,6 @@ class ListenerTls:
 
     @property
     def is_outdated(self) -> bool:
-        """Return True if the current settings differ from the loaded ones."""
         try:
             return ssl_settings(self._config, self._listener) != self._certificates.settings
         except ConfigError:

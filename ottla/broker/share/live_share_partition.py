@@ -63,7 +63,6 @@ def for_member(error: KafkaError) -> KafkaError:
 
 
 async def first_offset(broker: Broker, group_id: str, partition: Partition) -> int:
-    """Return the start offset of a group without state for this partition."""
     configs = broker.image.group_configs.get(group_id, {})
     reset = parse_offset_reset(str(group_value(broker.config, configs, AUTO_OFFSET_RESET)))
     log = partition.log
@@ -228,7 +227,6 @@ class LiveSharePartition:
         return write.future
 
     def release(self, member_id: str) -> None:
-        """Release all records locked by a departed member."""
         change = self.share.release(member_id, self._count_limit)
         if change:
             self._write(change, anyway=True)
@@ -252,7 +250,6 @@ class LiveSharePartition:
         return self._task is not None
 
     async def written(self) -> None:
-        """Wait until all changes are written."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -271,7 +268,6 @@ class LiveSharePartition:
         return self._own_int(PARTITION_MAX_RECORD_LOCKS)
 
     def _own(self, name: str) -> Value:
-        """Return the group's own setting, or the broker's default."""
         return group_value(
             self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
         )

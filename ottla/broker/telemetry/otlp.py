@@ -19,7 +19,6 @@ class MalformedMetrics(ValueError):
 
 
 def with_attributes(data: bytes, attributes: Mapping[str, str]) -> bytes:
-    """Return the metrics with these attributes added to each resource."""
     entries = b"".join(
         _field(
             _ATTRIBUTES,

@@ -162,7 +162,6 @@ class Subscriptions:
 
 
 def kafka_uuid(data: bytes) -> str:
-    """Return the UUID in Kafka's notation."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(data).decode().rstrip("=")

@@ -107,7 +107,6 @@ class ModernGroup(Group, Generic[State, M]):
     # Changes
 
     def load(self, state: State) -> None:
-        """Set the state read from the log."""
         self.state_now = state
         self._is_stored = True
         self.state_replaced()

@@ -64,7 +64,6 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def offset_key_prefix(group_id: str, topic: str) -> bytes:
-    """Return the key prefix shared by all partitions of a topic."""
     return b"\x00\x01" + _string(group_id) + _string(topic)
 
 

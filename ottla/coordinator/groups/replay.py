@@ -63,7 +63,6 @@ class Replay:
         self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
 
     def pending_offsets(self) -> PendingOffsets:
-        """Return the offsets of ongoing transactions."""
         pending = PendingOffsets()
         for producer_id, offsets in self._open.items():
             for key, (position, offset) in offsets.items():

@@ -265,5 +265,4 @@ class ShareCoordinator:
 
 
 def partition_of(key: ShareKey, partitions: int) -> int:
-    """Return the `__share_group_state` partition for a share-partition."""
     return partition_for(coordinator_key(key), partitions)

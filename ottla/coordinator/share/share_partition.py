@@ -334,11 +334,9 @@ class SharePartition:
         return Change(changed)
 
     def release(self, member_id: str, count_limit: int) -> Change:
-        """Release all records locked by a member that has left."""
         return self._release(count_limit, lambda record: record.member_id == member_id)
 
     def expire(self, now_ms: int, count_limit: int) -> Change:
-        """Release all records with an expired lock."""
         return self._release(count_limit, lambda record: record.deadline_ms <= now_ms)
 
     def next_deadline(self) -> int | None:

@@ -123,7 +123,6 @@ class TransactionCoordinator:
                 await self._write_markers(shard, which)
 
     def start(self) -> None:
-        """Start aborting timed-out transactions and removing expired ids."""
         self.runtime.every(self._config.abort_timed_out_interval_ms, self.abort_timed_out)
         self.runtime.every(self._config.remove_expired_interval_ms, self.remove_expired)
 
@@ -300,7 +299,6 @@ class TransactionCoordinator:
             which.pending = None
 
     async def _remove(self, shard: TransactionShard, which: TransactionalId) -> None:
-        """Write a tombstone for the transactional id and forget it."""
         transactional_id = which.current.transactional_id
         which.pending = TransactionState.DEAD
         try:
@@ -418,7 +416,6 @@ class TransactionCoordinator:
 
 
 def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]]:
-    """Split names into known states and unknown names."""
     by_title = {state.title: state for state in TransactionState}
     known, unknown = set(), []
     for name in names:

@@ -98,7 +98,6 @@ class Transaction:
     # InitProducerId
 
     def needs_new_id(self, expected: ProducerIdAndEpoch | None) -> bool:
-        """Return True if `initialise` needs an unused producer id."""
         return (
             self.state in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
             and self.is_epoch_exhausted

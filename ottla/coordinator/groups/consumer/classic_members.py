@@ -58,7 +58,6 @@ class ClassicMembers:
 
     @property
     def are_all(self) -> bool:
-        """Return True if no member uses the new protocol any more."""
         members = self._group.members.values()
         return bool(members) and all(member.classic is not None for member in members)
 

@@ -229,7 +229,6 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         return result
 
     def _member_of(self, request: HeartbeatRequest) -> ConsumerMember | None:
-        """Return the member that sent the request, or None if new."""
         if request.instance_id is not None:
             return self._static_member(request, request.instance_id)
         member = self.members.get(request.member_id)

@@ -74,7 +74,6 @@ def difference(group_id: str, old: ConsumerState, new: ConsumerState) -> list[Ke
 
 
 def tombstones(group_id: str, state: ConsumerState) -> list[KeyValue]:
-    """Return tombstones for the group and everything in it."""
     keys = [member_key(CURRENT_MEMBER, group_id, member_id) for member_id in state.members]
     keys += [member_key(TARGET_MEMBER, group_id, member_id) for member_id in state.targets]
     keys.append(group_key(TARGET_METADATA, group_id))

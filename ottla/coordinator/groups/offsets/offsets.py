@@ -227,7 +227,6 @@ class Offsets:
         return errors
 
     async def topics_deleted(self, topics: Iterable[str]) -> None:
-        """Remove the offsets of deleted topics from every group."""
         names = set(topics)
         for shard in self._runtime:
             for group in list(shard.groups.values()):
@@ -238,7 +237,6 @@ class Offsets:
                     await self._remove(shard, group, gone)
 
     async def expire(self) -> None:
-        """Remove expired offsets, and empty groups without offsets."""
         retention_ms = self._runtime.config.offsets_retention_ms
         for shard in self._runtime:
             for group in list(shard.groups.values()):

@@ -122,7 +122,6 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         self._is_assigned = False
 
     def uninitialized(self) -> list[tuple[bytes, int]]:
-        """Return the subscribed partitions without initialized state."""
         seen = (self.topics.version, self.epoch)
         if seen == self._complete_at:
             return []

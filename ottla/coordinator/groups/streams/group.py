@@ -220,7 +220,6 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         return result
 
     def _member_of(self, request: StreamsHeartbeatRequest) -> StreamsMember | None:
-        """Return the member that sent the request, or None if new."""
         member = self.members.get(request.member_id)
         if member is None:
             if request.member_epoch != JOIN_EPOCH:

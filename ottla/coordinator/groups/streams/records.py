@@ -81,7 +81,6 @@ def _difference(group_id: str, old: StreamsState, new: StreamsState) -> Iterator
 
 
 def tombstones(group_id: str, state: StreamsState) -> list[KeyValue]:
-    """Return tombstones for the group and everything in it."""
     keys = [member_key(CURRENT_MEMBER, group_id, member_id) for member_id in state.members]
     keys += [member_key(TARGET_MEMBER, group_id, member_id) for member_id in state.targets]
     keys.append(group_key(TARGET_METADATA, group_id))

@@ -71,7 +71,6 @@ class Subtopology:
         return chain(self.source_topics, (topic.name for topic in self.repartition_source_topics))
 
     def copartitioned(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Yield the source topics and the repartition topics of each copartition group."""
         for group in self.copartition_groups:
             yield (
                 [self.source_topics[index] for index in group.source_topics],
@@ -91,7 +90,6 @@ class Topology:
         return {topic.name: topic for sub in self.subtopologies for topic in sub.repartition_source_topics}
 
     def topics(self) -> set[str]:
-        """Return all source, repartition and changelog topics."""
         changelogs = (topic.name for sub in self.subtopologies for topic in sub.changelog_topics)
         return {*self.source_topics(), *self.repartition_topics(), *changelogs}
 
