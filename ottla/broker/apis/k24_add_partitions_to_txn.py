@@ -103,7 +103,7 @@ async def _one(
 
 
 def _entries(transaction: AddPartitionsToTxnTransaction) -> Iterator[tuple[int, str, int | None]]:
-    """Yield the position and name of each topic with each of its partitions; None for a topic without any."""
+    """Yield position, topic name and partition of each entry; the partition is None for an empty topic."""
     for at, topic in enumerate(transaction.topics):
         for index in topic.partitions or (None,):
             yield at, topic.name, index

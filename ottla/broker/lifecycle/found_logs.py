@@ -1,4 +1,4 @@
-"""Logs found at start-up that are unknown in the metadata or assigned to other brokers."""
+"""Logs found at start-up but unknown in the metadata or assigned to other brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs that the metadata assigns to this broker but that are missing at start-up."""
+"""Logs missing at start-up although the metadata assigns them to this broker."""
 
 from __future__ import annotations
 

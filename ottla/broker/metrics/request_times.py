@@ -16,7 +16,7 @@ from ottla.monitoring.metrics.histogram import Histogram
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Api, ApiVersion
 
-# Target number of timed requests between two calls of `adapt`, and the hard limit.
+# Target number of timed requests between two calls of `adapt`. At the upper limit the sampling interval doubles.
 _WANTED = 5
 _MOST = 10
 # uvloop knows the start of its turn in whole milliseconds.

@@ -388,7 +388,7 @@ class Dispatcher:
         context.large.decode(kept, position, carry_out)
 
     def _serve(self, frame: memoryview) -> ApiVersion:
-        """Register the API version of a first request; unsupported versions map to a negative number."""
+        """Return the API version for its first request; -1 for an unsupported version of ApiVersions."""
         key, version = _VERSION.unpack_from(frame)
         api = self.api(key)
         if api is None:
@@ -482,7 +482,7 @@ class Dispatcher:
         response: Response | PendingResponse | Awaitable[Response | None] | None,
         error: BaseException | None,
     ) -> None:
-        """Complete a pending response, or write an error, in slices for large requests."""
+        """Complete a pending response with the handler's result or error, which may take further slices."""
         context = pending.context
         if error is not None and pending.is_complete:  # the client has disconnected
             context.end_large()

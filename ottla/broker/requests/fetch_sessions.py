@@ -117,7 +117,7 @@ class FetchSessions:
         now_ms: int,
         targets: dict[Key, FetchTarget] | None = None,
     ) -> FetchPlan:
-        """Return the partitions to read. `targets` replaces the partitions of a request without a session."""
+        """Return the partitions to read. For a full request `targets` may already hold them."""
         by_id = version >= 13
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:

@@ -123,7 +123,7 @@ class DelegationTokens:
                 except (KafkaError, StoreError):
                     continue  # renewed or removed just now, or retried later
 
-    # Steps
+    # Internals
 
     def _require_secret(self) -> str:
         if not self._secret:

@@ -145,7 +145,7 @@ class SaslLogin:
             return
         self._connection.write([_LENGTH(len(answer)), answer], 4 + len(answer))
 
-    # Steps
+    # Internals
 
     def _answer(self, token: bytes) -> bytes:
         assert self._exchange is not None

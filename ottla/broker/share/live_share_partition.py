@@ -257,7 +257,7 @@ class LiveSharePartition:
         if self._task is not None:
             self._task.cancel()
 
-    # Steps
+    # Internals
 
     @property
     def _count_limit(self) -> int:

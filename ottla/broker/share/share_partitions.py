@@ -76,7 +76,7 @@ class SharePartitions:
             for live in ending:
                 live.abandon()
 
-    # Steps
+    # Internals
 
     def _not_led(self, partition: Partition) -> None:
         name = (partition.topic_id, partition.index)

@@ -100,7 +100,7 @@ class StatePersister:
     def close(self) -> None:
         self._peers.close()
 
-    # Steps
+    # Internals
 
     def _coordinator(self, key: ShareKey) -> int:
         topic = self._image.topics.get(SHARE_GROUP_STATE_TOPIC)

@@ -210,7 +210,7 @@ class ShareCoordinator:
         ]
         return [pending for key in gone if (pending := self.delete(key)) is not None]
 
-    # Steps
+    # Internals
 
     def _shard(self, key: ShareKey) -> ShareShard:
         try:

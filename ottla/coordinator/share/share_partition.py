@@ -372,7 +372,7 @@ class SharePartition:
             self._extend(offset, DeliveryState.ARCHIVED)
         return True
 
-    # Steps
+    # Internals
 
     def _release(self, count_limit: int, wanted: Callable[[_Record], bool]) -> Change:
         return Change(

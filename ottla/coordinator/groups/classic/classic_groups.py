@@ -100,7 +100,7 @@ class ClassicGroups:
             shard = self._runtime.shard_of(group_id)
         except KafkaError as failure:
             if failure.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return ErrorCode.NONE  # the group may still be loading, so the member must not be sent away
+                return ErrorCode.NONE  # the partition is loading: keep the member
             return failure.code
         group = shard.groups.get(group_id)
         if group is None:
@@ -124,7 +124,7 @@ class ClassicGroups:
     def describe(self, group_ids: Iterable[str]) -> list[GroupDescription]:
         return [self._describe(group_id) for group_id in group_ids]
 
-    # Steps
+    # Internals
 
     def _check_join(self, group_id: str, request: JoinRequest) -> None:
         config = self._runtime.config

@@ -110,7 +110,7 @@ class ClassicMembers:
                 errors.append(error.code)
         return (errors, *self._group.drain())
 
-    # Steps
+    # Internals
 
     def _sync(self, request: SyncRequest) -> SyncResult:
         group = self._group
@@ -195,7 +195,7 @@ class ClassicMembers:
         )
 
     def _check(self, request: JoinRequest) -> Subscription | None:
-        """Return the member's subscription, or None if unreadable. That is an error only for a known member."""
+        """Return the member's subscription, or None if unreadable. Errors about the member take precedence."""
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         common = {name for name, _ in request.protocols}

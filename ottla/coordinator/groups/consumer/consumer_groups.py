@@ -53,7 +53,7 @@ class ConsumerGroups:
     def describe(self, group_ids: Iterable[str]) -> Iterator[ModernGroupDescription]:
         return self._runtime.describe(group_ids, ConsumerGroup)
 
-    # Steps
+    # Internals
 
     def _new(self, group_id: str, known: Group | None, member_epoch: int) -> ConsumerGroup:
         """Create the group on the first heartbeat, replacing a classic group of the same name."""

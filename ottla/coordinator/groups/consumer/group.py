@@ -198,7 +198,7 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
                 ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
             )
 
-    # Steps
+    # Internals
 
     def _join_or_stay(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResult:
         known = self._member_of(request)

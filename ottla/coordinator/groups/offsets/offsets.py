@@ -254,7 +254,7 @@ class Offsets:
                 ):
                     await self._remove_group(shard, group)
 
-    # Steps
+    # Internals
 
     async def _finish_commit(
         self, shard: GroupShard, group_id: str, commit: _Commit, pending: Awaitable[None]

@@ -143,7 +143,7 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
                 self.change().initialized[topic_id] = (topic.name, known | {partition})
         return self.drain()
 
-    # Steps
+    # Internals
 
     def _initialized(self, topic_id: bytes) -> frozenset[int]:
         return self.state_now.initialized.get(topic_id, ("", frozenset[int]()))[1]

@@ -125,7 +125,7 @@ class ShareGroups:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
         return group
 
-    # Steps
+    # Internals
 
     @property
     def _states(self) -> Persister:

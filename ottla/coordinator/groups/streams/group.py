@@ -183,7 +183,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
                     return False
         return True
 
-    # Steps
+    # Internals
 
     def _join_or_stay(self, request: StreamsHeartbeatRequest, now_ms: int) -> StreamsHeartbeatResult:
         is_joining = request.member_epoch == JOIN_EPOCH

@@ -177,7 +177,7 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
     return ConfiguredTopology(topology, missing_topics, internal, to_create, partitions, counts)
 
 
-# Steps
+# Internals
 
 
 def _repartition_counts(topology: Topology, sources: Mapping[str, int]) -> dict[str, int]:
