@@ -55,9 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class InternalTopic(NamedTuple):
-    """Creation parameters of an internal topic: broker settings for the counts, config names mapped to broker settings,
-    and fixed configs.
-    """
+    """Creation parameters of an internal topic. All fields but the fixed `configs` name broker settings."""
 
     partitions: str
     replication_factor: str

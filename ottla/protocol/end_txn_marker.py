@@ -25,8 +25,9 @@ def build_marker(
 
 
 def read_marker(batch: Buffer) -> tuple[int, bool] | None:
-    """Return the coordinator epoch and True for an abort. None for other control batches and for batches emptied by the
-    cleaner.
+    """Return the coordinator epoch and True for an abort.
+
+    None for other control batches and for batches emptied by the cleaner.
     """
     records = read_batch(batch)
     if not records:

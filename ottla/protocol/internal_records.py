@@ -1,6 +1,4 @@
-"""Record layouts of the internal topics: groups and offsets in `__consumer_offsets`, transactions in
-`__transaction_state`, share-partition state in `__share_group_state`.
-"""
+"""Record layouts of `__consumer_offsets`, `__transaction_state` and `__share_group_state`."""
 
 from __future__ import annotations
 

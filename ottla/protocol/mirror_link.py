@@ -20,9 +20,7 @@ def encode_ends(ends: Mapping[int, int]) -> str:
 
 
 def mirrored_end(promoted: str, partition: int) -> int:
-    """Return the end offset of the mirrored records in a partition; -1 if there are none or the topic is still a
-    mirror.
-    """
+    """Return the end offset of the mirrored records; -1 if there are none or the topic is still a mirror."""
     for pair in promoted.split(","):
         name, colon, end = pair.partition(":")
         if colon and int(name) == partition:

@@ -22,9 +22,7 @@ _LAST_PAUSE_SECONDS = 30.0
 
 
 class CoordinatorLeadership:
-    """Invariant: every partition led by this broker is loaded or scheduled for another attempt. Owner: the
-    event loop.
-    """
+    """Invariant: every partition led by this broker is loaded or awaits another attempt. Owner: the event loop."""
 
     def __init__(self, runtime: CoordinatorRuntime[Any], replicas: Replicas, image: ClusterImage) -> None:
         self._runtime = runtime

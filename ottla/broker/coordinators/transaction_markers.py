@@ -109,9 +109,7 @@ class PartitionMarkers:
     def write_here(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Write the marker to partitions led by this broker. Returns an awaitable if other replicas have yet to fetch
-        it.
-        """
+        """Write the marker to local partitions. Return an awaitable if other replicas have yet to fetch it."""
         results = [self._write_one(marker, topic, index) for topic, index in partitions]
         errors = [result for result in results if isinstance(result, ErrorCode)]
         return errors if len(errors) == len(results) else _all_of(results)

@@ -103,9 +103,7 @@ class FailedDisks:
     # Full
 
     def _disk_full(self, topic: str, index: int) -> None:
-        """Move leadership away while the disk is full. No data is lost and space may return, but producers should not
-        wait.
-        """
+        """Move leadership away while the disk is full, so that producers need not wait for free space."""
         key, now = (topic, index), monotonic()
         partition = self._image.partitions.get(key)
         if partition is None or key in self._full:

@@ -187,9 +187,7 @@ class Server:
 
     @property
     def _is_first_start(self) -> bool:
-        """Return True for the first start of a standalone broker. No dynamic settings exist yet, so the file alone
-        counts.
-        """
+        """Return True for the first start of a standalone broker, which has no dynamic settings yet."""
         return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / _METADATA_FILE).exists()
 
     def _introduce(self) -> None:

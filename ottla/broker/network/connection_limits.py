@@ -72,9 +72,7 @@ class ConnectionLimits:
         return pause
 
     def _limit_of_listener(self, name: str, listener: str) -> int:
-        """Return the limit set for the listener, else unlimited. The broker's own limit covers all listeners
-        together.
-        """
+        """Return the listener's own limit, else unlimited. The broker's limit covers all listeners together."""
         value = own_listener_value(self._config.values, listener, name)
         return value if isinstance(value, int) else 2**31 - 1
 

@@ -177,9 +177,7 @@ class SlowLane:
     # Admission
 
     def enter(self, size: int, begin: Callable[[], None]) -> None:
-        """Call `begin` once memory for a request of `size` bytes is available. The caller must call `leave`
-        afterwards.
-        """
+        """Call `begin` once there is memory for `size` bytes. The caller must call `leave` afterwards."""
         admissions = self._small if size <= _SMALL else self._large
         admissions.waiting.append((size, begin))
         self._admit()

@@ -27,9 +27,7 @@ class Split:
         self._or_else = or_else
 
     def parts(self, request: Request) -> Iterator[tuple[Request, int]]:
-        """Yield the parts of a request, each with the number of levels at which it continues an entry of the previous
-        part.
-        """
+        """Yield the parts of a request, each with the depth to which it continues an entry of the previous part."""
         split = self._of(request, self._request)
         for part, _, depth in split._pieces(request, split._request):
             yield part, depth
@@ -38,9 +36,7 @@ class Split:
         return self if self._or_else is None or getattr(message, path[0]) else self._or_else
 
     def _pieces(self, holder: S, path: tuple[str, ...]) -> Iterator[tuple[S, int, int]]:
-        """Yield copies of a struct with some entries, their count, and the depth at which they continue the
-        last one.
-        """
+        """Yield partial copies of a struct, their entry count, and the depth to which they continue the last one."""
         name, inner = path[0], path[1:]
         entries: list[Any] | None = getattr(holder, name)
         size = self._size

@@ -57,9 +57,7 @@ class ConnectionRights:
         self._version = authorizer.version
 
     def allows(self, right: Right, name: str, api: str, *, quiet: bool = False, count: int = 1) -> bool:
-        """Return True if the client has the right. With `quiet` the decision only filters output, and a denial is not
-        logged.
-        """
+        """Return True if the client has the right. A `quiet` decision only filters output; its denial is not logged."""
         if self._version != self._authorizer.version or len(self._known) > _MOST_DECISIONS:
             self._known.clear()
             self._allowed.clear()

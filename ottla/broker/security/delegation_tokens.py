@@ -144,9 +144,7 @@ class DelegationTokens:
         now_ms: int,
         change: Callable[[DelegationToken], DelegationToken | None],
     ) -> DelegationToken | None:
-        """Update a token in the store; `change` returns None to remove it. Without a principal the token must have
-        expired.
-        """
+        """Update a token, or remove it if `change` returns None. Without a principal it must have expired."""
         token_id, path = token.token_id, token_path(token.token_id)
         for _ in range(_MAX_ATTEMPTS):
             try:

@@ -24,9 +24,7 @@ _JAAS = "sasl.jaas.config"
 def login_module(
     config: BrokerConfig, listener: str, mechanism: str, environment: Mapping[str, str] = os.environ
 ) -> LoginModule | None:
-    """Return the login module, or None if the mechanism is not configured. Raises ConfigError for unreadable
-    settings.
-    """
+    """Return the login module, or None if not configured. Raises ConfigError for unreadable settings."""
     name = setting_name(listener, mechanism)
     text = config.values.get(name)
     if text:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class SharePartitions:
-    """Invariant: at most one object per key is in use, and its successor is loaded only after all its writes finish.
+    """Invariant: at most one object per key is in use, and its successor loads only after its last write.
+
     Owner: the event loop.
     """
 
@@ -36,9 +37,7 @@ class SharePartitions:
     def get(
         self, group_id: str, topic_id: bytes, index: int
     ) -> LiveSharePartition | asyncio.Task[LiveSharePartition]:
-        """Return the share-partition, or a task that loads it or fails with KafkaError. Raises KafkaError if not led
-        here.
-        """
+        """Return the share-partition, or a task that loads it. This call or the task raises KafkaError."""
         partition = self._broker.replicas.leader_by_id(topic_id, index)
         key = ShareKey(group_id, topic_id, index)
         live = self._live.get(key)

@@ -122,9 +122,7 @@ class Group(ABC):
         *,
         knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """Check whether this member may commit offsets for these partitions. `knows_epochs`: the request version
-        carries member epochs.
-        """
+        """Check whether this member may commit offsets. `knows_epochs`: the request version has member epochs."""
 
     @abstractmethod
     def check_transactional_commit(

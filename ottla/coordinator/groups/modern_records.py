@@ -76,9 +76,7 @@ class RecordTypes(NamedTuple):
                 yield member_key(self.current_member, group_id, member.member_id), self.current_value(member)
 
     def apply_to_group(self, state: ConsumerState, kind: int, value: bytes | None) -> bool:
-        """Apply a record that describes the group as a whole; return False for any other record. Raises ValueError if
-        malformed.
-        """
+        """Apply a record about the whole group; return False for any other record. Raises ValueError if malformed."""
         if kind == self.group_metadata:
             if value is not None:
                 metadata = decode_value(self.group_value, value)

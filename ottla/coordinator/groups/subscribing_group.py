@@ -1,5 +1,6 @@
-"""Common base of consumer groups (KIP-848) and share groups (KIP-932): members subscribe to topics, and the broker
-assigns the partitions.
+"""Common base of consumer groups (KIP-848) and share groups (KIP-932).
+
+Members subscribe to topics, and the broker assigns the partitions.
 """
 
 from __future__ import annotations

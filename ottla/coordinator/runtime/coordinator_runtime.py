@@ -195,9 +195,7 @@ class CoordinatorRuntime(Generic[S]):
         return None if pending is None else replicated(pending)
 
     def ignore(self, pending: Awaitable[None] | None) -> None:
-        """Let an append finish in the background. No response depends on it: the local log will be replicated or
-        replaced.
-        """
+        """Let an append finish in the background, since no response depends on it."""
         if pending is not None:
             self.in_background(_ignoring_failure(pending))
 

@@ -46,9 +46,7 @@ class PrunableLog(StateLog, Protocol):
     def end_offset(self, partition: int) -> int: ...
 
     def wait_committed(self, partition: int) -> Awaitable[None] | None:
-        """Return an awaitable that ends once every in-sync replica has all appended records, or None if they already
-        do.
-        """
+        """Wait until every in-sync replica has all appended records; None if they already do."""
 
     def delete_before(self, partition: int, offset: int) -> None: ...
 
@@ -99,9 +97,7 @@ class ShareCoordinator:
     # States
 
     def get(self, key: ShareKey) -> ShareState:
-        """Raises KafkaError: INVALID_REQUEST if the state was never initialized, NOT_COORDINATOR and others if
-        unavailable here.
-        """
+        """Raises KafkaError: INVALID_REQUEST for uninitialized state, NOT_COORDINATOR and others if unavailable."""
         return self._shard(key).get(key)
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Awaitable[None] | None:

@@ -307,9 +307,7 @@ class SharePartition:
     def acknowledge(
         self, member_id: str, batches: Sequence[Acknowledgement], count_limit: int, deadline_ms: int
     ) -> Change:
-        """Apply all acknowledgements or none. Raises KafkaError(INVALID_RECORD_STATE) for a record not locked by this
-        member.
-        """
+        """Apply all acknowledgements or none. Raises KafkaError(INVALID_RECORD_STATE) for records not locked."""
         decided: list[tuple[int, _Record, int]] = []
         for first, last, types in batches:
             for offset in range(max(first, self.start_offset), last + 1):

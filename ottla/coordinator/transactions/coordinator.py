@@ -177,9 +177,7 @@ class TransactionCoordinator:
     def verify_partition(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
     ) -> ErrorCode:
-        """Return NONE if the partition belongs to the producer's transaction, else TRANSACTION_ABORTABLE or another
-        error.
-        """
+        """Return NONE if the transaction includes the partition, else TRANSACTION_ABORTABLE or another error."""
         try:
             _check_id(transactional_id)
             _, which = self._find(transactional_id)

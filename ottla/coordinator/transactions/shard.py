@@ -24,9 +24,7 @@ class TransactionalId:
         self.is_marking = False  # True while other brokers have yet to answer requests for markers
 
     def settled(self) -> Transaction:
-        """Return the current transaction. Raises KafkaError(CONCURRENT_TRANSACTIONS) during a write, so that the client
-        retries.
-        """
+        """Return the current transaction. Raises KafkaError(CONCURRENT_TRANSACTIONS) during a write."""
         if self.pending is not None:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return self.current

@@ -37,9 +37,7 @@ class MemberDescription:
 
 @dataclass(slots=True)
 class GroupDescription:
-    """Description of a group. For a missing group `error` is GROUP_ID_NOT_FOUND; versions before 6 return the state
-    Dead.
-    """
+    """A missing group has the error GROUP_ID_NOT_FOUND; versions before 6 return the state Dead instead."""
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE

@@ -54,8 +54,9 @@ class Member:
 
     @property
     def session_may_lapse(self) -> bool:
-        """Return True if the session timer counts. A parked request proves that a known member is alive; new members
-        have their own, longer timeout.
+        """Return True if the session may expire.
+
+        A parked request proves that a known member is alive; new members have their own, longer timeout.
         """
         return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
 

@@ -258,8 +258,9 @@ class ClassicMembers:
 
 
 def _trusted(subscription: Subscription, member: ConsumerMember) -> Assignment:
-    """Return the partitions that a member claims to own. A claim counts if it names the current epoch or stays within
-    the assignment.
+    """Return the partitions that a member claims to own.
+
+    A claim counts if it names the current epoch or stays within the assignment.
     """
     if subscription.generation_id == member.epoch or is_within(subscription.owned, member.assigned):
         return subscription.owned

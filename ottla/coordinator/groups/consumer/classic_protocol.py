@@ -67,8 +67,9 @@ def write_assignment(assignment: Assignment, version: int, topics: Topics) -> by
 
 
 def _version(data: bytes) -> int:
-    """Return the version to decode with. Later versions only append fields, so newer data decodes as the newest known
-    version.
+    """Return the version to decode with.
+
+    Later versions only append fields, so newer data decodes as the newest known version.
     """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     if version < 0:

@@ -9,8 +9,9 @@ from ottla.coordinator.groups.topics import Topic
 
 
 def metadata_hash(topics: Iterable[Topic]) -> int:
-    """Return the hash, 0 for no topics. The hash differs from Kafka's: after a takeover from Kafka each group
-    rebalances once.
+    """Return the hash, 0 for no topics.
+
+    It differs from Kafka's: after a takeover from Kafka each group rebalances once.
     """
     digest = blake2b(digest_size=8)
     empty = True

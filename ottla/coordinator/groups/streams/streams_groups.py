@@ -1,5 +1,6 @@
-"""Streams groups (KIP-1071): heartbeats and descriptions. An empty classic group can become a streams group and keep
-its offsets.
+"""Streams groups (KIP-1071): heartbeats and descriptions.
+
+An empty classic group can become a streams group and keeps its offsets.
 """
 
 from __future__ import annotations
