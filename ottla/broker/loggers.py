@@ -44,7 +44,6 @@ def logger_configs() -> dict[str, ConfigEntry]:
 
 
 def own_levels() -> dict[str, str]:
-    """Return the loggers with a level of their own."""
     return {name: _level_name(logger.level) for name in _names() if (logger := logging.getLogger(name)).level}
 
 
@@ -81,7 +80,6 @@ def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Apply these levels and reset all other loggers."""
     before = own_levels()
     for name in before.keys() - levels.keys():
         logging.getLogger(name).setLevel(logging.NOTSET)

@@ -142,7 +142,6 @@ class _Writer:
         return field.nullable[0] <= self.version <= field.nullable[1]
 
     def step(self) -> None:
-        """Count one element, and yield when the slice is full."""
         if self.sliced:
             self.line("steps -= 1")
             self.line(f"if not steps: steps = {SLICE}; yield")

@@ -49,7 +49,6 @@ def handle(
 
 
 def _filter(components: list[ComponentData]) -> tuple[dict[str, str | None], set[str]]:
-    """Return types with their required names, and types that must be present."""
     exact: dict[str, str | None] = {}
     of_type: set[str] = set()
     for component in components:

@@ -118,7 +118,6 @@ class _ShareFetch:
         self._deadline = 0.0
 
     def proceed(self, acknowledged: Outcomes) -> ShareFetchResponse | asyncio.Future[ShareFetchResponse]:
-        """Continue after the acknowledgements are written or rejected."""
         self._acknowledged = acknowledged
         request = self._request
         if request.share_session_epoch == FINAL_EPOCH:

@@ -214,7 +214,6 @@ async def _admit_at(
     *,
     adds: bool,
 ) -> Codes:
-    """Add or verify partitions at a remote coordinator."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for name, index in partitions:
         topics.setdefault(name, AddPartitionsToTxnTopic(name=name)).partitions.append(index)

@@ -49,7 +49,6 @@ class FailedDisks:
     # Failed
 
     def keep_offline(self, keys: Iterable[PartitionKey]) -> None:
-        """Keep partitions offline if their only copy was on a lost disk."""
         keys = sorted(keys)
         if not keys:
             return

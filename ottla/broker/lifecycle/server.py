@@ -191,7 +191,6 @@ class Server:
         return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / _METADATA_FILE).exists()
 
     def _introduce(self) -> None:
-        """Tag log lines with the broker id as soon as it is known."""
         server_log.set_broker_id(self.config.broker_id)
 
     # Disks

@@ -158,7 +158,6 @@ class BrokerMetrics:
     # Output
 
     def lines(self) -> Iterator[str]:
-        """Yield all metrics in small, possibly empty pieces."""
         broker = self.broker
         yield _state_line(self.state)
         yield from requests.request_metrics(self)

@@ -165,7 +165,6 @@ class Connection:
         return self._dispatcher.lane
 
     def facts(self) -> ClientFacts:
-        """Return the client attributes that select metrics subscriptions."""
         return ClientFacts(
             self.client_id or "", *self.client_software, self.client_host, str(self._wire.peer_port)
         )

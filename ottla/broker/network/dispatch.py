@@ -251,7 +251,6 @@ class ApiVersion:
 
 @cache
 def served_keys() -> dict[int, str]:
-    """Return the module name of every implemented API by key."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))
     keys = ((name[1:].partition("_")[0], name) for name in names if name[0] == "k")
     return {int(key): name for key, name in keys if key.isdigit()}
@@ -277,7 +276,6 @@ class Dispatcher:
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
     def versions(self) -> dict[int, tuple[int, int]]:
-        """Return the accepted versions of every served API by key."""
         if not self._versions:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
@@ -566,7 +564,6 @@ class Dispatcher:
         pending.context.connection.hand_over(large.pending, pending)
 
     def encode_slowly(self, pending: PendingResponse) -> None:
-        """Encode the response to a large request in slices, then send it."""
         context, response = pending.context, pending.response
         assert response is not None
         if context.cost is not None:

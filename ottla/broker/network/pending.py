@@ -49,7 +49,6 @@ class PendingResponse:
             self.context.connection.settle()
 
     def _give(self, response: Response | None) -> bool:
-        """Accept the response. Return True if it can be sent."""
         if self.is_complete or self._is_given:
             if self.context.is_large:
                 self.context.end_large(response)

@@ -282,7 +282,6 @@ def take_apart(*graphs: Struct) -> Work[None]:
 
 @cache
 def _nested(cls: type[Struct]) -> tuple[tuple[str, type[Struct] | None], ...]:
-    """Return the fields with arrays or structs, each with its struct class."""
     fields = cls.fields.items()
     return tuple((name, field.struct) for name, field in fields if field.kind in ("array", "struct"))
 

@@ -168,7 +168,6 @@ class ClientQuotas:
         self._ips: dict[str | None, float] = {}
 
     def set_quotas(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Apply the quotas of the cluster, keeping the amounts counted so far."""
         self._mutation.set_limits(quotas)
         for quota in (self._produce, self._fetch, self._request):
             quota.set_limits(quotas)

@@ -40,7 +40,6 @@ MOST_CONFIGS = 10_000
 
 
 def refuse_configs(before: Mapping[str, str]) -> dict[str, str]:
-    """Alteration that rejects a resource with too many configs."""
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"A resource has no more than {MOST_CONFIGS} configs.")
 
 

@@ -124,7 +124,6 @@ def _fill_in_slices(answer: Struct, asked: Struct, error: KafkaError) -> Generat
 
 @cache
 def _entries_of(of: type[Struct]) -> list[tuple[str, type[Struct]]]:
-    """Return the lists of a response with error fields."""
     return [
         (name, field.struct)
         for name, field in of.fields.items()

@@ -115,7 +115,6 @@ class DelegationTokens:
         ]
 
     async def remove_expired(self, now_ms: int) -> None:
-        """Remove expired tokens, a duty of the controller."""
         for token in list(self._image.delegation_tokens.values()):
             if token.has_expired(now_ms):
                 try:

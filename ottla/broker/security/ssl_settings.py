@@ -211,7 +211,6 @@ class ListenerTls:
         self._check_names(read_certificates(_settings(values, self._listener, has_logins=has_logins)))
 
     async def reload(self) -> None:
-        """Reload everything with the current settings."""
         async with self._reading:
             await self._reload()
 

@@ -160,7 +160,6 @@ class LiveSharePartition:
     def hand_out(
         self, member_id: str, max_bytes: int, most: int, *, batch_size: int, strict: bool, min_one: bool
     ) -> Handed:
-        """Lock records for a member and return their batches."""
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
         committed_only = self._own(ISOLATION_LEVEL) == "read_committed"

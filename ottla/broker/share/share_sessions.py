@@ -35,7 +35,6 @@ class ShareSession:
             self.partitions.pop(partition, None)
 
     def rotate(self, served: Iterable[SharedPartition]) -> None:
-        """Move partitions that returned records to the end of the order."""
         for partition in served:
             if partition in self.partitions:
                 del self.partitions[partition]

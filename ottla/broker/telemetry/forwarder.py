@@ -53,7 +53,6 @@ class Forwarder:
             self.dropped += 1
 
     def close(self) -> None:
-        """Stop and discard queued metrics."""
         if self._thread is None:
             return
         try:

@@ -152,7 +152,6 @@ class ModernGroup(Group, Generic[State, M]):
             self.effects.append(CancelTimer(TimerKey(kind, member.member_id)))
 
     def remove(self, member: M) -> None:
-        """Remove a member permanently and free its partitions."""
         self.drop(member)
         self._topics_version = None  # the group may subscribe to fewer topics now
         self.bump_epoch()

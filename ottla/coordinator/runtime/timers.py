@@ -85,7 +85,6 @@ class Timers:
         self._armed_for = float("inf")
 
     def run_due(self) -> None:
-        """Run all expired timers, then wait for the next deadline."""
         self._armed = None
         self._armed_for = float("inf")
         now = self._clock() + _EARLY

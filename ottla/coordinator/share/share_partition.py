@@ -110,7 +110,6 @@ class Change:
 
     @property
     def done(self) -> int:
-        """Return the number of records that this change finishes."""
         return sum(state in _DONE for _, state in self._records)
 
     @property
@@ -292,7 +291,6 @@ class SharePartition:
                 yield record
 
     def archive(self, first: int, last: int) -> list[StateBatch]:
-        """Archive available records that no member may receive."""
         changed = []
         self._extend(last + 1)
         for offset in range(max(first, self.start_offset), last + 1):
@@ -345,7 +343,6 @@ class SharePartition:
         self._advance()
 
     def log_starts_at(self, offset: int) -> None:
-        """Drop all records before the new log start offset."""
         if offset >= self.end_offset:
             self._records.clear()
             self.start_offset = self.end_offset = max(offset, self.end_offset)

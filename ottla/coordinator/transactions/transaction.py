@@ -254,7 +254,6 @@ class Transaction:
         )
 
     def complete(self, now_ms: int) -> Transaction:
-        """Return the completed transaction after all markers were written."""
         assert self.state in PREPARED
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(

@@ -134,5 +134,4 @@ class ShareGroups:
         return self.persister
 
     async def delete_state(self, group: Group) -> None:
-        """Delete the share state of a group, before the group itself is deleted."""
         await self._states.delete(group.share_keys())

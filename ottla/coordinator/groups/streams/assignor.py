@@ -28,7 +28,7 @@ def assign_sticky(
     stateful: Iterable[str] = (),
     num_standby_replicas: int = 0,
 ) -> dict[str, Tasks]:
-    """Assign all tasks. `task_counts` is per subtopology; the tasks of `stateful` subtopologies have standbys."""
+    """Assign all tasks. `task_counts` is per subtopology; only tasks of `stateful` subtopologies get standbys."""
     if not members:
         return {}
     tasks = sorted(Task(subtopology, p) for subtopology, count in task_counts.items() for p in range(count))

@@ -146,7 +146,6 @@ def validate(topology: Topology) -> None:
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """Resolve a valid topology against these topics."""
     sources: dict[str, int] = {}
     missing = []
     for name in sorted(topology.source_topics()):
