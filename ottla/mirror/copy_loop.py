@@ -1,4 +1,4 @@
-"""Copies between two clusters, again after each failure, and says how it is."""
+"""Copy loop between two clusters that retries after failures and reports its status."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ log = logging.getLogger("ottla.mirror")
 @dataclass
 class CopyStatus:
     name: str
-    state: str = "STARTING"  # RUNNING, WAITING, FAILED or STOPPED after that
+    state: str = "STARTING"  # later RUNNING, WAITING, FAILED or STOPPED
     reason: str = ""
     topics: tuple[str, ...] = ()
     bytes_copied: int = 0
 
 
 class CopyLoop:
-    """Owner: the thread that runs it; others read `status`. `title` is what the log calls it."""
+    """Retry a copy until it is stopped. `title` identifies the copy in the log.
+
+    Owner: the thread that runs the loop; other threads read `status`.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class CopyLoop:
         self._failure = ""
 
     def run(self, copy: Callable[[Cluster, Cluster], None]) -> None:
-        """Until everything stops. `copy` gets the source and the target, and returns to be called with new ones."""
+        """Call `copy` with the source and the target until the process stops. When `copy` returns, connect again."""
         while not self._stopping.is_set():
             try:
                 with (
@@ -54,7 +57,7 @@ class CopyLoop:
                     copy(source, target)
             except ClientError as error:
                 self._failed(error.message, lasting=isinstance(error, LASTING))
-            except Exception as error:  # whatever Spark raises: it must not end unseen
+            except Exception as error:  # Spark raises many types; none may end the thread silently
                 log.exception("%s failed.", self._title)
                 self._failed(str(error).split("\n")[0], lasting=False)
             self._stopping.wait(self._retry_seconds)
@@ -74,5 +77,5 @@ class CopyLoop:
         if reason != self._failure:
             log.error("%s: %s", self._title, reason)
         self._failure = reason
-        if lasting:  # until somebody decides and starts again
+        if lasting:  # wait for an operator to restart the copy
             self._stopping.wait()

@@ -1,4 +1,4 @@
-"""What stops a copy until somebody decides: it does not go away by itself."""
+"""Errors that stop a copy until an operator decides: retrying does not help."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ottla.client.errors import ClientError
 
 
 class Gap(ClientError):
-    """Records that were to be copied are gone from the source."""
+    """The source has deleted records before they were copied."""
 
 
 class Diverged(ClientError):
-    """Records that were copied are gone from the source, or others are in their place."""
+    """The source has lost or replaced records after they were copied."""
 
     def __init__(self, message: str, partition: TopicPartition | None = None) -> None:
         super().__init__(message)
@@ -19,18 +19,18 @@ class Diverged(ClientError):
 
 
 class Recreated(ClientError):
-    """A topic of the source is not the one that was copied so far."""
+    """The source topic was deleted and created again since the last copy."""
 
 
 class CannotMirror(ClientError):
-    """The target is no Ottla, or one that is too old."""
+    """The target broker is not Ottla, or its version is too old."""
 
 
 LASTING: tuple[type[ClientError], ...] = (Gap, Diverged, Recreated, CannotMirror)
 
 
 def reason_of(failure: BaseException | None) -> ClientError:
-    """What Spark wraps in layers of Java and Python: the sentence of the error that was raised first."""
+    """Extract the original error message from the layers that Spark wraps around it."""
     text = str(failure)
     for kind in LASTING:
         _, found, rest = text.rpartition(f"{kind.__name__}: ")

@@ -1,8 +1,8 @@
 """One flow as a streaming query: Spark plans ranges, its tasks copy them, and a micro-batch is one transaction.
 
-Invariant: what is visible on the target, its positions in MirrorMaker's topic of source offsets, and the runs by which
-offsets are translated were committed together. So the checkpoint is of no importance: a flow begins at its positions,
-on whatever machine, and whoever begins fences whoever ran before by the transactional id.
+Invariant: one transaction commits the copied records, their positions in MirrorMaker's source offsets topic, and the
+runs used for offset translation. A flow therefore resumes from its positions on any machine, without the checkpoint.
+The transactional id fences an earlier instance of the same flow.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _POSITION_PARTITIONS = 25
 
 
 class CopyQuery:
-    """The query of a flow over a fixed set of partitions. Made anew when topics come or go.
+    """Streaming query of a flow over a fixed set of partitions, replaced when topics are added or removed.
 
-    Owner: the thread of the flow; micro-batches run in a thread of Spark's, which alone uses the transaction.
+    Owner: the flow's thread. Micro-batches run in a Spark thread, and only that thread uses the transaction.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class CopyQuery:
         self._topics = {topic.name: topic for topic in topics}
         self._translation = translation
         self.query = RangesQuery(spark, f"mirror {flow.name}", self._copy)
-        #: Of this process.
+        #: Counted since this process started.
         self.bytes_copied = 0
         self.last_batch_at: float | None = None
 
     def start(self) -> None:
         with closing(Cluster(self._flow.target.settings)) as target:
             self._prepare(target)
-            # Ends what an earlier one left open, before its positions are read.
+            # Abort the transaction of an earlier instance before reading its positions.
             TransactionClient(target).begin(self._transactional_id, _TRANSACTION_TIMEOUT_MS)
             positions = read_positions(target, self._flow)
             self._check_topics(positions)
@@ -123,7 +123,7 @@ class CopyQuery:
             "kafka.isolation.level": "read_committed",
         }
 
-    # A micro-batch
+    # Micro-batches
 
     def _copy(self, frame: DataFrame, _number: int) -> None:
         with closing(Cluster(self._flow.target.settings)) as target:
@@ -208,7 +208,10 @@ class CopyQuery:
             writer.write(partition, entries, now)
 
     def _write_syncs(self, copied: Mapping[TopicPartition, tuple[int, list[Run]]]) -> None:
-        """On the other cluster, so after the commit: a sync that is missing makes MirrorMaker translate less far."""
+        """Write offset syncs after the commit, because they may belong on the source cluster.
+
+        A missing sync only makes MirrorMaker's translation less precise.
+        """
         try:
             with closing(Cluster(self._flow.source.settings)) as source:
                 topic = self._flow.policy.offset_syncs_topic(_syncs_alias(self._flow))
@@ -231,7 +234,7 @@ def _copy_row(
 
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
-        # What the first attempt has written is part of the transaction, and must go before anything is written again.
+        # Records written by the first attempt are part of the transaction. Abort it before writing again.
         raise ClientError("A task failed: its micro-batch is copied again as a whole.")
     partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
     remote, compacted = remotes[partition.topic]
@@ -255,7 +258,7 @@ def _copy_row(
 
 
 def _abort(client: TransactionClient, transaction: Transaction) -> None:
-    """After a failure, which is the error that counts."""
+    """Abort after a failure. Log errors here instead of raising them, so that the original failure is reported."""
     try:
         client.end([transaction], commit=False, seconds=5)
     except ClientError as error:
@@ -267,7 +270,7 @@ def _abort(client: TransactionClient, transaction: Transaction) -> None:
 
 
 def _syncs(copied: Mapping[TopicPartition, tuple[int, list[Run]]]) -> list[Entry]:
-    """MirrorMaker wants pairs of records: of each partition the last one."""
+    """Return one offset sync per partition, for the last copied record."""
     found: list[Entry] = []
     for partition, (_, runs) in copied.items():
         if runs:
@@ -281,7 +284,7 @@ def _syncs_side(flow: FlowSettings) -> Side:
 
 
 def _syncs_alias(flow: FlowSettings) -> str:
-    """The name of the topic says the other cluster."""
+    """Return the alias of the other cluster, which is part of the topic name."""
     return flow.target.alias if flow.offset_syncs_on_source else flow.source.alias
 
 

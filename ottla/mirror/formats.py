@@ -1,6 +1,6 @@
 """Heartbeats, checkpoints and offset syncs, byte for byte as MirrorMaker writes and reads them.
 
-They are structs of Kafka's protocol: strings with a length of two bytes, numbers big-endian.
+They are structs of the Kafka protocol: strings have a two-byte length, and numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Heartbeat(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Where a group of the source stands, on both sides. The topic has the name that it has on the target."""
+    """Offset of a group on the source and on the target. The topic has its target name."""
 
     group: str
     topic: str
@@ -53,7 +53,7 @@ class Checkpoint(NamedTuple):
 
 
 class OffsetSync(NamedTuple):
-    """A record has this offset on the source, and that one on the target. The topic has its name on the source."""
+    """Offsets of the same record on the source and on the target. The topic has its source name."""
 
     topic: str
     partition: int
@@ -68,7 +68,7 @@ class OffsetSync(NamedTuple):
 
 
 class Run(NamedTuple):
-    """`length` records that follow one another without a gap on both sides."""
+    """Run of `length` records with consecutive offsets on both sides."""
 
     start: int
     target_start: int
@@ -104,25 +104,28 @@ _CONNECTOR = "MirrorSourceConnector"
 
 
 def position_key(source: str, partition: TopicPartition) -> bytes:
-    """The names come in the order of Java's HashMap, because Connect looks offsets up by the bytes of their key."""
+    """Encode the key of a position.
+
+    Connect compares keys as bytes, so the fields follow the order of Java's HashMap.
+    """
     named = {"cluster": source, "partition": partition.partition, "topic": partition.topic}
     return json.dumps([_CONNECTOR, named], separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def position_value(last_offset: int, topic_id: str) -> bytes:
-    """The last record that was copied. MirrorMaker ignores the topic id, by which a recreated topic is noticed."""
+    """Encode the offset of the last copied record. The topic id, which MirrorMaker ignores, reveals a recreated topic."""
     return json.dumps({"offset": last_offset, "topicId": topic_id}, separators=(",", ":")).encode()
 
 
 class Position(NamedTuple):
     last_offset: int
-    topic_id: str  # empty if MirrorMaker wrote it
+    topic_id: str  # empty if written by MirrorMaker
 
 
 def read_position(
     key: bytes, value: bytes | None, source: str
 ) -> tuple[TopicPartition, Position | None] | None:
-    """None for what is not the position of a partition of this source."""
+    """Decode the position of a partition. Return None if the key belongs to another source or connector."""
     try:
         connector, where = json.loads(key)
         offset = None if value is None else json.loads(value)
@@ -156,7 +159,7 @@ def read_offset_sync(key: bytes, value: bytes) -> OffsetSync:
     return OffsetSync(topic, partition, _INT64.unpack_from(value)[0], _INT64.unpack_from(value, 8)[0])
 
 
-#: What a record that somebody else has written into such a topic raises when it is read.
+#: Errors raised when decoding records that another program wrote to these topics.
 Unreadable = (StructError, UnicodeDecodeError, IndexError)
 
 

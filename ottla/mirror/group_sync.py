@@ -1,4 +1,4 @@
-"""Groups of the source on the target: checkpoints of where they stand, and their offsets if that is wished."""
+"""Sync of consumer groups from the source: checkpoints, and optionally committed offsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEAD = ("Dead", "Empty", "")
 
 
 class GroupSync:
-    """Owner: a thread of the flow, with connections of its own."""
+    """Owner: one thread of the flow, with its own connections."""
 
     def __init__(
         self, flow: FlowSettings, source: Cluster, target: Cluster, translation: Translation
@@ -39,7 +39,7 @@ class GroupSync:
         self._groups = sorted(each.group for each in listed if self._flow.groups(each.group))
 
     def checkpoints(self) -> dict[str, list[Checkpoint]]:
-        """Where each group stands, by group. What was not copied yet is left for the next time."""
+        """Return the checkpoints of each group. Offsets that cannot be translated yet are skipped until the next call."""
         found: dict[str, list[Checkpoint]] = {}
         for group in self._groups:
             for (topic, number), offset in committed(self._source, group).items():
@@ -55,7 +55,7 @@ class GroupSync:
         return found
 
     def emit(self, found: dict[str, list[Checkpoint]]) -> None:
-        """Only what has changed: the topic keeps the last of each."""
+        """Write only the changed checkpoints; the topic is compacted."""
         topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
         factor = self._flow.checkpoints_replication_factor
         internal_topics.ensure(self._target, topic, replication_factor=factor)
@@ -66,7 +66,7 @@ class GroupSync:
             self._written |= dict(changed)
 
     def sync_offsets(self, found: dict[str, list[Checkpoint]]) -> None:
-        """Into groups that nobody is a member of on the target, and never back."""
+        """Commit translated offsets for groups without members on the target. Never move an offset back."""
         for group, checkpoints in found.items():
             try:
                 if describe_group(self._target, group).state not in _DEAD:
@@ -86,12 +86,12 @@ class GroupSync:
             try:
                 commit_offsets(self._target, group, ahead)
             except ClientError as error:
-                # Somebody has joined it meanwhile: it belongs to them now.
+                # A member joined the group on the target, so the group now owns its offsets.
                 if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS):
                     raise
 
     def forget_old_runs(self) -> None:
-        """Runs of records that the target has deleted are of no use any more."""
+        """Remove runs whose records the target has deleted."""
         by_target = {
             TopicPartition(self._flow.remote_topic(each.topic), each.partition): each
             for each in self._translation.partitions()

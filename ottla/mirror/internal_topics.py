@@ -1,4 +1,4 @@
-"""MirrorMaker's own topics: made where they are missing, read to their end, and written."""
+"""Creation, reading and writing of MirrorMaker's internal topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Entry = tuple[bytes, bytes | None]
 def ensure(
     cluster: Cluster, topic: str, *, partitions: int = 1, replication_factor: int, compacted: bool = True
 ) -> None:
-    """A topic that exists is left as it is."""
+    """Create the topic if it does not exist. Leave an existing topic unchanged."""
     if topic in cluster.topics([topic]):
         return
     policy = {"cleanup.policy": "compact"} if compacted else {}
@@ -43,7 +43,7 @@ def ensure(
 
 
 def wait_for(cluster: Cluster, topic: str) -> None:
-    """Until brokers know the topic and who leads it."""
+    """Wait until the brokers know the topic and the leaders of its partitions."""
 
     def look() -> None:
         found = cluster.topics([topic]).get(topic)
@@ -54,7 +54,7 @@ def wait_for(cluster: Cluster, topic: str) -> None:
 
 
 def read_all(cluster: Cluster, topic: str) -> Iterator[Entry]:
-    """Every committed record with a key, in the order of its partition; nothing if there is no such topic."""
+    """Yield every committed record with a key, partition by partition. Yield nothing if the topic does not exist."""
     found = cluster.topics([topic]).get(topic)
     for partition in [] if found is None else found.partitions:
         yield from _read(cluster, partition)
@@ -79,7 +79,7 @@ def _read(cluster: Cluster, partition: TopicPartition) -> Iterator[Entry]:
 
 
 class InternalWriter:
-    """Writes entries by key, in a transaction or without. One request at a time: there are few."""
+    """Writes keyed entries, optionally in a transaction. It sends one request at a time because entries are few."""
 
     def __init__(self, cluster: Cluster, transaction: Transaction | None = None) -> None:
         self._cluster = cluster
@@ -87,7 +87,7 @@ class InternalWriter:
         self._sequences: dict[TopicPartition, int] = {}
 
     def partitions(self, topic: str, entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
-        """Where Java's producer would put them, because compaction works within a partition."""
+        """Divide entries among partitions like the Java producer, because compaction works within a partition."""
         count = len(self._cluster.topics([topic])[topic].leaders)
         divided: dict[TopicPartition, list[Entry]] = {}
         for entry in entries:

@@ -1,4 +1,4 @@
-"""All flows of a mm2.properties, on one Spark session: a thread each that copies, and one for what goes beside."""
+"""All flows of an mm2.properties on one Spark session. Each flow has a copy thread and a thread for group sync."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.mirror")
 
-#: After a failure that may go away by itself.
+#: Delay before retrying after a transient failure.
 _RETRY_SECONDS = 2.0
-#: How often a flow looks whether its query still runs.
+#: Interval between checks that the query still runs.
 _LOOK_SECONDS = 0.5
 _OLD_RUNS_SECONDS = 600.0
-#: Whoever ends the mirror does not wait longer for threads that wait for a cluster that is gone.
+#: Maximum wait for threads at shutdown, in case they are blocked on an unreachable cluster.
 _STOP_SECONDS = 15.0
 
 
@@ -73,7 +73,7 @@ class MirrorMaker:
 
 
 class Every:
-    """Due at first, and then every so many seconds; never with 0."""
+    """Timer that fires immediately and then every `seconds`. 0 disables it."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -87,7 +87,7 @@ class Every:
 
 
 class _Flow:
-    """Keeps the query of a flow running, over the topics that there are."""
+    """Keeps a flow's query running over the current topics."""
 
     def __init__(self, spark: SparkSession, settings: FlowSettings, stopping: threading.Event) -> None:
         self._spark = spark
@@ -101,7 +101,7 @@ class _Flow:
         self._loop.run(self._copy)
 
     def _copy(self, source: Cluster, target: Cluster) -> None:
-        """Until the topics change, the query fails, or everything stops."""
+        """Run until the topics change, the query fails or the process stops."""
         settings = self.settings
         sync = TopicSync(settings, source, target)
         topics = sync.topics()
@@ -129,7 +129,7 @@ class _Flow:
 
 
 class _Beside:
-    """Groups: their checkpoints, and their offsets."""
+    """Syncs groups: their checkpoints and offsets."""
 
     def __init__(self, settings: FlowSettings, translation: Translation, stopping: threading.Event) -> None:
         self._settings = settings
@@ -184,7 +184,7 @@ def _heartbeats(settings: FlowSettings, stopping: threading.Event) -> None:
 
 
 def _persistently(stopping: threading.Event, what: str, work: Callable[[], None]) -> None:
-    """Again after each failure, of which the first is reported."""
+    """Retry after each failure, and log only the first of them."""
     reported = ""
     while not stopping.is_set():
         try:

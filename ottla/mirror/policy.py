@@ -1,4 +1,4 @@
-"""What topics are called on the other side, and which topics and groups are copied, by MirrorMaker's rules."""
+"""MirrorMaker's rules for naming topics on the target and selecting topics and groups."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ HEARTBEATS = "heartbeats"
 
 
 class ReplicationPolicy:
-    """DefaultReplicationPolicy: a topic of cluster A is called A.topic elsewhere, so there are no loops."""
+    """DefaultReplicationPolicy: prefixes remote topics with the source alias, as in A.topic, which prevents loops."""
 
     def __init__(self, separator: str = ".", internal_separator: str | None = None) -> None:
         self.separator = separator
-        #: MirrorMaker's own topics have dots, unless `replication.policy.internal.topic.separator.enabled`.
+        #: Internal topics use dots unless `replication.policy.internal.topic.separator.enabled` is set.
         self._internal = internal_separator or "."
 
     def remote_topic(self, source: str, topic: str) -> str:
         return source + self.separator + topic
 
     def topic_source(self, topic: str) -> str | None:
-        """The cluster that a topic was copied from; None if it is at home here."""
+        """Return the alias of the cluster that the topic was copied from, or None for a local topic."""
         source, found, rest = topic.partition(self.separator)
         return source if found and source and rest else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """What it is called where it was copied from."""
+        """Return the topic's name on the cluster that it was copied from."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
@@ -36,7 +36,7 @@ class ReplicationPolicy:
         return topic if upstream is None else self.original_topic(upstream)
 
     def is_cycle(self, topic: str, target: str) -> bool:
-        """Whether it has been on the target already, and would come back there."""
+        """Return True if copying the topic to `target` would bring it back to a cluster that already had it."""
         source = self.topic_source(topic)
         if source is None:
             return False
@@ -58,11 +58,11 @@ class ReplicationPolicy:
         return self._internal.join((source, "checkpoints", "internal"))
 
     def runs_topic(self, source: str) -> str:
-        """Ours: the runs of copied records, for exact offsets."""
+        """Return Ottla's own topic with runs of copied records, used for exact offset translation."""
         return self._own("mm2-offset-runs", source)
 
     def positions_topic(self, source: str) -> str:
-        """Connect's topic of source offsets, in MirrorMaker's dedicated mode. It has dots in any case."""
+        """Return Connect's source offsets topic in MirrorMaker's dedicated mode. It always uses dots."""
         return f"mm2-offsets.{source}.internal"
 
     def _own(self, name: str, alias: str) -> str:
@@ -70,7 +70,7 @@ class ReplicationPolicy:
 
 
 class IdentityReplicationPolicy(ReplicationPolicy):
-    """Topics keep their names. Loops cannot be seen then: it is for one direction at a time."""
+    """Topics keep their names. Loops cannot be detected, so use one direction at a time."""
 
     def __init__(
         self, source: str | None, separator: str = ".", internal_separator: str | None = None
@@ -99,7 +99,7 @@ class IdentityReplicationPolicy(ReplicationPolicy):
 
 
 class NameFilter:
-    """Names that one of the patterns matches and none of the others excludes. A pattern matches the whole name."""
+    """Accepts names that match an included pattern and no excluded pattern. Patterns match the whole name."""
 
     def __init__(self, included: Sequence[str], excluded: Sequence[str] = ()) -> None:
         self.included = tuple(included)

@@ -1,4 +1,4 @@
-"""A streaming query whose rows are ranges of offsets, with a checkpoint that nobody needs afterwards."""
+"""Streaming query whose rows are ranges of offsets. The checkpoint is temporary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RangesQuery:
-    """Owner: the thread that starts and stops it; `copy` is called in a thread of Spark's, with each micro-batch."""
+    """Owner: the thread that starts and stops the query. A Spark thread calls `copy` with each micro-batch."""
 
     def __init__(self, spark: SparkSession, name: str, copy: Callable[[DataFrame, int], None]) -> None:
         self._spark = spark

@@ -1,6 +1,6 @@
-"""The source of a flow's query: Spark plans ranges of offsets, and a row is a range. The records pass Spark by.
+"""Data source of a flow's query: each row is a range of offsets. The records themselves bypass Spark.
 
-What is planned, and how losses are noticed, is as with `format("ottla")`.
+Planning and data-loss detection work as in `format("ottla")`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a task does: copy a range of one partition to the other cluster, in a transaction that the driver ends.
+"""Copy task: copies a range of one partition to the other cluster, in a transaction that the driver ends.
 
-A batch that can be taken as it is gets the producer and the sequence number of the transaction in its header, in the
-memory into which it was received, and is sent on: its records are never looked at. Others are decoded and encoded
-again: small ones that come in numbers, which would cost a request each; those with gaps, markers or aborted records
-among them; and those of formats or timestamp types that brokers do not take from producers.
+Most batches are forwarded without decoding. The task overwrites the producer id and sequence number in the header,
+in the receive buffer, and sends the batch. Three kinds of batches are decoded and encoded again: many small batches,
+which would cost a request each; batches with gaps, markers or aborted records; and batches in a format or with a
+timestamp type that brokers do not accept from producers.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ from ottla.protocol.messages.produce import (
 from ottla.records import kernels
 from ottla.records.kernels.sealing import Seal, restamp
 
-#: The last version in which a write does not add its partition to the transaction by itself.
+#: Last version in which a produce request does not add its partition to the transaction.
 _PRODUCE_VERSION = 11
-#: Kafka keeps the order of an idempotent producer with up to five requests in flight.
+#: Kafka preserves the order of an idempotent producer with up to five requests in flight.
 _IN_FLIGHT = 5
-#: Smaller batches are joined to larger ones, if there are so many: a request each would cost more than to decode them.
+#: From `_MANY` batches below this size on, join them: a request each would cost more than decoding.
 _SMALL = 16 << 10
 _MANY = 8
 _BATCH_BYTES = 900_000
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
-#: A batch with none of these in its attributes but a codec and the mark of a transaction is taken as it is.
+#: Batches whose attributes contain only these bits are forwarded without decoding.
 _PLAIN = CODEC_MASK | TRANSACTIONAL_FLAG
 
-#: A batch and where it is in what was fetched.
+#: A batch header with its position in the fetched data.
 Placed = tuple[int, BatchHeader]
 
 
 class CopyRange(NamedTuple):
     partition: TopicPartition
     start: int
-    end: int  # not included
+    end: int  # exclusive
     target: TopicPartition
-    #: Where records are compacted away, gaps are no loss.
+    #: Gaps in a compacted topic are not data loss.
     compacted: bool
 
 
@@ -113,7 +113,7 @@ def copy_range(
 
 
 class _Reader:
-    """Fetches a range, and notices what is missing of it."""
+    """Fetches a range of offsets and detects missing records."""
 
     def __init__(self, cluster: Cluster, wanted: CopyRange, skip_gaps: bool) -> None:
         self._cluster = cluster
@@ -122,9 +122,9 @@ class _Reader:
         self._fetcher = PartitionFetcher(
             cluster, wanted.partition, FetchOptions(max_bytes=8 << 20, isolation_level=READ_COMMITTED)
         )
-        #: Everything before it has been copied.
+        #: All records before this offset have been copied.
         self.offset = wanted.start
-        #: Of the last fetch.
+        #: Batches of the last fetch.
         self.batches: list[Placed] = []
         self._progress_at = time.monotonic()
 
@@ -136,7 +136,7 @@ class _Reader:
         self._fetcher.close()
 
     def fetches(self) -> Iterator[Fetched]:
-        """The next one is on its way while the last one is being used."""
+        """Yield fetches, and request the next one while the caller processes the current one."""
         while self.offset < self.end:
             before = self.offset
             try:
@@ -165,7 +165,7 @@ class _Reader:
                 )
 
     def reached(self, base_offset: int, next_offset: int) -> None:
-        """A batch with these offsets follows what has been copied."""
+        """Advance past a batch with these offsets."""
         if base_offset > self.offset and not self._wanted.compacted:
             self._missing(base_offset)
         self.offset = min(next_offset, self.end)
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _whole_batches(data: memoryview) -> list[Placed]:
-    """Where each batch is, without a last one that is cut off: it comes again with the next fetch."""
+    """Return the position of each complete batch. The next fetch returns a truncated last batch again."""
     found = []
     position = 0
     while position + LOG_OVERHEAD <= len(data):
@@ -193,9 +193,9 @@ def _whole_batches(data: memoryview) -> list[Placed]:
 
 
 def _batches(fetched: Fetched, reader: _Reader) -> Iterator[tuple[Any, BatchHeader, Any]]:
-    """Each batch to send, with its header and the source's offsets: the first of them, or all if there are gaps."""
+    """Yield each batch to send with its header and source offsets: the first offset, or all if there are gaps."""
     data = memoryview(fetched.records)
-    # Small batches that follow each other, and whatever has to be decoded.
+    # Consecutive small batches, and batches that need decoding.
     waiting: list[Placed] = []
     for position, header in reader.batches:
         if reader.offset >= reader.end:
@@ -212,9 +212,9 @@ def _batches(fetched: Fetched, reader: _Reader) -> Iterator[tuple[Any, BatchHead
 def _joined(
     data: memoryview, batches: Sequence[Placed], fetched: Fetched, reader: _Reader
 ) -> Iterator[tuple[Any, BatchHeader, Any]]:
-    """A few that can be taken as they are stay so: the code that decodes takes longer to load than they to send.
+    """Join small batches. A few plain batches are forwarded as they are, which is faster than loading the decoder.
 
-    Markers of transactions that were committed are left out.
+    Markers of committed transactions are left out.
     """
     simple = not fetched.aborted and all(each.is_control or _is_plain(each, reader) for _, each in batches)
     if simple and len(batches) < _MANY:
@@ -250,7 +250,7 @@ def _is_plain(header: BatchHeader, reader: _Reader) -> bool:
 def _again(
     data: memoryview, fetched: Fetched, reader: _Reader
 ) -> Iterator[tuple[bytearray, BatchHeader, Any]]:
-    """The same records in batches of their own."""
+    """Encode the same records again in new batches."""
     if reader.offset >= reader.end:
         return
     first = read_header(data)
@@ -262,7 +262,7 @@ def _again(
     columns, next_offset = kernels.decode(
         data, start=reader.offset, end=reader.end, with_headers=True, aborted=fetched.aborted
     )
-    # Of the formats 0 and 1 a header has the last offset only.
+    # Headers of magic 0 and 1 contain only the last offset.
     reader.reached(
         first.base_offset if first.magic == MAGIC else reader.offset, max(next_offset, reader.offset)
     )
@@ -288,7 +288,7 @@ class _InFlight(NamedTuple):
 
 
 class _Writer:
-    """Sends batches to one partition. What goes wrong fails the task: the driver aborts the transaction."""
+    """Sends batches to one partition. Any failure fails the task, and the driver aborts the transaction."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition, transaction: Transaction) -> None:
         self._cluster = cluster
@@ -300,8 +300,8 @@ class _Writer:
         self.bytes = 0
 
     def send(self, batch: Any, header: BatchHeader, offsets: Any) -> None:
-        """`offsets` are the source's: that of the first record, or an array of all."""
-        _INT64.pack_into(batch, 0, 0)  # brokers take no other base offset from producers
+        """Send one batch. `offsets` holds the source offset of the first record, or an array with all of them."""
+        _INT64.pack_into(batch, 0, 0)  # brokers accept only base offset 0 from producers
         _INT16.pack_into(batch, ATTRIBUTES_AT, header.attributes | TRANSACTIONAL_FLAG)
         restamp(batch, self._transaction.producer_id, self._transaction.producer_epoch, self._sequence)
         self._sequence = (self._sequence + header.record_count) & 0x7FFFFFFF
@@ -328,7 +328,7 @@ class _Writer:
             self._receive()
 
     def close(self) -> None:
-        for request in self._in_flight:  # whose answers nobody will read
+        for request in self._in_flight:  # nobody reads these responses
             request.connection.close()
 
     def _receive(self) -> None:

@@ -1,4 +1,4 @@
-"""mm2.properties: clusters, the flows between them, and MirrorMaker's settings with its defaults."""
+"""Parser for mm2.properties: clusters, the flows between them, and MirrorMaker's settings and defaults."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _POLICIES = {
 
 
 class BadMirrorSettings(ClientError):
-    """The message names the setting, and says what it may be."""
+    """A setting is invalid. The message names the setting and its allowed values."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A cluster as one flow sees it."""
+    """One cluster of a flow."""
 
     alias: str
     settings: Settings
     properties: Mapping[str, str]
 
     def spark_options(self) -> dict[str, str]:
-        """The same for Spark's source, which refuses what it does not know."""
+        """Return the options for Spark's source, which rejects unknown options."""
         known = {"bootstrap.servers", *SECURITY_OPTIONS}
         return {f"kafka.{name}": value for name, value in self.properties.items() if name in known}
 
@@ -54,7 +54,7 @@ class Side:
 
 @dataclass(frozen=True)
 class FlowSettings:
-    """What is copied from `source` to `target`. Times are in seconds; 0 is never."""
+    """Settings of the flow from `source` to `target`. Times are in seconds; 0 disables a task."""
 
     source: Side
     target: Side
@@ -80,9 +80,9 @@ class FlowSettings:
     skip_gaps: bool
     max_offsets_per_trigger: int
     add_source_alias: bool
-    #: A group of the source whose offsets show how far the flow is, for tools.
+    #: Source group whose committed offsets show the progress of the flow to other tools.
     commit_group: str | None = None
-    #: As what records are counted for the audit.
+    #: Tier under which the audit counts records.
     audit: Tier | None = None
 
     @property
@@ -99,7 +99,7 @@ class FlowSettings:
 
 
 class _Section:
-    """Settings of a flow: its own go before those for all flows."""
+    """Settings of one flow. They override the settings for all flows."""
 
     def __init__(self, properties: Mapping[str, str], prefix: str) -> None:
         self._properties = properties
@@ -128,14 +128,14 @@ class _Section:
         return _list(self.text(name, default, *older))
 
     def interval(self, switch: str, name: str, default: int, *, enabled: bool = True) -> float:
-        """0 if it is switched off, or if the interval says so."""
+        """Return the interval in seconds, or 0 if the switch is off or the interval is not positive."""
         return max(0, self.number(name, default)) if self.flag(switch, enabled) else 0
 
 
 def parse_flows(
     properties: Mapping[str, str], only_targets: Sequence[str] = (), *, refuse_circles: bool = True
 ) -> list[FlowSettings]:
-    """Every pair of clusters; those that are not enabled have heartbeats only. `only_targets` is --clusters."""
+    """Return a flow for every pair of clusters. Disabled flows only emit heartbeats. `only_targets` is --clusters."""
     properties = ConfigProviders.from_config(properties).resolved(properties)
     aliases = _list(properties.get("clusters", ""))
     if len(aliases) < 2:
@@ -154,7 +154,7 @@ def parse_flows(
         )
     if refuse_circles:
         _check_circles([flow for flow in flows if flow.enabled])
-    # One file serves the mirrors beside every cluster: where nothing is copied to, there may still be heartbeats.
+    # Mirrors next to each cluster share one file. A target without enabled flows may still receive heartbeats.
     flows = [flow for flow in flows if not only_targets or flow.target.alias in only_targets]
     if not any(flow.enabled or flow.emit_heartbeats for flow in flows):
         raise BadMirrorSettings(f"Nothing flows into {', '.join(only_targets)}: no such flow is enabled.")
@@ -162,7 +162,7 @@ def parse_flows(
 
 
 def _check_circles(flows: Sequence[FlowSettings]) -> None:
-    """Without the name of its cluster nobody sees that a topic has come back: records would go round for ever."""
+    """Refuse circular flows without alias prefixes: loops would go unnoticed and records would circulate forever."""
     kept = {
         (flow.source.alias, flow.target.alias): flow.topics.included
         for flow in flows
@@ -260,9 +260,11 @@ def _audit(own: _Section, name: str) -> Tier | None:
 
 
 def legacy_flow(consumer: Mapping[str, str], producer: Mapping[str, str], topics: str) -> FlowSettings:
-    """What kafka-mirror-maker of older Kafkas does: topics keep their names, and nothing but records is copied."""
+    """Return a flow that works like the legacy kafka-mirror-maker: topics keep their names, and only records are
+    copied.
+    """
     group = consumer.get("group.id", "")
-    source = group if re.fullmatch(r"[\w-]+", group) else "source"  # positions are kept by this name
+    source = group if re.fullmatch(r"[\w-]+", group) else "source"  # positions are stored under this name
     properties = {
         "clusters": f"{source}, target",
         f"{source}->target.enabled": "true",
@@ -300,7 +302,7 @@ def _location(own: _Section) -> str:
 
 
 def _start(own: _Section, properties: Mapping[str, str], source: str) -> str:
-    """As MirrorMaker's consumer finds it: what is said of the source's consumers goes before what is said of all."""
+    """Return auto.offset.reset. Settings for the source's consumers override settings for all consumers."""
     name = "consumer.auto.offset.reset"
     found = own.text(f"source.{name}", "") or properties.get(f"{source}.{name}", "").strip()
     if not found:

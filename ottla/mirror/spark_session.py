@@ -1,4 +1,4 @@
-"""The Spark session of a mirror."""
+"""Spark session of a mirror."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS = {
-    # A second attempt at a range that is still being copied would write it twice.
+    # A speculative second attempt would copy a range twice.
     "spark.speculation": "false",
-    # Python processes are forked from one that has loaded everything.
+    # Workers are forked from a daemon that has already imported everything.
     "spark.python.daemon.module": "ottla.mirror.worker_daemon",
 }
 

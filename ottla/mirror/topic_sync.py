@@ -1,4 +1,4 @@
-"""Topics on the target as they are on the source: made, given more partitions, their settings and ACLs."""
+"""Sync of topics from the source: creation, partition counts, configs and ACLs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ _OWN = "DYNAMIC_TOPIC_CONFIG"
 
 @dataclass(frozen=True)
 class CopiedTopic:
-    """A topic of the source that is copied."""
-
     name: str
     remote: str
     partitions: int
@@ -35,7 +33,7 @@ class CopiedTopic:
 
 
 class TopicSync:
-    """Owner: the thread of a flow."""
+    """Owner: the flow's thread."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         self._flow = flow
@@ -44,7 +42,7 @@ class TopicSync:
         self._without_authorizer = False
 
     def topics(self) -> list[CopiedTopic]:
-        """The topics to copy, once they are there on the target with as many partitions."""
+        """Create missing topics and partitions on the target. Return the topics to copy."""
         wanted = {
             name: topic
             for name, topic in self._source.retrying(self._source.topics).items()
@@ -98,7 +96,7 @@ class TopicSync:
             wait_for(self._target, remote)
 
     def sync_configs(self, topics: list[CopiedTopic]) -> None:
-        """Settings that differ are made the same; what is back at its default on the source is so on the target."""
+        """Copy changed configs. Configs reset to their default on the source are reset on the target."""
         if not topics:
             return
         source = self._configs(self._source, [each.name for each in topics])
@@ -121,7 +119,7 @@ class TopicSync:
         return {resource.name: entries for resource, entries in found.items()}
 
     def sync_acls(self, topics: list[CopiedTopic]) -> None:
-        """Who may read on the source may read on the target. Nobody but the mirror writes there."""
+        """Grant read access on the target as on the source. Only the mirror gets write access there."""
         if self._without_authorizer:
             return
         try:

@@ -1,7 +1,7 @@
-"""Offsets of the source as offsets of the target: exactly, because every run of records that was copied is known.
+"""Exact translation of source offsets into target offsets, based on every run of copied records.
 
-MirrorMaker keeps at most 64 pairs of offsets for a partition, so what it translates lies before where a group stands,
-and the group reads records again. Here a group that moves over reads none again, and misses none.
+MirrorMaker keeps at most 64 pairs of offsets per partition. Its translated offsets lie before the group's position, so
+the group reads records again. With exact translation a group that fails over reads no record twice and misses none.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ottla.mirror.formats import Run
 
 
 class Translation:
-    """The runs of all partitions of a flow, by the source's names.
+    """Runs of all partitions of a flow, by source topic name.
 
-    Added to in the thread of the micro-batch, and read in that of the groups: each change is one assignment.
+    The micro-batch thread adds runs and the group thread reads them; each change is a single assignment.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Translation:
 
     def add(self, partition: TopicPartition, run: Run) -> None:
         runs = self._runs.setdefault(partition, [])
-        if runs and runs[-1].start >= run.start:  # read in the order of the topic, and not of the offsets
+        if runs and runs[-1].start >= run.start:  # topic order differs from offset order
             insort(runs, run)
         elif runs and runs[-1].end == run.start and runs[-1].target_end == run.target_start:
             runs[-1] = Run(runs[-1].start, runs[-1].target_start, runs[-1].length + run.length)
@@ -34,11 +34,11 @@ class Translation:
         self._runs.clear()
 
     def forget_before(self, partition: TopicPartition, target_start: int) -> list[Run]:
-        """Remove the runs whose records are gone from the target."""
+        """Remove and return the runs whose records the target has deleted."""
         runs = self._runs.get(partition, [])
         gone = [run for run in runs if run.target_end <= target_start]
         if gone and len(gone) == len(runs):
-            gone.pop()  # it tells where a group stands that has read everything
+            gone.pop()  # keep the last run to translate the offsets of groups that have read everything
         self._runs[partition] = runs[len(gone) :]
         return gone
 
@@ -46,9 +46,9 @@ class Translation:
         return sorted(self._runs)
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
-        """The offset on the target of the next record that a group reads; None while that is not known.
+        """Return the target offset of the next record that the group reads, or None if it is unknown.
 
-        A group that has read more than was copied stands at the end of what was copied, for now.
+        A group that has read beyond the copied records gets the end of the copied records for now.
         """
         runs = self._runs.get(partition)
         if not runs:
@@ -59,7 +59,7 @@ class Translation:
         run = runs[index]
         if offset < run.end:
             return run.target_start + offset - run.start
-        if index + 1 < len(runs):  # offsets of markers, or of records that were compacted away
+        if index + 1 < len(runs):  # the offset belongs to a marker or to a compacted record
             return runs[index + 1].target_start
         return run.target_end
 

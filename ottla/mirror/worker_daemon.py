@@ -1,4 +1,4 @@
-"""Spark's daemon that forks the Python workers of a mirror: one reads a range, another copies it."""
+"""Spark daemon that forks the Python workers of a mirror: one reads a range, another copies it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Record batches at speed: kernels that decode and encode, the producer and the partitioner."""
+"""Fast kernels that decode and encode record batches, with the producer and the partitioner."""

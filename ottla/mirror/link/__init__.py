@@ -1,5 +1,6 @@
-"""The mirror that keeps offsets: topics of one cluster, byte for byte the same on another one.
+"""Offset-preserving mirror: topics on the target are byte-for-byte copies of the source topics.
 
-`copy` moves the batches of one partition, `topics` makes the mirror topics, `mover` runs both on Spark, `promotion`
-makes mirror topics ordinary ones. Positions are not stored: the end of the target's log is the position.
+`copy` moves the batches of one partition, `topics` creates the mirror topics, `mover` runs both on Spark, and
+`promotion` turns mirror topics into ordinary topics. The log end offset of the target is the position, so positions
+are not stored.
 """

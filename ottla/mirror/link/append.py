@@ -1,4 +1,4 @@
-"""MirrorAppend as a client: asks whether the broker has it, and appends to the leader of a partition."""
+"""Client side of MirrorAppend: checks that the broker supports it and appends to partition leaders."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ottla.protocol.messages.mirror import (
 
 
 class NoRoom(ClientError):
-    """The disk of the target is full, or fails. Whoever copies tells it and waits."""
+    """The target's disk is full or failing. The copy reports this and waits."""
 
     @property
     def is_retriable(self) -> bool:
-        return False  # not soon
+        return False  # the disk will not recover within a retry
 
 
 def check_target(connection: Connection) -> None:
-    """CannotMirror if the broker lacks MirrorAppend: it is listed only for clients that call themselves ottla."""
+    """Raise CannotMirror if the broker lacks MirrorAppend, which it lists only for clients named ottla."""
     if MirrorAppendRequest.api_key in connection.versions:
         return
     asked = ApiVersionsRequest(client_software_name="ottla", client_software_version=version("ottla"))
@@ -45,7 +45,7 @@ def check_target(connection: Connection) -> None:
 def mirror_append(
     target: Cluster, link: str, partition: TopicPartition, records: Any = b"", log_start_offset: int = -1
 ) -> MirrorAppendPartitionResult:
-    """The leader's answer, if it is an error as well. Without records it only says where the log ends."""
+    """Return the leader's response, including error responses. Without records, only ask for the offsets of the log."""
     leader = target.leader(partition)
     check_target(leader)
     request = MirrorAppendRequest(

@@ -1,4 +1,4 @@
-"""What a task does: bring one partition of the target up to an offset of the source, batch by batch as they are."""
+"""Copy task: brings one target partition up to a source offset, with batches copied unchanged."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class LinkCopied(NamedTuple):
 def copy_log(
     source: Settings, target: Settings, link: str, partition: TopicPartition, end: int, *, skip_gaps: bool
 ) -> LinkCopied:
-    """Copy from where the target's log ends up to `end`, which is at most the source's last stable offset.
+    """Copy from the target's log end offset up to `end`, which is at most the source's last stable offset.
 
-    Whoever else copies the same does no harm: the target takes each batch once.
+    Concurrent copies of the same partition are safe, because the target accepts each batch once.
     """
     with shared_cluster(source) as origin, shared_cluster(target) as destination:
         try:
@@ -38,7 +38,7 @@ def copy_log(
                 lambda: _copy(origin, destination, link, partition, end, skip_gaps), [partition.topic]
             )
         except NoRoom:
-            destination.forget(partition.topic)  # another broker may lead meanwhile, which has room
+            destination.forget(partition.topic)  # a new leader may have room
             raise
 
 
@@ -59,7 +59,7 @@ def _copy(
         there = mirror_append(target, link, partition, log_start_offset=start)
         check_appended(partition, there)
     offset, copied = there.log_end_offset, 0
-    # Only what no open transaction can change any more; aborted records and markers come as well.
+    # Fetch only up to the last stable offset; aborted records and markers are included.
     options = FetchOptions(max_bytes=_FETCH_BYTES, isolation_level=READ_COMMITTED)
     fetcher = PartitionFetcher(source, partition, options)
     try:
@@ -67,16 +67,16 @@ def _copy(
             fetched = fetcher.fetch(offset)
             records, next_offset, first_epoch, last_epoch = _whole_batches(fetched.records)
             if not len(records):
-                # Nothing at or after the offset, for the wait of a fetch: compaction may have emptied the end.
+                # The fetch waited and returned nothing: compaction may have emptied the end of the range.
                 break
             if first_epoch != epoch:
-                # Another leader: it may have been elected since the last look, and lack what the mirror has.
+                # A leader elected since the last check may lack records that the mirror already has.
                 check_ends(source, {partition: EpochEnd(epoch, offset)})
             epoch = last_epoch
             fetcher.fetch_ahead(next_offset)
             result = mirror_append(target, link, partition, records, start)
             if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and result.log_end_offset > offset:
-                offset = result.log_end_offset  # somebody else has copied it
+                offset = result.log_end_offset  # another task has copied it
                 continue
             check_appended(partition, result)
             copied += len(records)
@@ -94,7 +94,7 @@ def _copy(
 
 
 def _whole_batches(records: Any) -> tuple[memoryview, int, int, int]:
-    """What was fetched without a batch that is cut off, the offset after it, and its first and last leader epoch."""
+    """Return the complete batches, the next offset, and the first and last leader epoch."""
     view = memoryview(records)
     at, next_offset, epochs = 0, -1, [-1]
     while at + BATCH_OVERHEAD <= len(view):

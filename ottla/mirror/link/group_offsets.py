@@ -1,4 +1,4 @@
-"""Offsets of groups: they are the same on both sides, so they are copied as they are."""
+"""Sync of committed offsets. Offsets are the same on both sides and need no translation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ottla.mirror.link.settings import LinkSettings
 from ottla.protocol.errors import ErrorCode
 
 _INACTIVE = ("Dead", "Empty", "")
-#: They are copied again soon: whoever waits for it does not copy records.
+#: Keep this short: copying waits for the commit, and the next sync repeats it soon.
 _COMMIT_SECONDS = 5.0
 
 
 def sync_group_offsets(link: LinkSettings, source: Cluster, target: Cluster, topics: Collection[str]) -> None:
-    """Into groups that nobody is a member of on the target; never beyond what was copied."""
+    """Commit offsets for groups without members on the target, limited to the copied records."""
     for listed in list_consumer_groups(source):
         group = listed.group
         if not link.flow.groups(group):
@@ -39,7 +39,7 @@ def sync_group_offsets(link: LinkSettings, source: Cluster, target: Cluster, top
             there = {}
         ends = list_offsets(target, dict.fromkeys(here, LATEST))
         wanted = {each: min(offset, ends[each].offset) for each, offset in here.items()}
-        # A group may also go back on the source: the target follows.
+        # If a group moves back on the source, the target follows.
         changed = {
             each: offset
             for each, offset in wanted.items()
@@ -50,6 +50,6 @@ def sync_group_offsets(link: LinkSettings, source: Cluster, target: Cluster, top
         try:
             commit_offsets(target, group, changed, _COMMIT_SECONDS)
         except ClientError as error:
-            # Somebody has joined it meanwhile: it belongs to them now.
+            # A member joined the group on the target, so the group now owns its offsets.
             if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS):
                 raise

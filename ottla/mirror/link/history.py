@@ -1,7 +1,7 @@
-"""Whether the source still has what was copied: it may have lost records by an unclean leader election.
+"""Detection of diverged logs: an unclean leader election may have lost source records that the mirror already has.
 
-As a follower does: each log knows where its leader epochs ended. What was copied in the mirror's last epoch is part of
-the source's log if that epoch ended there at the mirror's end, or later.
+The check works like a follower's truncation. Each log knows the end offset of its leader epochs. The mirror is a
+prefix of the source if the mirror's last epoch ended on the source at or after the mirror's log end offset.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.mirror.errors import Diverged
 from ottla.protocol.mirror_link import MIRROR_LINK
 
-#: A mirror answers with its last epoch when it is asked for a later one.
+#: Asking for this epoch returns the last epoch of the mirror.
 _LAST = 2**31 - 1
 _UNKNOWN = EpochEnd(-1, -1)
-#: A broker that does not know yet that another one leads may lack what was copied since: so it is asked again.
+#: Retries: a stale leader may lack recently copied records.
 _ATTEMPTS = 4
 _WAIT_SECONDS = 0.5
 
@@ -28,7 +28,10 @@ _WAIT_SECONDS = 0.5
 def check_history(
     source: Cluster, target: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The last leader epoch of each mirror, -1 if it is empty. Diverged if the source lacks what a mirror has."""
+    """Return the last leader epoch of each mirror, or -1 if it is empty.
+
+    Raises Diverged if the source lacks records that a mirror has.
+    """
     ends = _ends_of(target, partitions)
     try:
         check_ends(source, ends)
@@ -40,11 +43,11 @@ def check_history(
 
 
 def _ends_of(target: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, EpochEnd]:
-    """The epoch of the last record of each mirror, and where it ended; unknown if the mirror is empty."""
+    """Return the epoch of each mirror's last record and its end offset, or `_UNKNOWN` for an empty mirror."""
     last = epoch_ends(target, dict.fromkeys(partitions, _LAST))
     starts = list_offsets(target, dict.fromkeys(last, EARLIEST))
     last = {each: end if starts[each].offset < end.end_offset else _UNKNOWN for each, end in last.items()}
-    # A leader notes its own epoch when it begins to lead, and has written nothing in it.
+    # A new leader records its own epoch before it has written any records in that epoch.
     before = epoch_ends(target, {each: end.epoch - 1 for each, end in last.items() if end.epoch > 0})
     return last | {
         each: end
@@ -54,7 +57,7 @@ def _ends_of(target: Cluster, partitions: Iterable[TopicPartition]) -> dict[Topi
 
 
 def check_ends(source: Cluster, ends: dict[TopicPartition, EpochEnd]) -> None:
-    """Diverged if the source has not, in the same epoch, what lies below these ends."""
+    """Check that the source has all records below these ends in the same epoch. Raises Diverged."""
     asked = {partition: end for partition, end in ends.items() if end.epoch >= 0}
     for attempt in range(_ATTEMPTS):
         if not asked:
@@ -81,7 +84,10 @@ def _has(source: EpochEnd, mirror: EpochEnd) -> bool:
 def _is_compacted_away(
     cluster: Cluster, partition: TopicPartition, source: EpochEnd, mirror: EpochEnd
 ) -> bool:
-    """A replica that was built of a compacted log may know nothing of an epoch of which no record is left."""
+    """Return True if compaction explains the missing epoch.
+
+    A replica built from a compacted log may not know an epoch whose records are all gone.
+    """
     if source.end_offset < mirror.end_offset:
         return False
     return "compact" in _config(cluster, partition.topic, "cleanup.policy")

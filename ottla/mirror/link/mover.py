@@ -1,7 +1,6 @@
-"""A link on Spark: ranges of offsets are rows, and tasks copy them from broker to broker.
+"""Link on Spark: rows are ranges of offsets, and tasks copy those ranges from broker to broker.
 
-Nothing is kept between runs: the end of each log of the target is the position, so whoever is started goes on there,
-and two that run at the same time do no harm.
+No state is kept between runs. A new run resumes at the log end offsets of the target, and concurrent runs are safe.
 """
 
 from __future__ import annotations
@@ -34,23 +33,26 @@ if TYPE_CHECKING:
 _RESULT = "topic string, partition int, next bigint, bytes bigint, refusal string"
 _RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
-#: How often the history of the source is looked at: where nothing is written, no task does.
+#: Interval between history checks. Tasks check too, but none run while the source is idle.
 _HISTORY_SECONDS = 5.0
-#: How long a copy waits that the target had no room for.
+#: Delay before retrying a copy that the target had no room for.
 _ROOM_SECONDS = 2.0
 
 
 class LinkQuery:
-    """The query over a fixed set of partitions. Made anew when topics come or go. Owner: the thread of the link."""
+    """Streaming query over a fixed set of partitions, replaced when topics are added or removed.
+
+    Owner: the link's thread.
+    """
 
     def __init__(self, spark: SparkSession, link: LinkSettings, topics: Mapping[str, int]) -> None:
         self._link = link
         self._topics = topics
-        # Spark wants names that no other query has, and an earlier one of this link may not have ended yet.
+        # Spark requires unique query names, and an earlier query of this link may still be stopping.
         self.query = RangesQuery(spark, f"link {link.name} {uuid.uuid4().hex}", self._copy)
         self._stopping = threading.Event()
         self.bytes_copied = 0
-        #: Why the target takes nothing at the moment.
+        #: Reason why the target currently accepts no records.
         self.waits_for = ""
 
     def start(self, target: Cluster) -> None:
@@ -66,7 +68,7 @@ class LinkQuery:
             for number in range(count):
                 partition = TopicPartition(name, number)
                 there = self._end_of(target, partition)
-                # An empty mirror begins where the source does.
+                # An empty mirror starts at the source's log start offset.
                 offset = -2 if there.log_end_offset == there.log_start_offset else there.log_end_offset
                 starting.setdefault(name, {})[str(number)] = offset
         return {
@@ -74,7 +76,7 @@ class LinkQuery:
             "assign": json.dumps({name: list(range(count)) for name, count in self._topics.items()}),
             "startingOffsets": json.dumps(starting),
             "maxOffsetsPerTrigger": str(self._link.flow.max_offsets_per_trigger),
-            "failOnDataLoss": "false",  # the copy notices it, and says more
+            "failOnDataLoss": "false",  # the copy detects data loss and reports more detail
             "kafka.isolation.level": "read_committed",
         }
 
@@ -87,7 +89,7 @@ class LinkQuery:
         return target.retrying(ask, [partition.topic])
 
     def _copy(self, frame: DataFrame, _number: int) -> None:
-        """Again and again while the target has no room: what is there already is not copied twice."""
+        """Copy the micro-batch, and retry while the target has no room. Records already copied are skipped."""
         while not self._stopping.is_set():
             rows = map_in_arrow(frame, self._task(), _RESULT).collect()
             self.bytes_copied += sum(row.bytes for row in rows)
@@ -130,7 +132,7 @@ def _copy_row(
 
 
 class LinkMover:
-    """Keeps the query of a link running over the topics that there are, and the offsets of groups in step."""
+    """Keeps a link's query running over the current topics and syncs the offsets of groups."""
 
     def __init__(self, spark: SparkSession, link: LinkSettings) -> None:
         self._spark = spark
@@ -148,7 +150,7 @@ class LinkMover:
         self._thread.join()
 
     def _copy(self, source: Cluster, target: Cluster) -> None:
-        """Until the topics change, the query fails, or everything stops."""
+        """Run until the topics change, the query fails or the process stops."""
         flow = self._link.flow
         topics = LinkTopics(self._link, source, target)
         copied = topics.prepare()
@@ -169,7 +171,7 @@ class LinkMover:
                 if copied and not copy.query.is_running:
                     raise reason_of(copy.query.failure())
                 if copy.waits_for:
-                    continue  # nothing else could be written there, either
+                    continue  # other writes would fail as well
                 if history.is_due():
                     check_history(source, target, partitions)
                 if configs.is_due():

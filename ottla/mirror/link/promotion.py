@@ -1,8 +1,8 @@
-"""Mirror topics become ordinary ones, and the way back.
+"""Promotion of mirror topics to ordinary topics, and failback.
 
-Invariant: from the step that sets PROMOTING on, neither the link nor producers write; what was mirrored is then known
-for each partition, and written together with the end of the mirror. A leader has its configuration before it takes a
-producer's batch, so nothing of the link can follow one.
+Invariant: once PROMOTING is set, neither the link nor producers write. The end offset of each partition is then final,
+and is stored together with the end of the mirror. A leader applies this config before it accepts a batch from a
+producer, so the link cannot append after it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Behind(ClientError):
 
 
 def promote(source: Cluster | None, target: Cluster, link: str, topic: Topic) -> dict[int, int]:
-    """Make a mirror topic an ordinary one; where what was mirrored ends, by partition.
+    """Turn a mirror topic into an ordinary topic. Return the end offset of the mirrored records by partition.
 
-    With a source it is done only if the mirror has everything that the source has: Behind otherwise.
+    Raises Behind if a source is given and the mirror lacks some of its records.
     """
     resource = Resource("topic", topic.name)
     alter_configs(target, resource, set_={MIRROR_PROMOTED: PROMOTING}, delete=[])
@@ -67,7 +67,7 @@ def describe_lags(found: list[PartitionLag]) -> str:
 
 
 def _stopped(target: Cluster, link: str, partition: TopicPartition) -> int:
-    """Where the log ends, once the leader takes nothing more and all of it is committed."""
+    """Wait until the leader refuses appends and has committed the whole log. Return the log end offset."""
     deadline = time.monotonic() + target.settings.api_timeout
     while True:
         end, high_watermark = _await(target, link, partition, lambda said: "being promoted" in said)
@@ -83,7 +83,7 @@ def _stopped(target: Cluster, link: str, partition: TopicPartition) -> int:
 def _await(
     target: Cluster, link: str, partition: TopicPartition, is_applied: Callable[[str], bool]
 ) -> tuple[int, int]:
-    """Until the leader says that it knows the new setting; the end and the high watermark of its log."""
+    """Wait until the leader has applied the new config. Return its log end offset and high watermark."""
     deadline = time.monotonic() + target.settings.api_timeout
     while True:
         answer = target.retrying(lambda: mirror_append(target, link, partition), [partition.topic])
@@ -99,7 +99,7 @@ def _await(
 
 
 def _end_transactions(target: Cluster, partition: TopicPartition) -> None:
-    """Of those of the source whose end was not copied. Nobody else will end them."""
+    """Abort source transactions whose end was not copied. No coordinator on the target knows them."""
     place = (partition.topic, partition.partition)
     for producer in describe_producers(target, [place])[place]:
         if producer.transaction_start is not None:
@@ -107,11 +107,11 @@ def _end_transactions(target: Cluster, partition: TopicPartition) -> None:
             abort_transaction(target, place, producer.producer_id, producer.producer_epoch, epoch)
 
 
-# The way back
+# Failback
 
 
 def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLag]:
-    """What the old side has that was not copied before the new one was promoted: `source_end` is that of the old."""
+    """Return the uncopied records of the old side at the time of the promotion. `source_end` is the old side's end."""
     configs = own_configs(new, [topic])[topic]
     promoted = configs.get(MIRROR_PROMOTED, "")
     if configs.get(MIRROR_LINK) or promoted in ("", PROMOTING):
@@ -129,7 +129,7 @@ def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLa
 
 
 def make_old_side_a_mirror(back: LinkTopics, old: Cluster, new: Cluster, topic: str) -> None:
-    """Delete the topic of the old side, and create it there as a mirror of the new side's."""
+    """Delete the topic on the old side and create it again as a mirror of the new side."""
     if topic in old.topics([topic]):
         delete_topics(old, [topic])
     current = new.topics([topic])[topic]
@@ -138,7 +138,7 @@ def make_old_side_a_mirror(back: LinkTopics, old: Cluster, new: Cluster, topic: 
         try:
             back.create(current, own_configs(new, [topic])[topic])
         except ClientError as error:
-            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # its deletion is not finished yet
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # the deletion is still in progress
                 raise ClientError(error.message, ErrorCode.LEADER_NOT_AVAILABLE) from None
             raise
 

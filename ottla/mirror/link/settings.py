@@ -1,4 +1,4 @@
-"""LINK.properties: clusters as in mm2.properties, one direction, and which topics and groups."""
+"""LINK.properties: clusters as in mm2.properties, a single direction, and the topics and groups to copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEFAULTS = {
     "sync.group.offsets.interval.seconds": "5",
     "replication.factor": "-1",
 }
-#: Topics keep their names; nothing of MirrorMaker's own topics is needed.
+#: Topics keep their names, and MirrorMaker's internal topics are not needed.
 _FIXED = {
     "replication.policy.class": "IdentityReplicationPolicy",
     "emit.heartbeats.enabled": "false",
@@ -33,7 +33,7 @@ class LinkSettings:
 
 
 def parse_link(properties: Mapping[str, str], *, reverse: bool = False) -> LinkSettings:
-    """`reverse`: the same link the other way round, to come back after a fail-over."""
+    """Parse the settings of a link. `reverse` swaps the direction, for failback."""
     given = {**_DEFAULTS, **properties, **_FIXED}
     enabled = [flow for flow in parse_flows(given, refuse_circles=False) if flow.enabled]
     if len(enabled) != 1:

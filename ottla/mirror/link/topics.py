@@ -1,4 +1,4 @@
-"""The topics of a link: made on the target as mirrors of the source's, with the same ids, and found again there."""
+"""Topics of a link: creates them on the target as mirrors with the same topic ids, and finds them again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSED = (
 
 
 class PartitionLag(NamedTuple):
-    """Ends are -1 where they are not known."""
+    """Lag of one partition. Unknown end offsets are -1."""
 
     partition: TopicPartition
     source_end: int
@@ -44,7 +44,7 @@ class PartitionLag(NamedTuple):
 
 
 class LinkTopics:
-    """Owner: a thread, with connections of its own."""
+    """Owner: one thread, with its own connections."""
 
     def __init__(self, link: LinkSettings, source: Cluster, target: Cluster) -> None:
         self._link = link
@@ -52,7 +52,7 @@ class LinkTopics:
         self._target = target
 
     def prepare(self) -> dict[str, int]:
-        """The topics to copy and how many partitions each has, once they are there on the target."""
+        """Create missing mirrors on the target. Return the topics to copy and their partition counts."""
         check_target(self._target.any_connection())
         wanted = {
             name: topic
@@ -63,7 +63,7 @@ class LinkTopics:
         copied = {}
         for name, topic in sorted(wanted.items()):
             if source[name].get(MIRROR_LINK):
-                continue  # of another link: perhaps this one the other way round
+                continue  # it belongs to another link, perhaps to the reverse of this one
             if name not in target:
                 self.create(topic, source[name])
             elif not self._is_ours(topic, *target[name]):
@@ -79,7 +79,7 @@ class LinkTopics:
     def _is_ours(self, topic: Topic, there: Topic, configs: Mapping[str, str]) -> bool:
         link, name = self._link, topic.name
         if not configs.get(MIRROR_LINK) and configs.get(MIRROR_PROMOTED):
-            return False  # it was, until it was promoted
+            return False  # it was a mirror until its promotion
         if configs.get(MIRROR_LINK) != link.name:
             raise Recreated(
                 f"Topic '{name}' of cluster {link.flow.target} is not a mirror of link '{link.name}': delete it there, "
@@ -96,7 +96,7 @@ class LinkTopics:
         return True
 
     def sync_configs(self, names: Collection[str]) -> None:
-        """Settings that differ are made the same; what is back at its default on the source is so on the mirror."""
+        """Copy changed configs. Configs reset to their default on the source are reset on the mirror."""
         source, target = own_configs(self._source, names), own_configs(self._target, names)
         for name in names:
             wanted, has = self._copied(source[name]), self._copied(target[name])
@@ -109,7 +109,7 @@ class LinkTopics:
             except ClientError as error:
                 if error.code not in _REFUSED:
                     raise
-                # Copying goes on: what the settings are for begins with the promotion.
+                # Keep copying: these configs matter only after the promotion.
                 log.warning("Settings of topic %s cannot be copied: %s", name, error.message)
 
     def _copied(self, configs: Mapping[str, str]) -> dict[str, str]:
@@ -135,7 +135,7 @@ class LinkTopics:
         wait_for(self._target, topic.name)
 
     def mirrors(self) -> dict[str, Topic]:
-        """The topics of the target that this link writes to."""
+        """Return the target topics that this link writes to."""
         found = self.target_topics(list(self._target.retrying(self._target.topics)))
         return {
             name: topic
@@ -145,7 +145,7 @@ class LinkTopics:
 
 
 def own_configs(cluster: Cluster, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What is set for each topic itself."""
+    """Return the topic-level configs of each topic."""
     if not names:
         return {}
     found = describe_many(cluster, [Resource("topic", name) for name in names], synonyms=False)
@@ -160,7 +160,7 @@ def own_configs(cluster: Cluster, names: Collection[str]) -> dict[str, dict[str,
 def lags(
     source: Cluster | None, target: Cluster, topics: Collection[Topic], isolation_level: int = READ_COMMITTED
 ) -> list[PartitionLag]:
-    """How far the target is behind; without a source that is not known."""
+    """Return the lag of each partition. Without a source the lag is unknown."""
     partitions = [each for topic in topics for each in topic.partitions]
     if not partitions:
         return []
@@ -174,7 +174,7 @@ def lags(
 
 
 def reachable(cluster: Cluster) -> Cluster | None:
-    """The cluster, or None if none of its brokers answers."""
+    """Return the cluster, or None if no broker responds."""
     try:
         cluster.any_connection()
     except ClientError:

@@ -1,7 +1,7 @@
-"""Record batches to Arrow columns and back: what the source and the sink of Spark stand on.
+"""Conversion between record batches and Arrow columns, used by Spark's source and sink.
 
-The loops over records are compiled by numba. Where it is not installed the reference in plain Python does
-the same, some fifty times slower.
+numba compiles the loops over records. Without numba, a reference implementation in plain Python does the same, about
+fifty times slower.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Encoder", "RecordColumns", "Seal", "decode", "partition_for", "rows_by_partition"]
 
-#: What a broker takes by default: max.message.bytes is this and some room for the header.
+#: Kafka's default max.message.bytes without the room for the header.
 MAX_BATCH_BYTES = 1 << 20
 
 
@@ -44,21 +44,22 @@ def decode(
     aborted: Sequence[tuple[int, int]] | None = None,
     check_crcs: bool = True,
 ) -> tuple[RecordColumns, int]:
-    """The records of [start, end) in every complete batch of a fetch, and the offset to go on with.
+    """Decode the records in [start, end) from every complete batch of a fetch. Return the columns and the next offset.
 
-    That offset is `start` when `data` holds no complete batch, and never beyond `end`. Control batches are
-    left out, and so are aborted transactions when `aborted` is given: producer ids and first offsets, as
-    FetchResponse lists them. What is corrupt raises KafkaError with CORRUPT_MESSAGE.
+    The next offset is `start` if `data` holds no complete batch, and never exceeds `end`. Control batches are skipped.
+    With `aborted`, a list of producer ids and first offsets as in FetchResponse, aborted transactions are skipped too.
+    Raises KafkaError with CORRUPT_MESSAGE if a batch is corrupt.
     """
     result: tuple[RecordColumns, int] = decoding.decode(data, start, end, with_headers, aborted, check_crcs)
     return result
 
 
 class Encoder:
-    """Columns that are encoded in several parts, by their rows.
+    """Encodes selected rows of Arrow columns into record batches.
 
-    Keys and values are strings or bytes, headers lists of (key, value), timestamps milliseconds. A column may be
-    missing; a timestamp that is missing is now.
+    Keys and values are strings or bytes, headers are lists of (key, value), and timestamps are in milliseconds. Columns
+    are
+    optional. A missing timestamp means the current time.
     """
 
     def __init__(
@@ -69,19 +70,19 @@ class Encoder:
         timestamps: pa.Array | None,
         count: int | None = None,
     ) -> None:
-        """`count` says how many rows there are when there is no column to tell."""
+        """Prepare the columns. `count` is the number of rows if every column is missing."""
         given = [column for column in (keys, values, headers, timestamps) if column is not None]
         self.count = len(given[0]) if given else count or 0
         if any(len(column) != self.count for column in given):
             raise ValueError("the columns have different lengths")
-        #: Milliseconds, of each row.
+        #: Timestamp of each row in milliseconds.
         self.timestamps = input_columns.timestamps(timestamps, self.count, int(time.time() * 1000))
         self._columns = encoding.prepare(keys, values, headers)
 
     def encode(self, rows: Any, max_batch_bytes: int, seal: Seal) -> list[bytearray]:
-        """Record batches of these rows in their order, ready for Produce. Sequence numbers go on from batch to batch.
+        """Encode these rows, in order, into record batches ready for Produce. Sequence numbers continue across batches.
 
-        No batch is larger than `max_batch_bytes` before it is compressed, unless it is a single record.
+        No batch exceeds `max_batch_bytes` before compression, unless it holds a single record.
         """
         rows = np.ascontiguousarray(rows, np.uint64)
         if len(rows) and rows.max() >= self.count:
@@ -93,11 +94,11 @@ class Encoder:
 
 
 def partition_for(keys: pa.Array, count: int) -> Any:
-    """The partition of each key, an int32: Kafka's murmur2 over the bytes of the key. -1 for a null key."""
+    """Return the partition of each key as int32, by Kafka's murmur2. Null keys get -1."""
     return encoding.partition_for(keys, count)
 
 
 def rows_by_partition(partitions: Any) -> list[tuple[int, Any]]:
-    """Each partition that occurs, with its rows in their order."""
+    """Return each partition that occurs and its rows, in order."""
     found: list[tuple[int, Any]] = encoding.rows_by_partition(partitions)
     return found

@@ -1,6 +1,6 @@
-"""Which batches of a fetch hold records to deliver, and their bodies uncompressed.
+"""Selection and decompression of the fetched batches that hold records to deliver.
 
-The walk from batch to batch is plain Python; what happens per record is left to the kernels.
+The walk from batch to batch is plain Python; the kernels process the records.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ottla.protocol.compression import MAX_DECOMPRESSED_SIZE, Buffer, Codec, dec
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.record_format import LEAST_RECORD, parse_records
 
-#: Arrow counts the bytes of a column in int32: what would make it larger is left for the next call.
+#: Arrow uses int32 offsets within a column, so larger columns are split across calls.
 MOST_BYTES = 1 << 30
 
-#: Large enough for what most fetches decompress to, and small enough for the allocator to keep.
+#: Fits the decompressed data of most fetches, yet small enough for the allocator to reuse.
 _ROOM = 8 << 20
 
 _INT32 = Struct(">i")
@@ -39,7 +39,7 @@ _LAST_OFFSET = (1 << 63) - 2
 
 
 class Body(NamedTuple):
-    """The records of one batch: those of `buffer` from `position` to `end`."""
+    """Records of one batch: the bytes of `buffer` from `position` to `end`."""
 
     buffer: Buffer
     position: int
@@ -55,10 +55,10 @@ def bodies(
     aborted: Sequence[tuple[int, int]] | None = None,
     check_crcs: bool = True,
 ) -> tuple[list[Body], int]:
-    """The bodies that have records in [start, end), and the offset to go on with.
+    """Return the batch bodies with records in [start, end), and the next offset.
 
-    A last batch that is cut off is left out. Control batches are, and with `aborted` (producer id and first
-    offset, as a fetch of committed records returns them) the batches of aborted transactions.
+    A truncated last batch and control batches are skipped. With `aborted` (producer ids and first offsets, as a
+    read_committed fetch returns them), batches of aborted transactions are skipped too.
     """
     view = memoryview(data)
     found: list[Body] = []
@@ -75,7 +75,7 @@ def bodies(
         if header.last_offset < start:
             continue
         if header.base_offset >= end:
-            next_offset = end  # a gap that compaction or a transaction's marker left
+            next_offset = end  # compaction or a transaction marker left a gap
             break
         if header.record_count and not transactions.hide(header, view, first):
             body = _body(view, first, header, room)
@@ -88,7 +88,7 @@ def bodies(
 
 
 class _AbortedTransactions:
-    """Follows which producers have an aborted transaction open, as the Java consumer does."""
+    """Tracks which producers have an open aborted transaction, like the Java consumer."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]] | None) -> None:
         self._committed_only = aborted is not None
@@ -123,7 +123,7 @@ def _checked_header(view: memoryview, position: int, check_crcs: bool) -> BatchH
 
 
 class _Room:
-    """Large buffers into which bodies are decompressed, one after the other."""
+    """Large buffers for decompressed bodies, filled one after the other."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(b"")
@@ -131,14 +131,14 @@ class _Room:
         self._ratio = 4.0
 
     def decompress(self, codec: int, data: memoryview) -> tuple[Buffer, int, int]:
-        """A buffer, and from where to where the records are in it."""
+        """Decompress one body. Return the buffer and the start and end of the records in it."""
         if codec not in (Codec.LZ4, Codec.ZSTD):
             plain = decompress(codec, data)
             return plain, 0, len(plain)
         wanted = int(1.2 * self._ratio * len(data))
         while True:
             if wanted > len(self._buffer) - self._used:
-                # Not zeroed, which a bytearray would be.
+                # Unlike a bytearray, np.empty does not zero the memory.
                 self._buffer = np.empty(max(wanted, _ROOM), np.uint8).data
                 self._used = 0
             first, space = self._used, len(self._buffer) - self._used

@@ -1,8 +1,8 @@
-"""The loops over single records, compiled: the bodies of batches to the buffers of Arrow columns.
+"""Compiled loops over records that decode batch bodies into the buffers of Arrow columns.
 
-Every index is unsigned: numba lets a negative one count from the end, and asking for that at each byte makes
-the loop six times slower. A varint that is wrong or beyond the end moves the position to `_NOWHERE`, where
-every later check fails; nothing is read or copied without a check.
+Every index is unsigned. numba lets negative indexes count from the end, and checking for them at each byte makes the
+loop six times slower. An invalid or truncated varint moves the position to `_NOWHERE`, where every later check fails.
+Every read and copy is checked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 
-# The columns of the table of bodies.
+# Columns of the table of bodies.
 POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_TYPE, MAX_TIMESTAMP = range(8)
 
-# The totals that the loops carry on from one buffer to the next.
+# Totals carried from one buffer to the next.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(6)
 
 _0, _1, _2, _3, _7, _32, _63, _127, _128 = map(np.uint64, (0, 1, 2, 3, 7, 32, 63, 127, 128))
@@ -47,7 +47,7 @@ def _long_varint(data: Any, pos: Any, end: Any, bits: Any) -> Any:
 
 @compiled_inline
 def _varint(data: Any, pos: Any, end: Any) -> Any:
-    """A varint of at most 32 bits, still zigzag, and the position after it."""
+    """Read a varint of at most 32 bits. Return it without zigzag decoding, and the position after it."""
     if pos >= end:
         return _0, _NOWHERE
     byte = np.uint64(data[pos])
@@ -62,7 +62,7 @@ def _varint(data: Any, pos: Any, end: Any) -> Any:
 
 @compiled_inline
 def _bytes(data: Any, pos: Any, end: Any) -> Any:
-    """Where a nullable string starts and ends, and whether it is null."""
+    """Return the start and end of a nullable string, and whether it is null."""
     n, pos = _varint(data, pos, end)
     if n & _1:
         return (pos, pos, True) if n == _1 else (pos, _NOWHERE, True)
@@ -73,7 +73,7 @@ def _bytes(data: Any, pos: Any, end: Any) -> Any:
 
 @compiled
 def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
-    """The position after the headers, their number, and the bytes of their keys and values."""
+    """Return the position after the headers, their count, and the total bytes of their keys and values."""
     n, pos = _varint(data, pos, end)
     key_bytes = value_bytes = _0
     if n & _1:
@@ -95,11 +95,11 @@ def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
 def fill_records(
     data: Any, table: Any, first: Any, last: Any, totals: Any, rows: Any, keys: Any, values: Any, lists: Any
 ) -> Any:
-    """Append the records of the bodies in `table`, which all lie in `data`, to the buffers of the columns.
+    """Append the records of the bodies in `table`, which all lie in `data`, to the column buffers.
 
-    Returns -1, or the number of the first body that is corrupt. Offsets outside of [first, last) are passed over.
-    The bits of `keys.valid` and `values.valid` must be set. `lists.positions` may be empty: then headers are checked
-    and passed over.
+    Returns -1, or the index of the first corrupt body. Offsets outside [first, last) are skipped. The bits of
+    `keys.valid`
+    and `values.valid` must be set. If `lists.positions` is empty, headers are checked and skipped.
     """
     row = totals[ROWS]
     key_at = totals[KEY_BYTES]
@@ -121,7 +121,7 @@ def fill_records(
             if n & _1 or pos > body_end or n >> _1 > body_end - pos:
                 return body
             end = pos + (n >> _1)
-            pos += _1  # attributes, of which no bit is used
+            pos += _1  # attributes: no bit is used
             if pos >= end:
                 return body
             n = np.uint64(data[pos])
@@ -194,7 +194,7 @@ def fill_records(
 def fill_headers(
     data: Any, first_row: Any, last_row: Any, lists: Any, totals: Any, keys: Any, values: Any
 ) -> None:
-    """Append the headers of some rows, which `fill_records` has checked and measured, to their buffers."""
+    """Append the headers of these rows to their buffers. `fill_records` has already checked and measured them."""
     end = np.uint64(data.size)
     at = totals[HEADERS]
     key_at = totals[HEADER_KEY_BYTES]

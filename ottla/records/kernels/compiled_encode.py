@@ -1,6 +1,6 @@
-"""The loops over single rows, compiled: Arrow columns to record batches, and keys to partitions.
+"""Compiled loops over rows that encode Arrow columns into record batches and map keys to partitions.
 
-Columns come as `input_columns` describes them. Indexes are unsigned, as in `compiled_decode`.
+`input_columns` describes the columns. Indexes are unsigned, as in `compiled_decode`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _write_varint(out: Any, at: Any, n: Any) -> Any:
 
 @compiled_inline
 def _string(column: Any, row: Any) -> Any:
-    """Where a string starts, how long it is, and its length as it is written: -1 for null, in zigzag."""
+    """Return the start of a string, its size, and its zigzag length as written. The written length of null is -1."""
     start = np.uint64(column.ends[row])
     if column.nulls.size != 0 and column.nulls[row]:
         return start, _0, _1
@@ -71,10 +71,11 @@ def _size_of_headers(first: Any, last: Any, headers: Any) -> Any:
 def fill_batch(
     out: Any, start: Any, rows: Any, first: Any, timestamps: Any, keys: Any, values: Any, headers: Any
 ) -> Any:
-    """Write the records of rows[first:] to `out` from `start` on, as many as it has room for.
+    """Write the records of rows[first:] to `out` from `start` on, until `out` is full.
 
-    Returns how many they are, where they end, their largest timestamp, and the size of the one that had no room.
-    A column whose `ends` is empty is missing.
+    Returns the number of records, their end, their largest timestamp, and the size of the first record that did not
+    fit.
+    A column with empty `ends` is missing.
     """
     at = start
     room = np.uint64(out.size)
@@ -134,7 +135,7 @@ def fill_batch(
 
 @compiled_inline
 def _murmur2(data: Any, start: Any, size: Any) -> Any:
-    """The hash of Kafka's Java client, by which every client places keys; a uint32."""
+    """Return the murmur2 hash of Kafka's Java client as uint32."""
     hashed = _SEED ^ size
     at = start
     end = start + size
@@ -161,7 +162,7 @@ def _murmur2(data: Any, start: Any, size: Any) -> Any:
 
 @compiled
 def fill_partitions(keys: Any, count: Any, partitions: Any) -> None:
-    """The partition of each key as Kafka's default partitioner has it, and -1 for a null."""
+    """Compute the partition of each key like Kafka's default partitioner. Null keys get -1."""
     for row in range(np.uint64(partitions.size)):
         start, size, written = _string(keys, row)
         if written == _1:
@@ -172,7 +173,7 @@ def fill_partitions(keys: Any, count: Any, partitions: Any) -> None:
 
 @compiled
 def group_rows(partitions: Any, ends: Any, rows: Any) -> None:
-    """Sort the rows by partition, in their order within each; `ends` starts as zeros, one per partition."""
+    """Sort rows by partition, stable within each partition. `ends` starts as zeros, one per partition."""
     for row in range(np.uint64(partitions.size)):
         ends[np.uint64(partitions[row])] += _1
     total = _0

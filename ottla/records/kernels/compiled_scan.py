@@ -1,7 +1,6 @@
-"""The walk from batch to batch, compiled, for a fetch of plain batches: not compressed, no markers, nothing wrong.
+"""Compiled walk over a fetch of plain batches: uncompressed, without markers and valid.
 
-To step over a batch in Python costs more than to decode a few records, and producers that do not linger send small
-batches.
+Stepping over a batch in Python costs more than decoding a few records, and producers without linger send small batches.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 from ottla.records.kernels.compiling import compiled, compiled_inline
 
-#: Beyond the columns of `compiled_decode`'s table: the checksum, and whether any record is wanted.
+#: Columns after those of `compiled_decode`'s table: the checksum, and whether any record is wanted.
 CRC, WANTED = 8, 9
 WIDTH = 10
 
@@ -22,7 +21,7 @@ _LARGEST_BASE = np.int64(1 << 62)
 
 @compiled_inline
 def _integer(data: Any, pos: Any, size: Any) -> Any:
-    """Big-endian, of up to eight bytes, without a sign."""
+    """Read an unsigned big-endian integer of up to eight bytes."""
     result = np.uint64(0)
     for at in range(pos, pos + size):
         result = result << _8 | np.uint64(data[at])
@@ -31,9 +30,10 @@ def _integer(data: Any, pos: Any, size: Any) -> Any:
 
 @compiled
 def scan(data: Any, start: Any, end: Any, special: Any, table: Any) -> Any:
-    """Every complete batch up to `end`: how many rows of the table that made, and the offset to go on with.
+    """Scan every complete batch up to `end`. Return the number of rows added to `table` and the next offset.
 
-    The first is -1 if a batch is not plain: not of magic 2, or with one of the `special` attributes, or wrong.
+    The number is -1 if a batch is not plain: its magic is not 2, it has one of the `special` attributes, or it is
+    invalid.
     """
     size = np.uint64(data.size)
     pos = np.uint64(0)

@@ -1,4 +1,4 @@
-"""How the kernels are compiled: by numba, once per machine, and kept on disk beside the module."""
+"""Compilation of the kernels by numba, once per machine, with a cache on disk next to the module."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from numba.extending import intrinsic
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled at its first call, or loaded from the cache of an earlier process in milliseconds.
+    """Compile the function at its first call, or load it from the cache of an earlier process in milliseconds.
 
-    numba looks at the module of a function to see whether its cache is stale, and not at what it calls:
-    after a change of `copy_bytes`, touch the kernels.
+    numba checks only the function's own module to see if its cache is stale, not the functions it calls. Touch the
+    kernels
+    after a change to `copy_bytes`.
     """
     return _compile(function, inline=False)
 
 
 def compiled_inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, for what kernels call in their inner loops."""
+    """Compile and inline a function that kernels call in their inner loops."""
     return _compile(function, inline=True)
 
 
 def _compile(function: Callable[..., Any], inline: bool) -> Callable[..., Any]:
     try:
         return njit(function, cache=True, nogil=True, forceinline=inline)  # type: ignore[no-any-return]
-    except RuntimeError:  # no directory can be written: neither the package's nor the user's
+    except RuntimeError:  # neither the package directory nor the user's cache is writable
         return njit(function, nogil=True, forceinline=inline)  # type: ignore[no-any-return]
 
 
@@ -44,6 +45,6 @@ def _copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, start: A
     return types.void(target, types.uint64, source, types.uint64, types.uint64), generate
 
 
-#: copy_bytes(target, to, source, start, count): `count` bytes of one array of bytes into another. Nothing is
-#: checked. (A loop over bytes or a slice assignment takes several times as long for short strings.)
+#: copy_bytes(target, to, source, start, count) copies `count` bytes from one byte array to another, without checks.
+#: For short strings, a loop over bytes or a slice assignment takes several times as long.
 copy_bytes = intrinsic(_copy_bytes)

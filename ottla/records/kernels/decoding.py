@@ -1,4 +1,4 @@
-"""Batches to columns, by the compiled loops."""
+"""Decoding of batches into columns with the compiled loops."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def decode(
 def _plain(
     data: Buffer, start: int, end: int, aborted: Sequence[tuple[int, int]] | None, check_crcs: bool
 ) -> tuple[list[Part] | None, int]:
-    """What `bodies` finds, if no batch is compressed, a marker, possibly aborted or wrong: else None."""
+    """Return the same as `bodies`, or None if a batch is compressed, a marker, possibly aborted or invalid."""
     buffer = _read_only(data)
     special = CODEC_MASK | CONTROL_FLAG | (TRANSACTIONAL_FLAG if aborted else 0)
     table: Any = np.empty((len(buffer) // BATCH_OVERHEAD + 1, WIDTH), np.int64)
@@ -97,7 +97,7 @@ def _parts(found: list[Body]) -> list[Part]:
 
 
 def _columns(parts: list[Part], start: int, end: int, with_headers: bool) -> RecordColumns:
-    """The records of [start, end) in these bodies, as columns."""
+    """Decode the records in [start, end) of these bodies into columns."""
     rows = sum(int(table[:, COUNT].sum()) for _, table in parts)
     size = sum(int((table[:, END] - table[:, POSITION]).sum()) for _, table in parts)
     keys, values = BinaryBuilder(rows, size), BinaryBuilder(rows, size)
@@ -148,7 +148,7 @@ def _row(body: Body) -> tuple[int, ...]:
 
 
 def _read_only(buffer: Buffer) -> Any:
-    # Always read-only, because numba compiles once more for an array that can be written.
+    # Always read-only: numba would compile a second version for writable arrays.
     array = np.frombuffer(buffer, np.uint8)
     array.flags.writeable = False
     return array

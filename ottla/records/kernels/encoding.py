@@ -1,4 +1,4 @@
-"""Columns to batches and partitions, by the compiled loops."""
+"""Encoding of columns into batches, and of keys into partitions, with the compiled loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def encode(
         count, end, max_timestamp, missing = fill_batch(
             room, _START, rows, np.uint64(done), timestamps, *columns
         )
-        if not count:  # a record larger than a batch is a batch of its own
+        if not count:  # a record larger than the limit gets its own batch
             if missing > _LARGEST_RECORD:
                 raise ValueError(f"a record of {missing} bytes is too large for Kafka")
             room = np.empty(BATCH_OVERHEAD + int(missing), np.uint8)

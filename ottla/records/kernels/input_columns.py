@@ -1,4 +1,4 @@
-"""Arrow columns as the encoding kernels take them: plain arrays of ends, bytes and nulls."""
+"""Arrow columns as input for the encoding kernels: plain arrays of ends, bytes and nulls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class Strings(NamedTuple):
-    """Where each string ends (after where the first starts), the bytes, and which are null, if any is."""
+    """Ends of the strings (preceded by the start of the first), their bytes, and a null mask, empty without nulls."""
 
     ends: Any
     data: Any
@@ -17,7 +17,7 @@ class Strings(NamedTuple):
 
 
 class Headers(NamedTuple):
-    """Where the headers of each row end, and the columns of their keys and values."""
+    """Ends of the header lists of each row, and the columns with keys and values."""
 
     ends: Any
     keys: Strings
@@ -25,7 +25,7 @@ class Headers(NamedTuple):
 
 
 def _frozen(array: Any) -> Any:
-    # numba compiles once more for every combination of arrays that can and cannot be written.
+    # numba compiles a version for every combination of writable and read-only arrays.
     array.flags.writeable = False
     return array
 
@@ -39,7 +39,7 @@ NO_HEADERS = Headers(_no_bytes(np.int32), NO_STRINGS, NO_STRINGS)
 
 
 def strings(column: pa.Array | pa.ChunkedArray | None) -> Strings:
-    """A column of strings or bytes, or one that is not there."""
+    """Convert a column of strings or bytes. The column may be missing."""
     if column is None:
         return NO_STRINGS
     column = _whole(column)
@@ -58,13 +58,13 @@ def strings(column: pa.Array | pa.ChunkedArray | None) -> Strings:
 
 
 def headers(column: pa.Array | pa.ChunkedArray | None) -> Headers:
-    """A column of lists of (key, value); a null list has no headers."""
+    """Convert a column of lists of (key, value). A null list has no headers."""
     if column is None:
         return NO_HEADERS
     column = _whole(column)
     if not pa.types.is_list(column.type):
         column = column.cast(pa.list_(column.type.value_type))
-    if column.null_count:  # the list of a null may have a length
+    if column.null_count:  # a null entry may still have a length
         column = column.fill_null([])
     pairs = column.flatten()
     keys, values = pairs.field(0), pairs.field(1)
@@ -77,7 +77,7 @@ def headers(column: pa.Array | pa.ChunkedArray | None) -> Headers:
 
 
 def timestamps(column: pa.Array | pa.ChunkedArray | None, rows: int, now: int) -> Any:
-    """Milliseconds; `now` where there is no column or no value."""
+    """Return timestamps in milliseconds, with `now` for missing columns and nulls."""
     if column is None:
         return _frozen(np.full(rows, now, np.int64))
     column = _whole(column)

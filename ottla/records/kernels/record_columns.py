@@ -1,4 +1,4 @@
-"""The columns that a fetch decodes to, and the Arrow buffers that the kernels fill."""
+"""Columns decoded from a fetch, and the Arrow buffers that the kernels fill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADERS_TYPE = pa.list_(HEADER_TYPE)
 
 
 class RecordColumns(NamedTuple):
-    """One row per record. Headers are null where a record has none, as in Spark's Kafka connector."""
+    """One row per record. Headers are null for records without headers, as in Spark's Kafka connector."""
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
@@ -23,7 +23,7 @@ class RecordColumns(NamedTuple):
 
 
 def allocate(count: int, dtype: Any) -> tuple[pa.Buffer, Any]:
-    """A buffer of Arrow's own pool, which reuses memory, and the array to fill it by."""
+    """Allocate a buffer from Arrow's pool, which reuses memory. Return it with an array over it."""
     buffer = pa.allocate_buffer(count * np.dtype(dtype).itemsize)
     return buffer, np.frombuffer(buffer, dtype)
 
@@ -33,7 +33,7 @@ def primitive(kind: pa.DataType, buffer: pa.Buffer, rows: int) -> pa.Array:
 
 
 class StringBuffers(NamedTuple):
-    """What a kernel fills of a column of strings: where each one ends, the bits of those that are there, the bytes."""
+    """Buffers that a kernel fills for a string column: ends, validity bits and bytes."""
 
     ends: Any
     valid: Any
@@ -41,7 +41,7 @@ class StringBuffers(NamedTuple):
 
 
 class RowBuffers(NamedTuple):
-    """What a kernel fills of the columns of fixed width."""
+    """Buffers that a kernel fills for the fixed-width columns."""
 
     offsets: Any
     timestamps: Any
@@ -49,14 +49,14 @@ class RowBuffers(NamedTuple):
 
 
 class HeaderLists(NamedTuple):
-    """Where the headers of each record lie in the batch, and how many there are up to its end."""
+    """Position of each record's headers in the batch, and the running count of headers."""
 
     positions: Any
     ends: Any
 
 
 class BinaryBuilder:
-    """The buffers of a column of strings, for at most so many rows and bytes."""
+    """Buffers of a string column with a capacity in rows and bytes."""
 
     def __init__(self, rows: int, size: int) -> None:
         self._ends, ends = allocate(rows + 1, np.int32)
@@ -74,7 +74,7 @@ class BinaryBuilder:
 
 
 def readable_keys(keys: pa.StringArray) -> pa.StringArray:
-    """Keys of headers as text: what is not UTF-8 in them is replaced, as Java does."""
+    """Convert header keys to text. Replace invalid UTF-8, as Java does."""
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:

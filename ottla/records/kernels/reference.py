@@ -1,4 +1,4 @@
-"""The kernels in plain Python: what they are tested against, and what runs where numba is missing."""
+"""Kernels in plain Python: the reference for tests, and the fallback without numba."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decode(
 
 
 def _columns(found: list[Body], start: int, end: int, with_headers: bool) -> RecordColumns:
-    """The records of [start, end) in these bodies, as columns."""
+    """Decode the records in [start, end) of these bodies into columns."""
     records: list[Record] = []
     types: list[int] = []
     for body in found:

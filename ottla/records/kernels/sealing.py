@@ -1,4 +1,4 @@
-"""From the records of a batch to the batch: compression, header and checksum."""
+"""Completion of record batches: compression, header and checksum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEQUENCES = 0x7FFFFFFF
 
 
 class Seal(NamedTuple):
-    """What the batches of one call have in common. The sequence number is that of the first record."""
+    """Settings shared by the batches of one call. The sequence number belongs to the first record."""
 
     codec: int
     level: int | None
@@ -36,9 +36,9 @@ class Seal(NamedTuple):
     transactional: bool
 
     def close(self, room: Any, count: int, base_timestamp: int, max_timestamp: int, before: int) -> bytearray:
-        """A batch of the `count` records in `room`, which leaves space for the header at its start.
+        """Build a batch of the `count` records in `room`, whose start is reserved for the header.
 
-        `before` records of the same call are in earlier batches.
+        `before` is the number of records in earlier batches of the same call.
         """
         if self.codec:
             batch = bytearray(BATCH_OVERHEAD)
@@ -68,6 +68,6 @@ class Seal(NamedTuple):
 
 
 def restamp(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Make a batch that of another producer."""
+    """Replace the producer id, epoch and sequence number of a batch."""
     _PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
