@@ -113,7 +113,7 @@ def position_key(source: str, partition: TopicPartition) -> bytes:
 
 
 def position_value(last_offset: int, topic_id: str) -> bytes:
-    """Encode the offset of the last copied record. The topic id, which MirrorMaker ignores, reveals a recreated topic."""
+    """Encode the offset of the last copied record. The topic id reveals a recreated topic; MirrorMaker ignores it."""
     return json.dumps({"offset": last_offset, "topicId": topic_id}, separators=(",", ":")).encode()
 
 

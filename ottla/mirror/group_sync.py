@@ -39,7 +39,7 @@ class GroupSync:
         self._groups = sorted(each.group for each in listed if self._flow.groups(each.group))
 
     def checkpoints(self) -> dict[str, list[Checkpoint]]:
-        """Return the checkpoints of each group. Offsets that cannot be translated yet are skipped until the next call."""
+        """Return the checkpoints of each group. Offsets that cannot be translated yet are left for the next call."""
         found: dict[str, list[Checkpoint]] = {}
         for group in self._groups:
             for (topic, number), offset in committed(self._source, group).items():

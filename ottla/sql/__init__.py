@@ -21,7 +21,7 @@ __all__ = ["Position", "Result", "SqlError", "SqlSession", "run_script", "udaf",
 
 
 def __getattr__(name: str) -> Any:
-    # The parser and the planner come with it. Spark's workers, which run operators and functions, need neither.
+    # Import lazily: SqlSession loads the parser and the planner, which Spark's workers do not need.
     if name in ("SqlSession", "run_script"):
         from ottla.sql import session
 

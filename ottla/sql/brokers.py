@@ -1,6 +1,6 @@
-"""The cluster behind the statements: topics, single records, what is in a topic. Without Spark.
+"""Access to the cluster without Spark: topics, offsets and records.
 
-Topics and offsets by `ottla.client`, records by confluent-kafka.
+`ottla.client` handles topics and offsets, and confluent-kafka reads and writes records.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Brokers:
         weakref.finalize(self, _close, self._idle)
 
     def read_options(self) -> dict[str, str]:
-        """For `format("ottla")`. What a transaction wrote is read when it is committed."""
+        """Return options for `format("ottla")`. Only committed records are read."""
         return {**self.write_options(), "kafka.isolation.level": "read_committed"}
 
     def write_options(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class Brokers:
         return {**named, "kafka.bootstrap.servers": self.bootstrap_servers}
 
     def config(self, extra: Mapping[str, Any]) -> dict[str, Any]:
-        # librdkafka prints its log on stderr unless it is given a logger.
+        # Without a logger, librdkafka logs to stderr.
         logger = logging.getLogger("ottla.sql.librdkafka")
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
@@ -78,7 +78,7 @@ class Brokers:
 
     @contextmanager
     def _cluster(self) -> Iterator[Cluster]:
-        """For one statement. Connections are kept for the next, and no two threads share them."""
+        """Provide a connection for one statement. Connections are reused, but never shared between threads."""
         try:
             cluster = self._connected()
             try:
@@ -99,7 +99,7 @@ class Brokers:
                 cluster.metadata(())
                 return cluster
             except ClientError:
-                cluster.close()  # brokers hang up, or are started again
+                cluster.close()  # brokers close idle connections or restart
         milliseconds = str(round(TIMEOUT * 1000))
         properties = {
             **self.properties,
@@ -126,12 +126,12 @@ class Brokers:
         return next((topic for topic in self.topics() if topic.name == name), None)
 
     def existing(self, names: Iterable[str]) -> set[str]:
-        """Those of these topics that there are."""
+        """Return the subset of these topics that exists."""
         with self._cluster() as cluster:
             return set(cluster.topics(names))
 
     def mark(self, topic: str) -> tuple[bytes, int] | None:
-        """Changes whenever the first partition of a topic does; None if there is no such topic."""
+        """Return a value that changes with the first partition of the topic, or None if the topic does not exist."""
         with self._cluster() as cluster:
             found = cluster.topics([topic]).get(topic)
             if found is None:
@@ -140,7 +140,7 @@ class Brokers:
             return found.topic_id, list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
     def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str]) -> None:
-        """Does nothing if it exists."""
+        """Create the topic if it does not exist."""
         with self._cluster() as cluster:
             try:
                 create_topic(
@@ -155,10 +155,10 @@ class Brokers:
                     raise
         deadline = time.monotonic() + TIMEOUT
         while self.topic(name) is None and time.monotonic() < deadline:
-            time.sleep(0.02)  # until every broker knows of it
+            time.sleep(0.02)  # until every broker knows the topic
 
     def delete_topic(self, name: str) -> None:
-        """Does nothing if it does not exist."""
+        """Delete the topic if it exists."""
         with self._cluster() as cluster:
             try:
                 delete_topics(cluster, [name])
@@ -167,18 +167,18 @@ class Brokers:
                     raise
 
     def remove_commit_topics(self, queries: Iterable[str]) -> None:
-        """Of queries of Spark whose checkpoints are gone."""
+        """Remove the commit topics of Spark queries whose checkpoints are gone."""
         with self._cluster() as cluster:
             remove_commit_topics(cluster, queries)
 
     def end_offset(self, topic: str) -> int:
-        """Of the first partition."""
+        """Return the last stable offset of the first partition."""
         with self._cluster() as cluster:
             first = TopicPartition(topic, 0)
             return list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
     def _ranges(self, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-        """Where each partition starts and where what is committed of it ends."""
+        """Return the start offset and the last stable offset of each partition."""
         places = [TopicPartition(topic, number) for number in range(partitions)]
         with self._cluster() as cluster:
             starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST), READ_COMMITTED)
@@ -188,7 +188,7 @@ class Brokers:
     # Records
 
     def produce(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int | None]]) -> None:
-        """Keys, values and timestamps; returns when all of them are acknowledged."""
+        """Write keys, values and timestamps. Return once all records are acknowledged."""
         from confluent_kafka import KafkaException, Producer
 
         if self._producer is None:
@@ -217,7 +217,9 @@ class Brokers:
         follow: bool,
         interrupted: threading.Event | None = None,
     ) -> Iterator[Received]:
-        """The records of a topic; unless `follow`, up to what is there now. Another thread may interrupt it."""
+        """Yield the records of a topic. Stop at the current end unless `follow` is set, or when another thread
+        interrupts.
+        """
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
@@ -238,11 +240,11 @@ class Brokers:
                     continue
                 if message.error() is not None:
                     if message.error().name() == "_PARTITION_EOF":
-                        # Also past markers of transactions, which are no records.
+                        # This event also covers transaction markers, which are not delivered.
                         ends.pop(message.partition(), None)
                         continue
                     if message.error().name() == "GROUP_AUTHORIZATION_FAILED":
-                        continue  # librdkafka looks for a coordinator, though nothing is ever committed
+                        continue  # librdkafka looks for a coordinator even though nothing is committed
                     raise SqlError(f"Topic '{topic}' cannot be read: {message.error().str()}.")
                 yield Received(
                     message.partition(),

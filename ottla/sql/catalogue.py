@@ -1,7 +1,7 @@
-"""Streams and tables by name. They are kept in a compacted topic, so that every shell of the cluster sees the same.
+"""Catalogue of streams and tables, kept in a compacted topic that all shells of the cluster share.
 
-The key of a record is the name and its value the definition as JSON; a record without a value is a DROP. Types that
-CREATE TYPE makes are in it, too: their keys begin with a zero byte.
+The key of a record is the name, and the value is the definition as JSON. A record without a value is a DROP. Types
+from CREATE TYPE are in the same topic, with keys that begin with a zero byte.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ottla.sql.sources import Source, TopicShape
 from ottla.sql.sql_types import SqlType
 
 _TYPE = "\0type\0"
-#: Version of the JSON in a record. The oldest records do not name it.
+#: Version of the JSON in a record. The oldest records have no version field.
 _VERSION = 1
 
 
 class Catalogue:
-    """The definitions in the topic at the last `refresh`, and those that were put since.
+    """Definitions as of the last `refresh`, plus those put since.
 
-    A record that cannot be read spoils only its own name: using that name is an error, which says why.
+    An unreadable record affects only its own name: using that name raises an error with the reason.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -34,7 +34,7 @@ class Catalogue:
         self._sources: dict[str, Source] = {}
         self._types: dict[str, SqlType] = {}
         self._unreadable: dict[str, str] = {}
-        self._mark: tuple[bytes, int] | None = None  # of the topic, when it was read
+        self._mark: tuple[bytes, int] | None = None  # of the topic at the last read
 
     def refresh(self) -> None:
         found: dict[str, Source] = {}
@@ -97,7 +97,7 @@ class Catalogue:
         self._sources[source.name] = source
 
     def next_number(self) -> int:
-        """For the id of a query: where the next definition will stand, so that no number comes twice."""
+        """Return a unique number for a query id: the offset of the next definition."""
         self._brokers.create_topic(TOPIC, TopicShape(partitions=1), {"cleanup.policy": "compact"})
         return self._brokers.end_offset(TOPIC)
 
@@ -111,14 +111,14 @@ class Catalogue:
         return sorted(self._types.items())
 
     def find_type(self, name: str) -> SqlType | None:
-        """Also one that another shell has made since."""
+        """Return the type. Refresh if the name is unknown, because another shell may have created it."""
         if name not in self._types:
             self.refresh()
         self._check(f"{_TYPE}{name}")
         return self._types.get(name)
 
     def put_type(self, name: str, kind: SqlType) -> None:
-        self.next_number()  # makes the topic
+        self.next_number()  # creates the topic
         value = _written(kind.to_json())
         self._brokers.produce(TOPIC, [(f"{_TYPE}{name}".encode(), value, None)])
         self._types[name] = kind

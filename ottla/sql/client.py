@@ -1,4 +1,4 @@
-"""A SQL server over its REST API, which is ksqlDB's.
+"""Client for a SQL server with ksqlDB's REST API.
 
     from ottla.sql.client import SqlClient
 
@@ -7,7 +7,7 @@
         for row in result.rows:
             print(row)
 
-Properties and variables that statements set are kept here and sent along: the server keeps nothing of a client.
+The client keeps properties and variables and sends them with each request. The server keeps no client state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DESCRIBED = 50
 
 
 class SqlClient:
-    """Used by one thread. `user` is NAME:PASSWORD; it may stand in the URL as well."""
+    """For use by one thread. `user` is NAME:PASSWORD; the URL may contain it instead."""
 
     uses_spark = False
 
@@ -60,7 +60,7 @@ class SqlClient:
         if self._tls is not None:
             self._tls.set_alpn_protocols(
                 ["http/1.1"]
-            )  # a context that another client has used may offer HTTP/2
+            )  # a context shared with another client may offer HTTP/2
         self._port = self._port or (443 if parts.scheme == "https" and ":" not in parts.netloc else 8088)
         self.url = f"{parts.scheme}://{self._host}:{self._port}"
         if user is None and parts.username:
@@ -74,7 +74,7 @@ class SqlClient:
     # -- statements --
 
     def execute(self, script: str) -> list[Result]:
-        """All statements. A push query needs a LIMIT here; `results` gives rows as they come."""
+        """Execute all statements. Push queries need a LIMIT here; `results` streams their rows."""
         done = []
         for result in self.results(script):
             result.rows = list(result.rows)
@@ -82,7 +82,7 @@ class SqlClient:
         return done
 
     def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
-        """The results as statements are executed; take all rows of one before asking for the next."""
+        """Yield the result of each statement. Consume all rows of a result before requesting the next."""
         for position, text in split(script):
             kind = text.split(None, 1)[0].upper()
             if kind in _OWN:
@@ -136,7 +136,7 @@ class SqlClient:
         statement = s.Statement(text=text, position=position)
         for entity in entities:
             yield _result(statement, entity)
-        if not entities:  # ksqlDB says nothing of INSERT INTO … VALUES
+        if not entities:  # ksqlDB returns no entity for INSERT INTO … VALUES
             yield Result(statement)
 
     def _query(self, text: str, position: Position) -> Iterator[Result]:
@@ -160,7 +160,7 @@ class SqlClient:
             yield tuple(_value(value, kind) for value, kind in zip(row, types, strict=True))
 
     def _line(self, response: http.client.HTTPResponse) -> Any:
-        """None at the end."""
+        """Read one line of JSON, or None at the end."""
         try:
             line = response.readline()
         except (OSError, http.client.HTTPException):
@@ -169,7 +169,7 @@ class SqlClient:
             return None
         return json.loads(line) if line.strip() else self._line(response)
 
-    # -- what there is --
+    # -- metadata --
 
     def info(self) -> dict[str, Any]:
         found: dict[str, Any] = self._json("GET", "/info", None)["KsqlServerInfo"]
@@ -180,7 +180,7 @@ class SqlClient:
             pass
 
     def refresh(self) -> None:
-        """Learn the names that a shell completes."""
+        """Fetch the names that a shell completes."""
         found: list[tuple[str, str]] = []
         text = "LIST STREAMS; LIST TABLES;"
         for entity in self._json("POST", "/ksql", {"ksql": text}):
@@ -196,7 +196,7 @@ class SqlClient:
         return self._words
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: every request closes its connection."""
 
     # -- HTTP --
 
@@ -204,7 +204,7 @@ class SqlClient:
     def _opened(
         self, method: str, path: str, body: Mapping[str, Any] | None, accept: str = _JSON
     ) -> Iterator[http.client.HTTPResponse]:
-        """One connection for each request: a query ends when it is closed. Raises SqlError."""
+        """Open a connection for one request; closing it ends a query. Raises SqlError."""
         connection = self._connection()
         headers = {"Accept": accept, "Content-Type": _JSON}
         if self._login is not None:
@@ -213,7 +213,7 @@ class SqlClient:
         try:
             try:
                 connection.connect()
-                # A statement may take as long as it takes.
+                # Statements may take arbitrarily long.
                 connection.sock.settimeout(None if body is not None else self._timeout)
                 connection.request(method, path, data, headers)
                 response = connection.getresponse()
@@ -254,7 +254,7 @@ class SqlClient:
 
 
 def _placed(text: str, position: Position) -> str:
-    """Where it stands in the script, so that errors of the server name the same place."""
+    """Pad the statement to its position in the script, so that server errors point to the right place."""
     return "\n" * (position.line - 1) + " " * (position.column - 1) + text
 
 
@@ -267,7 +267,7 @@ def _value(value: Any, kind: str) -> Any:
 
 
 def _result(statement: s.Statement, entity: dict[str, Any]) -> Result:
-    """As our server says it should be shown; of ksqlDB's answers as much as they say."""
+    """Build a result from the server's `ottla` field, or from a plain ksqlDB response."""
     shown = entity.get("ottla")
     if shown is not None:
         return Result(

@@ -1,7 +1,7 @@
-"""Plans on Spark: batches, streams of rows for a reader, and queries that write topics.
+"""Execution of plans on Spark: batches, rows for a reader, and queries that write topics.
 
-The settings that statements need are set while they are planned, which is when a streaming query takes its copy, and
-restored afterwards: the session belongs to the caller.
+Statements need some Spark settings. They are set during planning, when a streaming query copies them, and restored
+afterwards, because the session belongs to the caller.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from ottla.sql.pull.table_index import Found
 
 SETTINGS = {
-    # Names are upper case unless quoted; then their case counts.
+    # Names are upper case unless quoted. Quoted names are case-sensitive.
     "spark.sql.caseSensitive": "true",
-    # A value that does not fit is null and does not end the query.
+    # A value that does not fit becomes null instead of ending the query.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Of two entries of a map with the same key the later one counts.
+    # For duplicate map keys, the last entry wins.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.variant.allowDuplicateKeys": "true",
     "spark.sql.timeType.enabled": "true",
@@ -63,15 +63,15 @@ class Engine:
         self.spark = spark
         self._brokers = brokers
         self._schemas = schemas
-        self._installed: set[str] = set()  # names of functions
+        self._installed: set[str] = set()  # function names
         self._paces = Paces() if paced else None
         # Settings and views belong to the session, and a server plans for many clients.
         self._planning = threading.RLock()
-        #: How many records a micro-batch of the queries takes at most that are started from now on.
+        #: Maximum records per micro-batch for queries started from now on.
         self.max_offsets: str = ""
 
     def asking(self, schemas: Schemas) -> Engine:
-        """The same for another conversation, which may have set another schema registry."""
+        """Return a copy for another client, which may use another schema registry."""
         other = copy.copy(self)
         other._schemas = schemas
         return other
@@ -82,7 +82,7 @@ class Engine:
             yield from self._set()
 
     def _set(self) -> Iterator[None]:
-        # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
+        # Spark looks up data sources in the thread's active session, regardless of the frame's session.
         self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
         for name, value in SETTINGS.items():
@@ -99,12 +99,11 @@ class Engine:
     # Frames
 
     def schema(self, plan: Plan) -> StructType:
-        """The columns of the result."""
         with self._settings():
             return self._result(plan).schema
 
     def _result(self, plan: Plan) -> DataFrame:
-        """Only for its columns, without those that are hidden."""
+        """Build an empty frame to get its visible columns."""
         frames = {
             alias: empty_frame(self.spark, source, self._codecs(source))
             for alias, source in plan.sources.items()
@@ -123,7 +122,7 @@ class Engine:
     def _batch(
         self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
-        """Over all that there is now, but for the frames that are given."""
+        """Query all current records, or the given frames instead."""
         frames = {
             alias: (given or {}).get(alias)
             or batch_frame(spark, source, self._brokers.read_options(), self._codecs(source))
@@ -143,7 +142,7 @@ class Engine:
         return self._over(self.spark, plan, frames)
 
     def _source(self, source: Source, starting: str, group: str | None) -> DataFrame:
-        # A table is all its rows, wherever streams begin.
+        # A table needs all its rows, regardless of where streams start.
         start = "earliest" if source.kind == "TABLE" else starting
         return stream_frame(self.spark, source, self._options(group), start, self._codecs(source))
 
@@ -159,7 +158,7 @@ class Engine:
         return options
 
     def _encoded(self, frame: DataFrame, plan: Plan, target: Source, codecs: Codecs) -> DataFrame:
-        """Rows as records of the target's topic."""
+        """Encode rows as records of the target's topic."""
         hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
         typed = frame.selectExpr(
             *(
@@ -174,7 +173,7 @@ class Engine:
         is_new = bool(plan.select.partition_by or plan.select.group_by)
         time = ROW_TIME
         if target.timestamp is not None:
-            # A tombstone has no columns, and still a time; a row whose time is not known is not written.
+            # A tombstone has a time but no columns. Rows with an unknown time are not written.
             kept = KEEP if KEEP in hidden else "true"
             time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
             typed = typed.where(f"{time} >= 0")
@@ -187,7 +186,7 @@ class Engine:
     # Batches
 
     def pull(self, plan: Plan, found: Sequence[Found] | None = None) -> list[Row]:
-        """Over all that there is, or over the records of its table that were found."""
+        """Query all current records, or only the records found in the table's index."""
         with self._settings():
             given = {}
             if found is not None:
@@ -220,7 +219,7 @@ class Engine:
 
         def write(rows: DataFrame, batch: int) -> None:
             if _is_hopping(plan):
-                # Spark has the windows of a record in any order and place; Kafka Streams has the earlier ones first.
+                # Spark emits the windows of a record in any order; Kafka Streams emits earlier windows first.
                 keys = [quoted(output.name) for output in plan.outputs if output.is_key]
                 rows = rows.repartition(*keys).sortWithinPartitions(WINDOW_START)
             write_batch(
@@ -251,7 +250,7 @@ class Engine:
         checkpoint: str,
         use: Callable[[DataFrame, int], None],
     ) -> DataStreamWriter:
-        """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
+        """Run a query that passes each micro-batch to `use`, in the session of the query."""
         if plan.mode == "stateful":
             return self._stateful(plan, starting, group, checkpoint, use)
         mode = "update" if plan.mode == "update" else "append"
@@ -268,7 +267,7 @@ class Engine:
         frames = {alias: self._source(source, starting, group) for alias, source in plan.sources.items()}
         pipeline = pipeline_of(plan)
         facts = self._brokers.topic(plan.sources[plan.select.source.alias].topic)
-        # As many as the topic has: then stream time is that of the same records as in Kafka Streams.
+        # Use the topic's partition count, so that stream time covers the same records as in Kafka Streams.
         partitions = fixed_partitions(checkpoint, 1 if facts is None else facts.partitions)
 
         def each(batch: DataFrame, number: int) -> None:
@@ -288,7 +287,7 @@ class Engine:
     # Rows for a reader
 
     def push(self, plan: Plan, starting: str, interrupted: threading.Event | None = None) -> Iterator[Row]:
-        """The rows of a query as they come, until the reader has enough or another thread interrupts it."""
+        """Yield rows as they arrive, until the reader stops or another thread interrupts."""
         waiting: queue.Queue[Row] = queue.Queue()
         names = [*plan.names, ROW_TIME]
 
@@ -297,7 +296,7 @@ class Engine:
                 rows = rows.where(KEEP)
             shown = [*names, WINDOW_START] if _is_hopping(plan) else names
             found = rows.select(*map(quoted, shown)).collect()
-            if plan.mode != "stateful":  # those are in the order in which they were made
+            if plan.mode != "stateful":  # stateful rows are already in order
                 found.sort(key=lambda row: tuple(each or 0 for each in row[len(plan.names) :]))
             for row in found:
                 waiting.put(tuple(map(plain, row[: len(plan.names)])))
@@ -333,12 +332,12 @@ class Engine:
 
 
 def _is_hopping(plan: Plan) -> bool:
-    """Whether a record may be in several windows, which Spark makes."""
+    """Return True if a record may fall into several windows, which Spark computes."""
     return plan.mode == "update" and plan.window is not None and plan.window.advance_ms is not None
 
 
 def plain(value: Any) -> Any:
-    """Rows of Spark as dictionaries, its byte arrays as bytes."""
+    """Convert Spark rows to dictionaries and byte arrays to bytes."""
     if hasattr(value, "asDict"):
         value = value.asDict()
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is wrong with a statement, and where. Failures of Spark are errors of a statement too."""
+"""Errors of statements and their positions. Spark failures become errors of a statement too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOO_DEEP = "The statement nests too deep: split it, or use fewer parentheses."
 
 
 class Position(NamedTuple):
-    """Counted from 1, as editors do."""
+    """Line and column, counted from 1 as in editors."""
 
     line: int
     column: int
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 
 
 class SqlError(Exception):
-    """One sentence for the author of the statement."""
+    """Error of a statement, as one sentence for its author."""
 
     def __init__(self, message: str, position: Position | None = None) -> None:
         super().__init__(message if position is None else f"{position}: {message}")
@@ -42,7 +42,7 @@ class SqlError(Exception):
         self.position = position
 
     def pointed(self, script: str) -> str:
-        """With the line of the script that it is about, and the word marked."""
+        """Return the message with the line of the script and a marker below the word."""
         lines = script.split("\n")
         if self.position is None or not 1 <= self.position.line <= len(lines):
             return str(self)
@@ -51,7 +51,7 @@ class SqlError(Exception):
             return str(self)
         word = _WORD.match(line, column)
         marks = "^" * max(1, len(word[0]) if word else 1)
-        # The end of a long line is cut, and its beginning if the word is far behind.
+        # Truncate a long line at its end, and also at its start if the word is far to the right.
         first = max(0, column - _MOST_SHOWN // 2) if len(line) > _MOST_SHOWN else 0
         shown = line[first : first + _MOST_SHOWN]
         before = "".join("\t" if letter == "\t" else " " for letter in shown[: column - first])
@@ -59,10 +59,10 @@ class SqlError(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """A failure of Spark as one sentence."""
+    """Reduce a Spark failure to one sentence."""
     written = str(error)
     from_python = _PYTHON_ERROR.findall(written)
-    # The error of a data source stands last in the traceback that Spark hands on.
+    # Spark's traceback ends with the error of the data source.
     if from_python and "Traceback" in written:
         written = from_python[-1]
     written = _ERROR_CLASS.sub("", written.strip())
@@ -78,7 +78,7 @@ def sentence(error: BaseException) -> str:
 
 
 def _place(error: BaseException, statement: Statement | None) -> Position | None:
-    """Where the word is written that Spark is unhappy with, or else where the statement begins."""
+    """Return the position of the word that Spark rejects, or the start of the statement."""
     if statement is None:
         return None
     missing = _NO_FUNCTION.search(str(error))
@@ -92,7 +92,7 @@ def _place(error: BaseException, statement: Statement | None) -> Position | None
 
 
 def _named(error: BaseException) -> list[str]:
-    """Names in the part of our SQL that the error is about: columns, from the last on, and then functions."""
+    """Return the names in the SQL fragment of the error: columns from last to first, then functions."""
     contexts: list[Any] = getattr(error, "getQueryContext", list)() or []
     texts = [each.fragment() for each in contexts if hasattr(each, "fragment")]
     columns, functions = [], []
@@ -107,7 +107,7 @@ def _named(error: BaseException) -> list[str]:
 
 @contextmanager
 def spark_errors_at(statement: Statement | None = None) -> Iterator[None]:
-    """Turn failures of Spark, and a statement that nests too deep for us, into an SqlError at the statement."""
+    """Turn Spark failures and excessive nesting into an SqlError at the statement."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,6 +1,6 @@
-"""Streams and tables as DataFrames: columns under their own names, and ROWTIME, ROWPARTITION, ROWOFFSET.
+"""Streams and tables as DataFrames: their columns, plus ROWTIME, ROWPARTITION and ROWOFFSET.
 
-Records that cannot be read are skipped, as in ksqlDB.
+Unreadable records are skipped, as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TYPED = ("JSON", *REGISTERED, WITHOUT_REGISTRY)
 
-#: Hidden columns of every frame: the time as Spark's type, and whether the record has no value.
+#: Hidden columns of every frame: the time as a Spark timestamp, and whether the record is a tombstone.
 TIME = "__time"
 DELETED = "__deleted"
 
@@ -37,7 +37,7 @@ DELETED = "__deleted"
 def stream_frame(
     spark: SparkSession, source: Source, options: Mapping[str, str], starting: str, codecs: Codecs = NONE
 ) -> DataFrame:
-    """Every record of a topic as it comes; of a table, every change."""
+    """Read every record of a stream, or every change of a table, as it arrives."""
     reader = spark.readStream.format("ottla").options(**options, **_options(source, codecs))
     return columns_of(reader.option("startingOffsets", starting).load(), source, codecs)
 
@@ -45,7 +45,7 @@ def stream_frame(
 def batch_frame(
     spark: SparkSession, source: Source, options: Mapping[str, str], codecs: Codecs = NONE
 ) -> DataFrame:
-    """All records of a stream from earliest to now; of a table, the latest of each key."""
+    """Read all current records of a stream, or the latest record of each key of a table."""
     raw = spark.read.format("ottla").options(**options, **_options(source, codecs)).load()
     if source.kind == "TABLE":
         raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
@@ -55,14 +55,14 @@ def batch_frame(
 def found_frame(
     spark: SparkSession, source: Source, found: Sequence[Found], codecs: Codecs = NONE
 ) -> DataFrame:
-    """These records of a table, as if they had been read from its topic."""
+    """Build a frame of these table records, as if read from the topic."""
     columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
     rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
     return columns_of(_as_read(spark.createDataFrame(rows, columns), source, codecs), source, codecs)
 
 
 def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> DataFrame:
-    """Only for its columns: nothing is asked of brokers, and no worker of Python is started."""
+    """Build an empty frame to get its columns, without contacting brokers or starting Python workers."""
     raw = spark.range(0).selectExpr(
         *(f"CAST(NULL AS BINARY) AS {name}" for name in ("key", "value")),
         *("0 AS partition", "0L AS offset", "0L AS milliseconds"),
@@ -71,7 +71,7 @@ def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> D
 
 
 def _as_read(raw: DataFrame, source: Source, codecs: Codecs) -> DataFrame:
-    """Records as the data source has them."""
+    """Shape records like the data source does."""
     others = ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
     if source.headers:
         others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
@@ -88,7 +88,7 @@ def _as_read(raw: DataFrame, source: Source, codecs: Codecs) -> DataFrame:
 
 
 def _is_typed(source: Source) -> bool:
-    """Values are decoded at the source, in one go; `value` is a struct then, and what is bad is in `badValue`."""
+    """Return True if the source decodes values itself. `value` is then a struct, and `badValue` holds bad bytes."""
     return source.value_format in _TYPED and bool(source.values) and not source.is_unwrapped
 
 
@@ -114,11 +114,11 @@ def _readable(raw: DataFrame, source: Source) -> DataFrame:
 
 
 def latest_per_key(raw: DataFrame) -> DataFrame:
-    """The last record of each key, tombstones included; records without a key are no rows of a table."""
+    """Keep the last record of each key, including tombstones. Records without a key are dropped."""
     from pyspark.sql.functions import expr
 
     kept = [name for name in raw.columns if name != "key"]
-    # A key lives in one partition, where the highest offset is the last.
+    # All records of a key are in one partition, so the highest offset is the latest.
     latest = expr(f"max_by(struct({', '.join(kept)}), offset)").alias("latest")
     return raw.where("key IS NOT NULL").groupBy("key").agg(latest).select("key", "latest.*")
 
@@ -168,7 +168,7 @@ def columns_of(raw: DataFrame, source: Source, codecs: Codecs = NONE) -> DataFra
 
 
 def _headers(column: ColumnDefinition) -> str:
-    """All headers of a record, or the last of those with a key."""
+    """Return all headers of a record, or the last header with the given key."""
     if column.header is None:
         return "coalesce(transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value)), array())"
     return f"try_element_at(filter(headers, x -> x.key = {text(column.header)}), -1).value"
@@ -177,12 +177,12 @@ def _headers(column: ColumnDefinition) -> str:
 def _row_time(source: Source) -> str:
     if source.timestamp is None:
         return "__record_time"
-    # A tombstone has no columns, and still a time.
+    # A tombstone has a time but no columns.
     return f"CASE WHEN {DELETED} THEN __record_time ELSE {milliseconds_of(source)} END"
 
 
 def milliseconds_of(source: Source) -> str:
-    """The column that WITH (timestamp=…) names, as milliseconds since 1970."""
+    """Return SQL for the WITH (timestamp=…) column in milliseconds since 1970."""
     column = next(each for each in source.columns if each.name == source.timestamp)
     name = quoted(column.name)
     if column.type.name == "TIMESTAMP":

@@ -1,8 +1,7 @@
-"""Queries begin a few at a time.
+"""Limit on the number of queries that start at the same time.
 
-A query starts processes of Python before its first micro-batch, and Spark gives each of them ten seconds to answer,
-whatever the machine has to do. Twenty clients that come at once, or all queries of a server that comes back, would let
-each other fail.
+A query starts Python processes before its first micro-batch, and Spark gives each of them ten seconds to respond.
+Without a limit, twenty simultaneous clients or a restarting server would make their queries time out.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ class Paces:
     def begin(
         self, start: Callable[[], StreamingQuery], interrupted: threading.Event | None = None
     ) -> StreamingQuery:
-        """Returns after the first micro-batch, or when there is nothing to do for it. A query whose process of Python
-        was too slow is started again.
+        """Start a query and wait for its first micro-batch, or until it has no data to process.
+
+        A query whose Python process was too slow is started again.
         """
         with self._turns:
             for _ in range(_ATTEMPTS - 1):

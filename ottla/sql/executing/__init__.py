@@ -1,1 +1,1 @@
-"""What statements do, once they are parsed; `session` knows which of them is for which statement."""
+"""Execution of parsed statements; `session` dispatches to these modules."""

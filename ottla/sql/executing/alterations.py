@@ -1,4 +1,4 @@
-"""Statements that change what is defined and start no query: types, columns, and whether a topic is there."""
+"""Statements that change definitions without starting a query: CREATE TYPE, ALTER and ASSERT."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def drop_type(statement: s.DropType, catalogue: Catalogue) -> Result:
 
 
 def alter(statement: s.Alter, catalogue: Catalogue, schemas: Schemas) -> Result:
-    """New columns are read from records as they come; queries that run keep the columns they began with."""
+    """Add columns. New records are read with them; running queries keep their original columns."""
     position = statement.position
     source = catalogue.find(statement.name, position)
     if source.kind != statement.kind:
@@ -71,7 +71,7 @@ def alter(statement: s.Alter, catalogue: Catalogue, schemas: Schemas) -> Result:
 
 
 def check_replacement(before: Source, after: Source, statement: s.Create) -> None:
-    """CREATE OR REPLACE may add columns at the end of the value, and nothing else: what is in the topic stays."""
+    """Allow CREATE OR REPLACE only to add value columns at the end, because the topic's records stay."""
 
     def refusal(reason: str) -> SqlError:
         return SqlError(f"{before.name} cannot be replaced: {reason}; DROP it first.", statement.position)
@@ -103,7 +103,7 @@ def _plain(columns: tuple[ColumnDefinition, ...]) -> list[tuple[str, str]]:
 
 
 def assert_topic(statement: s.AssertTopic, brokers: Brokers) -> Result:
-    """Waits until it is so, for its TIMEOUT at most."""
+    """Wait until the assertion holds, at most for its TIMEOUT."""
     _wait(statement, lambda: _difference(statement, brokers))
     there = "exists" if statement.exists else "does not exist"
     return Result(statement, f"Topic '{statement.topic}' {there}.")

@@ -18,7 +18,7 @@ def terminate(statement: s.Terminate, queries: RunningQueries, catalogue: Catalo
         try:
             queries.stop_all(position)
         finally:
-            # Also if one of them could not be stopped: the others have ended.
+            # Even if one query could not be stopped, the others have ended.
             _note_terminated([each for each in running if queries.get(each) is None], catalogue)
         return Result(statement, f"Terminated {', '.join(running) or 'nothing: no query runs here'}.")
     if queries.get(statement.query_id) is None:
@@ -51,7 +51,7 @@ def _check_runs_nowhere_else(query_id: str, position: Position, catalogue: Catal
 
 
 def _note_terminated(query_ids: list[str], catalogue: Catalogue) -> None:
-    """Every shell lists what the catalogue has, so it must know that these have ended."""
+    """Mark queries as terminated in the catalogue, which every shell lists."""
     for source in catalogue.all():
         if source.query_id in query_ids:
             catalogue.put(dataclasses.replace(source, is_terminated=True))

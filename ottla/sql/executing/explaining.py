@@ -1,4 +1,4 @@
-"""EXPLAIN: the graph of a query, from the topic that it writes down to the topics that it reads."""
+"""EXPLAIN: the graph of a query, from its target topic down to its source topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Node:
 
 
 def graph(plan: Plan, target: Source | None = None) -> str:
-    """A tree of text: each operator above what it gets its rows from."""
+    """Draw a text tree with each operator above its inputs."""
     node = _operators(plan)
     if target is not None:
         node = Node(f"write {target.kind} {target.name} to topic '{target.topic}'", (node,))

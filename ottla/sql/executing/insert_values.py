@@ -1,4 +1,4 @@
-"""INSERT INTO … VALUES: literals into the bytes of a record, without Spark."""
+"""INSERT INTO … VALUES: encodes literals as a record, without Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _record(statement: InsertValues, source: Source, codecs: Codecs, row: Sequen
 
 
 def record_of(source: Source, values: Mapping[str, Any], position: Position, codecs: Codecs = NONE) -> Record:
-    """A row as a record; columns that are not named are null."""
+    """Encode a row as a record. Columns without a value are null."""
     if source.is_read_only:
         raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)
     if source.window is not None:
@@ -104,7 +104,7 @@ def _registered(codec: PartCodec, source: Source, given: dict[str, Any]) -> byte
 
 
 def literal(tree: exp.Expr, position: Position) -> Any:
-    """A value of Python out of something constant."""
+    """Evaluate a constant expression to a Python value."""
     where = Scope({}, position).place(tree)
     if isinstance(tree, exp.Null):
         return None
@@ -137,7 +137,7 @@ def literal(tree: exp.Expr, position: Position) -> Any:
 
 
 def _converted(value: Any, kind: SqlType, name: str, position: Position) -> Any:
-    """The value as its type, or the sentence that it is not."""
+    """Convert the value to the type. Raises SqlError."""
     if value is None:
         return None
     wrong = SqlError(f"{name} is {kind}, and {value!r} is not.", position)

@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: what there is, as rows."""
+"""SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _sources(statement: Show, catalogue: Catalogue, kind: SourceKind) -> Result:
 def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> Result:
     rows = [(each.query_id, each.state, each.sink, each.statement) for each in queries.all()]
     here = {row[0] for row in rows}
-    # Another process may run them; this one cannot know.
+    # Other processes may run these queries; this process cannot know.
     rows += [
         (each.query_id, "NOT HERE", each.name, each.statement)
         for each in catalogue.all()

@@ -1,4 +1,4 @@
-"""Where on disk a conversation keeps what its queries have read and written, and the indexes of tables."""
+"""Directories for query checkpoints and table indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def state_directory() -> Path:
 
 
 class Places:
-    """`chosen` is the directory of checkpoints that somebody has set, if anybody has."""
+    """`chosen` is the configured checkpoint directory, if any."""
 
     def __init__(self, brokers: Brokers, chosen: Callable[[], str | None]) -> None:
         self._brokers = brokers
@@ -26,19 +26,20 @@ class Places:
 
     def checkpoint(self, name: str) -> str:
         base = self._chosen() or str(state_directory() / "sql")
-        # The same names on another cluster are other queries.
+        # Queries with the same name on another cluster are different queries.
         return f"{base.rstrip('/')}/{self._brokers.cluster_id()}/{name}"
 
     def indexes(self) -> Path:
-        """Of tables, for pull queries: beside the checkpoints, if they are on this machine."""
+        """Return the directory of the table indexes for pull queries: next to the checkpoints if those are local."""
         place = local_path(self.checkpoint(""))
         return (place or state_directory() / "sql" / self._brokers.cluster_id()) / "index"
 
     def forget_queries(self, source: Source) -> None:
-        """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
+        """Remove the checkpoints and commit logs of queries that wrote to a dropped or replaced source.
 
-        Their names have its number in the catalogue, which is given once: they never come back. A checkpoint that is
-        not on this machine stays, and so does the commit log.
+        Their names contain its unique number in the catalogue, so they are never reused. Checkpoints on other storage
+        stay,
+        and so do their commit logs.
         """
         place = local_path(self.checkpoint(""))
         if place is None:

@@ -1,4 +1,4 @@
-"""Plans of SELECTs over what is in the catalogue, checked against the topics that are there."""
+"""Planning of SELECTs over the catalogue, checked against the existing topics."""
 
 from __future__ import annotations
 

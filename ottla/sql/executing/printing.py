@@ -1,4 +1,4 @@
-"""PRINT: records of a topic as they are, without Spark."""
+"""PRINT: shows the records of a topic, without Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _shown(record: Received, framed: FramedTexts | None) -> tuple[str, int, int,
 
 
 def readable(data: bytes | None) -> str | None:
-    """Text where it is text; numbers of Kafka's serializers; else the bytes in hexadecimal digits."""
+    """Decode text or a number from Kafka's serializers. Otherwise return hexadecimal digits."""
     if data is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a statement gives back."""
+"""Result of a statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """A sentence, or columns with rows, or both. The rows of a push query come as one iterates over them."""
+    """A message, columns with rows, or both. Iterating over the rows of a push query waits for them."""
 
     statement: Statement
     message: str | None = None
@@ -22,11 +22,11 @@ class Result:
     rows: Iterable[tuple[Any, ...]] = ()
     is_push: bool = False
     query: StreamingQuery | None = None
-    kinds: Callable[[], tuple[str, ...]] | None = None  # asks Spark, which takes a moment
+    kinds: Callable[[], tuple[str, ...]] | None = None  # slow, because it asks Spark
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Of the columns of a SELECT, as ksqlDB writes them; empty for other statements."""
+        """Return the column types of a SELECT in ksqlDB's notation; empty for other statements."""
         return () if self.kinds is None else self.kinds()
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""The queries that this process runs."""
+"""Queries that run in this process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Running:
-    """`start_again` starts it once more from its checkpoint, after a pause or a failure. `query` is None until then if
-    it was paused when the server began.
+    """A query and a way to restart it. `start_again` resumes from the checkpoint after a pause or a failure.
+
+    `query` is None until the first resume if the query was paused when the server started.
     """
 
     query_id: str
@@ -63,7 +64,7 @@ class RunningQueries:
         return self._held.get(query_id)
 
     def stop(self, query_id: str, position: Position | None = None) -> None:
-        """Returns when it has stopped. A query that cannot be stopped stays in the list."""
+        """Stop the query and wait for it. A query that fails to stop stays in the list."""
         _stop(self._find(query_id, position), position)
         del self._held[query_id]
 
@@ -75,21 +76,21 @@ class RunningQueries:
         return running
 
     def pause(self, query_id: str, position: Position | None = None) -> None:
-        """Ends it until `resume`; where it is stands in its checkpoint."""
+        """Stop the query until `resume`. Its checkpoint keeps the position."""
         running = self._find(query_id, position)
         if not running.is_paused:
             _stop(running, position)
             running.is_paused = True
 
     def resume(self, query_id: str, position: Position | None = None) -> None:
-        """Lets it go on from its checkpoint, after a pause or a failure. Nothing happens to one that is running."""
+        """Restart a paused or failed query from its checkpoint. Do nothing for an active query."""
         running = self._find(query_id, position)
         if running.start_again is not None and (running.is_paused or not running.is_active):
             running.query = running.start_again()
             running.is_paused = False
 
     def stop_all(self, position: Position | None = None) -> list[str]:
-        """All of them, even if one cannot be stopped, which is an error in the end."""
+        """Stop all queries, even if one fails to stop. Raise that error at the end."""
         stopped = []
         failure: SqlError | None = None
         for query_id in list(self._held):
@@ -120,7 +121,7 @@ def _stop(running: Running, position: Position | None) -> None:
     try:
         running.query.stop()
     except (PySparkException, Py4JError) as error:
-        # Without spark.sql.streaming.stopTimeout, which is somebody's choice, it waits as long as it takes.
+        # A user may have set spark.sql.streaming.stopTimeout. By default Spark waits until the query has stopped.
         raise SqlError(
             f"The query {running.query_id} was asked to stop and has not: {_reason(error)}", position
         ) from error

@@ -1,1 +1,1 @@
-"""From a script to statements. No Spark, no broker."""
+"""Parser from scripts to statements. It needs neither Spark nor a broker."""

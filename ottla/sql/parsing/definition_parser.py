@@ -1,4 +1,4 @@
-"""Columns and WITH (…), and the statements about what is defined: CREATE TYPE, ALTER, PAUSE, RESUME, ASSERT."""
+"""Parser for columns and WITH (…), and for CREATE TYPE, ALTER, PAUSE, RESUME and ASSERT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.sql.parsing.type_parser import parse_type
 from ottla.sql.parsing.words import Words
 from ottla.sql.sql_types import SqlType
 
-#: No column can have them, because every row has them already.
+#: Pseudo columns of every row, so no column may use these names.
 RESERVED = ("ROWTIME", "ROWPARTITION", "ROWOFFSET", "WINDOWSTART", "WINDOWEND")
 
 _HEADERS = "ARRAY<STRUCT<KEY STRING, VALUE BYTES>>"

@@ -1,6 +1,6 @@
-"""Tokens and expressions by sqlglot: ksqlDB's spelling in, sqlglot's tree out.
+"""Tokens and expressions by sqlglot, from ksqlDB's syntax to sqlglot's tree.
 
-Functions stay as they are written (see `functions.py`), because the same name often means something else elsewhere.
+Function names stay as written (see `functions.py`), because other dialects give the same names other meanings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ottla.sql.errors import Position, SqlError
 
-#: `a->b` is a field of a struct and `x => x + 1` a function: sqlglot reads `a.b` and `x -> x + 1`.
+#: ksqlDB's `a->b` (field) and `x => x + 1` (lambda) are `a.b` and `x -> x + 1` for sqlglot.
 _ADAPTED = {TokenType.ARROW: (TokenType.DOT, "."), TokenType.FARROW: (TokenType.ARROW, "->")}
 
 
@@ -26,7 +26,7 @@ class KsqlDB(Dialect):
         IDENTIFIERS = ["`", '"']
         QUOTES = ["'"]
         STRING_ESCAPES = ["'"]
-        COMMANDS: set[TokenType] = set()  # SHOW and the like are split into words too
+        COMMANDS: set[TokenType] = set()  # split SHOW and similar commands into words too
         KEYWORDS = {**tokens.Tokenizer.KEYWORDS, "BYTES": TokenType.VARBINARY}
 
 
@@ -39,7 +39,7 @@ class _Parser(Spark.Parser):
 
 
 class Text:
-    """A script and the places in it."""
+    """A script and the positions in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -62,7 +62,7 @@ class Text:
 
 
 def parse_expression(text: Text, given: Sequence[Token]) -> exp.Expr:
-    """One expression out of tokens, which are not changed."""
+    """Parse the tokens of one expression, without changing them."""
     adapted = _adapted(given)
     start = text.position(given[0].start)
     try:
@@ -95,6 +95,6 @@ def _adapted(given: Sequence[Token]) -> list[Token]:
 
 
 def identifier_name(identifier: exp.Expr) -> str:
-    """Upper case unless it is quoted, as in ksqlDB."""
+    """Return the name in upper case unless it is quoted, as in ksqlDB."""
     name: str = identifier.name
     return name if identifier.args.get("quoted") else name.upper()

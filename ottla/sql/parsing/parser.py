@@ -1,4 +1,4 @@
-"""A script into statements. No Spark, no broker."""
+"""Parser from a script to statements. It needs neither Spark nor a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse(script: str, variables: Mapping[str, str] | None = None) -> list[s.Sta
 def statements(
     script: str, variables: dict[str, str], types: FindType | None = None
 ) -> Iterator[s.Statement]:
-    """One after the other, so that a DEFINE holds for what follows it. `types` finds what CREATE TYPE has made."""
+    """Yield statements one by one, so that a DEFINE applies to later statements. `types` finds types of CREATE TYPE."""
     text = Text(script)
     for tokens in _split(text):
         written = _written(text, tokens)
@@ -47,19 +47,19 @@ def statements(
             replaced = Text(_substituted(written, variables))
             yield _statement(replaced, replaced.tokens(), types)
         except SqlError as error:
-            # After substitution the columns differ from the script's: point to the statement instead.
+            # Variable substitution shifts columns, so point to the statement instead.
             raise SqlError(error.message, text.position(tokens[0].start)) from None
 
 
 def split(script: str) -> Iterator[tuple[Position, str]]:
-    """Each statement as it is written and where it begins, for whoever sends them on."""
+    """Yield the text and position of each statement, for callers that forward them."""
     text = Text(script)
     for tokens in _split(text):
         yield text.position(tokens[0].start), _written(text, tokens)
 
 
 def is_complete(script: str) -> bool:
-    """Whether a shell may run what was typed: nothing, or something that ends with a semicolon."""
+    """Return True if a shell may run the input: it is empty or ends with a semicolon."""
     try:
         tokens = Text(script).tokens()
     except SqlError:
@@ -145,7 +145,7 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
 
 
 def _may_be_inferred(properties: s.Properties) -> bool:
-    """Whether a schema registry may know the columns."""
+    """Return True if the schema registry may provide the columns."""
     formats = [properties[name].value for name in ("format", "value_format") if name in properties]
     return any(str(each).upper() in REGISTERED for each in formats)
 
@@ -182,7 +182,7 @@ def _query(words: Words, where: dict[str, Any]) -> s.Query:
     return s.Query(select=parse_select(words), **where)
 
 
-# About things
+# Inspection
 
 
 def _show(words: Words, where: dict[str, Any]) -> s.Statement:
@@ -233,7 +233,7 @@ def _print(words: Words, where: dict[str, Any]) -> s.Statement:
     return s.Print(topic=topic, from_beginning=from_beginning, interval=interval, limit=limit, **where)
 
 
-# Changing things
+# Changes
 
 
 def _terminate(words: Words, where: dict[str, Any]) -> s.Statement:

@@ -74,7 +74,7 @@ def parse_select(words: Words) -> Select:
 
 
 def _is_from(words: Words) -> bool:
-    """IS DISTINCT FROM is part of an expression."""
+    """Tell FROM apart from IS DISTINCT FROM, which is part of an expression."""
     return words.word() == "FROM" and words.word(-1) != "DISTINCT"
 
 
@@ -201,5 +201,5 @@ def _expressions(words: Words) -> tuple[exp.Expr, ...]:
 
 
 def _bare(tree: exp.Expr) -> exp.Expr:
-    """Without brackets around all of it: the same expression in SELECT may have none."""
+    """Remove outer parentheses, so that the expression matches the same one in SELECT."""
     return tree.unnest() if isinstance(tree, exp.Paren) else tree

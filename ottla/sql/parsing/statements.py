@@ -1,4 +1,4 @@
-"""Statements as plain data. Names are as ksqlDB sees them: upper case unless quoted."""
+"""Statements as plain data. Names follow ksqlDB: upper case unless quoted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Statement:
 class ColumnDefinition(Field):
     is_key: bool = False
     is_headers: bool = False
-    header: str | None = None  # of HEADER('…'): the key of the header; then is_headers is true, too
+    header: str | None = None  # key in HEADER('…'); is_headers is also true
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ Properties = dict[str, Property]
 
 @dataclass(frozen=True)
 class SelectItem:
-    """`expression` is None for `*`, and for `alias.*`, which `source` names."""
+    """`expression` is None for `*` and for `alias.*`, where `source` is the alias."""
 
     expression: exp.Expr | None
     alias: str | None
@@ -70,7 +70,7 @@ class Join:
 @dataclass(frozen=True)
 class Window:
     kind: Literal["TUMBLING", "HOPPING", "SESSION"]
-    size_ms: int  # the gap, of a session
+    size_ms: int  # gap for a session window
     advance_ms: int | None = None
     grace_ms: int | None = None
     retention_ms: int | None = None
@@ -165,7 +165,7 @@ class Print(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Terminate(Statement):
-    query_id: str | None  # None is all of them
+    query_id: str | None  # None means all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class DropType(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Pause(Statement):
-    query_id: str | None  # None is all of them
+    query_id: str | None  # None means all
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Types as they are written: `MAP<STRING, ARRAY<INT>>`, `STRUCT<a INT, b DECIMAL(4, 2)>`."""
+"""Parser for types such as `MAP<STRING, ARRAY<INT>>` and `STRUCT<a INT, b DECIMAL(4, 2)>`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def parse_type(words: Words) -> SqlType:
         return _made_by_create_type(words, known)
     words.take()
     if name in PRIMITIVES:
-        if words.accept("("):  # VARCHAR(20): the length is not kept, as in ksqlDB
+        if words.accept("("):  # VARCHAR(20): ignore the length, as ksqlDB does
             words.number()
             words.expect(")")
         return SqlType(name)

@@ -1,4 +1,4 @@
-"""A cursor over the tokens of one statement."""
+"""Cursor over the tokens of one statement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 
-#: A type that CREATE TYPE has made, by its name.
+#: Finds a type from CREATE TYPE by name.
 FindType = Callable[[str], SqlType | None]
 
 
 class Words:
-    """Words are compared in upper case, and never with what is quoted."""
+    """Compares words in upper case. Quoted tokens never match."""
 
     def __init__(self, text: Text, tokens: list[Token], types: FindType | None = None) -> None:
         self.text = text
@@ -28,7 +28,7 @@ class Words:
         self._tokens = [part for token in tokens for part in _split(token)]
         self._next = 0
 
-    # Where we are
+    # Position
 
     @property
     def position(self) -> Position:
@@ -50,7 +50,7 @@ class Words:
         return None if token is None else token.token_type
 
     def word(self, ahead: int = 0) -> str:
-        """The word in upper case; empty at the end and for what is quoted."""
+        """Return the word in upper case, or an empty string at the end and for quoted tokens."""
         token = self.token(ahead)
         if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             return ""
@@ -74,7 +74,7 @@ class Words:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Take these words if they come next, all of them."""
+        """Consume these words if all of them come next."""
         if all(self.word(i) == word for i, word in enumerate(words)):
             self._next += len(words)
             return True
@@ -96,7 +96,7 @@ class Words:
             raise self.fail(f"Nothing is expected here, but there is {self.shown()}.")
 
     def name(self, what: str = "a name") -> tuple[str, str]:
-        """An identifier: its name, and how it is written."""
+        """Consume an identifier. Return its name and its original spelling."""
         if self.kind == TokenType.IDENTIFIER:
             quoted = str(self.take().text)
             return quoted, quoted
@@ -124,10 +124,10 @@ class Words:
         self._next += 1
         return amount * each
 
-    # Stretches
+    # Ranges of tokens
 
     def until(self, stop: Callable[[Words], bool]) -> list[Token]:
-        """The tokens up to where `stop` says so outside of all parentheses, or to the end."""
+        """Return the tokens up to the first match of `stop` outside parentheses, or to the end."""
         start, depth = self._next, 0
         while not self.at_end:
             kind = self._tokens[self._next].token_type
@@ -151,10 +151,10 @@ def split_at_commas(tokens: list[Token]) -> list[list[Token]]:
 
 
 def _split(token: Token) -> list[Token]:
-    """sqlglot makes one token of GROUP BY."""
+    """Split tokens such as GROUP BY, which sqlglot joins."""
     written: str = token.text
     if " " not in written or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
         return [token]
     words = written.split()
-    # What is between the words does not matter but for positions, and those of the first are what is shown.
+    # All words keep the position of the first one, for error messages.
     return [Token(TokenType.VAR, word, token.line, token.col, token.start, token.end) for word in words]

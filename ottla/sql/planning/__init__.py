@@ -1,1 +1,1 @@
-"""From a statement to Spark SQL."""
+"""Planner from statements to Spark SQL."""

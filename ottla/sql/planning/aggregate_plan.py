@@ -1,6 +1,6 @@
-"""A SELECT with GROUP BY in three parts: what each record brings along, what is aggregated, and the columns of that.
+"""Plan of a SELECT with GROUP BY: expressions per record, the aggregation, and expressions over its result.
 
-The first and the last are SQL; in the last one the groups and the results of aggregates are columns.
+The first and the last part are SQL. In the last part, groups and aggregate results are columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.sql.user_functions.catalogue import chosen, refusal, wanted
 
 DEFAULT_GRACE_MS = 24 * 3_600_000
 
-#: Hidden columns of the result of every query.
+#: Hidden columns of every query's result.
 ROW_TIME, KEEP, RESULT_START, RESULT_END = "__rowtime", "__keep", "__window_start", "__window_end"
 
 
@@ -43,7 +43,7 @@ def result_column(number: int, *, before: bool = False) -> str:
 
 @dataclass
 class GroupedScope(Scope):
-    """Expressions over groups. What is a group, or an aggregate, becomes a column; all else must be made of them."""
+    """Scope for expressions over groups. Groups and aggregates become columns; other expressions must build on them."""
 
     groups: list[str] = field(default_factory=list)  # as SQL over the sources
     calls: list[tuple[AggregateCall, list[str]]] = field(default_factory=list)  # with their arguments as SQL
@@ -93,7 +93,7 @@ class GroupedScope(Scope):
         if name in self.replaced:
             return exp.Var(this=self.replaced[name])
         assert self.of_rows is not None
-        self.of_rows.sql(node)  # says so if there is no such column
+        self.of_rows.sql(node)  # raises if the column does not exist
         raise self._not_grouped(name, self.place(node))
 
     def column(self, alias: str, name: str) -> str:
@@ -131,7 +131,7 @@ class GroupedScope(Scope):
 
     def _own(self, node: exp.Anonymous, name: str, given: list[Argument]) -> tuple[AggregateCall, list[str]]:
         try:
-            render(name, given, "")  # so many arguments must there be
+            render(name, given, "")  # checks the number of arguments
         except WrongArguments as error:
             raise SqlError(f"{error}.", self.place(node)) from None
         columns = len(given) - settings_of(name, len(given))
@@ -176,7 +176,7 @@ class GroupedScope(Scope):
             ) from None
 
 
-#: Columns of the payload that follow the groups, arguments and results.
+#: Payload columns after the groups, arguments and results.
 WINDOW_START, WINDOW_END, HAD = "__start", "__end", "__had"
 BECAME = "__became"
 ROW_KEY = "__row_key"
@@ -185,7 +185,7 @@ _HEAD = ("__input", "__time", "__deleted", "__part", "__seq")
 
 @dataclass(frozen=True)
 class AggregationPlan:
-    """`rows_sql` is over the flow, for each record; the final SELECT is that of the plan."""
+    """Plan of an aggregation. `rows_sql` runs over the flow for each record; the plan holds the final SELECT."""
 
     rows_sql: str
     layout: Layout
@@ -203,9 +203,10 @@ def aggregation_plan(
     table_key: str | None,
     flow: str,
 ) -> AggregationPlan:
-    """After all expressions over the groups have been written: then the calls are known.
+    """Build the plan. Call this after all expressions over the groups are rendered, because only then are the calls
+    known.
 
-    `table_key` is the key of the rows, if they are those of a table: a change takes the old row out of its group.
+    For a table, `table_key` is the key of its rows: a change removes the old row from its group.
     """
     of_table = table_key is not None
     if of_table:
@@ -229,7 +230,7 @@ def aggregation_plan(
             for number, shape in enumerate(shapes)
         ]
     columns += [f"CAST(NULL AS BIGINT) AS {WINDOW_START}", f"CAST(NULL AS BIGINT) AS {WINDOW_END}"]
-    # Of a table, until its rows have been compared with those before, this says whether the row is there.
+    # For a table, this first tells whether the row exists; comparing it with the old row replaces the value.
     kept = "NOT __deleted" + (f" AND coalesce({where}, false)" if where is not None else "")
     columns.append(f"{kept if of_table else 'false'} AS {HAD}")
     if of_table:
@@ -257,7 +258,7 @@ def _aggregation(scope: GroupedScope, window: Window | None, final: bool, every_
         return Aggregation(calls, every_change=every_change)
     grace = window.grace_ms
     if grace is None:
-        # As in ksqlDB: what is final is final when the window ends, all else takes late records for a day.
+        # As in ksqlDB: EMIT FINAL has no grace period, and other queries accept late records for a day.
         grace = 0 if final else max(DEFAULT_GRACE_MS - window.size_ms, 0)
     return Aggregation(calls, window.kind, window.size_ms, window.advance_ms or 0, grace, final, every_change)
 
@@ -283,7 +284,7 @@ def _check_merge(scope: GroupedScope) -> None:
 
 
 def _shape(call: AggregateCall, written: list[str]) -> str:
-    """An expression of the type of the results."""
+    """Return an expression with the type of the result."""
     if call.user is not None:
         return f"CAST(NULL AS {call.user.returns.ddl})"
     name, value = call.name, written[0]
@@ -308,7 +309,7 @@ def _shape(call: AggregateCall, written: list[str]) -> str:
 
 
 def final_sql(columns: list[str], having: str | None, *, windowed: bool, flow: str) -> str:
-    """The SELECT over the rows that come out. What HAVING does not take is a tombstone if it took the row before."""
+    """Build the SELECT over the aggregated rows. A row that no longer passes HAVING becomes a tombstone."""
     kept = "NOT __deleted" if having is None else f"NOT __deleted AND coalesce({having}, false)"
     rows = [*columns, f"__time AS {ROW_TIME}"]
     if windowed:

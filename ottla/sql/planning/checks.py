@@ -1,4 +1,4 @@
-"""What ksqlDB refuses in a SELECT: aggregates and table functions out of place, conditions that are none."""
+"""Checks for SELECTs that ksqlDB refuses: misplaced aggregates and table functions, and non-boolean conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.sql.sql_types import has_map
 
 
 def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: bool) -> None:
-    """`groups` are the expressions of GROUP BY for Spark. `batch` is a pull query, which may do more here."""
+    """Check a SELECT. `groups` is GROUP BY as Spark SQL. `batch` marks a pull query, which has fewer limits here."""
     for clause, trees in (
         ("WHERE", [select.where]),
         ("GROUP BY", select.group_by),
@@ -72,7 +72,7 @@ def _table_functions(tree: exp.Expr | None, scope: Scope) -> Iterator[exp.Anonym
 
 
 def _calls(tree: exp.Expr | None, names: Collection[str], kind: str, scope: Scope) -> Iterator[exp.Anonymous]:
-    """The calls of functions of these names, and of functions of users of this kind."""
+    """Yield calls of the named functions and of user functions of this kind."""
     if tree is not None:
         for node in tree.find_all(exp.Anonymous):
             user = scope.functions.get(str(node.this).upper())
@@ -106,7 +106,7 @@ def _not_nested(tree: exp.Expr, scope: Scope) -> None:
 
 
 def _check_bounds(select: Select, scope: Scope) -> None:
-    """The bounds of the windows that a query makes are known when its groups are."""
+    """Refuse window bounds outside the SELECT clause, because they are known only after grouping."""
     listed = [item.expression for item in select.items if item.expression is not None]
     inside = [node for tree in listed for node in _aggregates(tree, scope)]
     for tree in (select.where, select.having, *select.group_by, *inside):
@@ -144,7 +144,7 @@ def _is_a_key(trees: Sequence[exp.Expr], scope: Scope) -> None:
 
 
 def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bool) -> None:
-    """Each column is a group, or in an aggregate."""
+    """Check that every column is a group or inside an aggregate."""
     for number, group in enumerate(groups):
         if group in groups[:number]:
             tree = select.group_by[number]
@@ -169,7 +169,7 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
 
 
 def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | None:
-    """The first column that is in no group and in no aggregate."""
+    """Return the first column outside all groups and aggregates."""
     if isinstance(tree, exp.Lambda) or any(node is tree for node in _aggregates(tree, scope)):
         return None
     if tree.find(exp.Column) is not None and not any(_aggregates(tree, scope)) and scope.sql(tree) in groups:

@@ -1,6 +1,6 @@
-"""One type for several expressions, as ksqlDB finds it: in ARRAY[…], in the keys and values of MAP(…), and in IN (…).
+"""ksqlDB's common type of several expressions, for ARRAY[…], the keys and values of MAP(…), and IN (…).
 
-A text that is written as a literal may stand for a number or a truth value, `'2e1'` for 20; a column of texts may not.
+A string literal may be coerced to a number or a boolean, such as `'2e1'` to 20. A string column may not.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SqlOf = Callable[[exp.Expr], str]
 
 
 class NotCoercible(Exception):
-    """What ksqlDB says of it."""
+    """The expressions have no common type. The message follows ksqlDB."""
 
 
 def common_type(trees: Sequence[exp.Expr], type_of: TypeOf) -> SqlType | None:
-    """None is: not known without Spark, or only nulls."""
+    """Return the common type, or None if it is unknown without Spark or all expressions are null."""
     found: SqlType | None = None
     texts: list[exp.Expr] = []
     for tree in trees:
@@ -60,13 +60,13 @@ def common_type(trees: Sequence[exp.Expr], type_of: TypeOf) -> SqlType | None:
 
 
 def coerced_list(trees: Sequence[exp.Expr], type_of: TypeOf, sql_of: SqlOf) -> list[str]:
-    """Each as one of their common type."""
+    """Convert all expressions to their common type."""
     target = common_type(trees, type_of)
     return [sql_of(each) if target is None else coerced(each, target, type_of, sql_of) for each in trees]
 
 
 def coerced(tree: exp.Expr, target: SqlType, type_of: TypeOf, sql_of: SqlOf) -> str:
-    """The expression as one of the type, for Spark."""
+    """Render the expression for Spark, converted to the type."""
     if isinstance(tree, exp.Null):
         return f"CAST(NULL AS {target.ddl})"
     if _is_text(tree) and target.name in NUMBERS:
@@ -89,7 +89,7 @@ def coerced(tree: exp.Expr, target: SqlType, type_of: TypeOf, sql_of: SqlOf) -> 
 
 
 def member_of(value: exp.Expr, among: Sequence[exp.Expr], type_of: TypeOf, sql_of: SqlOf) -> str | None:
-    """`value IN (among)` for Spark; None if types are not known. Null is in no list, as a value and as a member."""
+    """Render `value IN (among)` for Spark, or return None if a type is unknown. Null never matches."""
     target = type_of(value)
     if target is None or any(type_of(each) is None for each in among if not _may_be_null(each)):
         return None
@@ -106,7 +106,7 @@ def member_of(value: exp.Expr, among: Sequence[exp.Expr], type_of: TypeOf, sql_o
 
 
 def _member(tree: exp.Expr, target: SqlType, type_of: TypeOf, sql_of: SqlOf) -> str | None:
-    """What the value is compared with; None if it can never be equal."""
+    """Render a member of the list, or return None if it can never equal the value."""
     if _is_text(tree):
         if target.name in NUMBERS:
             return f"CAST('{_number(tree, target):f}' AS {_number_type(_number(tree, target)).ddl})"
@@ -192,7 +192,7 @@ def _comparable(one: SqlType, other: SqlType) -> bool:
 
 
 def _wider(one: SqlType, other: SqlType, tree: exp.Expr) -> SqlType:
-    """The type that holds the values of both."""
+    """Return the type that can hold values of both."""
     if one == other:
         return one
     if one.name in NUMBERS and other.name in NUMBERS:
@@ -255,7 +255,7 @@ def _number_type(number: Decimal) -> SqlType:
 
 
 def _truth(tree: exp.Expr) -> bool:
-    """The beginnings of true, yes, false and no."""
+    """Parse a prefix of true, yes, false or no."""
     written = tree.name.lower()
     if written:
         for word, value in (("true", True), ("yes", True), ("false", False), ("no", False)):

@@ -1,4 +1,4 @@
-"""What ksqlDB compares with what, and how: a comparison with a null is false, and not null."""
+"""ksqlDB's comparison rules: which types compare, and that a comparison with null is false instead of null."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.sql.planning.expression_texts import shown, type_text
 from ottla.sql.planning.functions.rules import NUMBERS, Argument
 from ottla.sql.sql_types import SqlType, has_map
 
-#: sqlglot's node → ksqlDB's name of the operator
+#: sqlglot's node → ksqlDB's operator name
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "EQUAL",
     exp.NEQ: "NOT_EQUAL",
@@ -31,7 +31,7 @@ _EQUALITIES = ("EQUAL", "NOT_EQUAL", "IS_NOT_DISTINCT_FROM", "IS_DISTINCT_FROM")
 
 
 def refusal(node: exp.Expr, left: SqlType | None, right: SqlType | None) -> str | None:
-    """Why ksqlDB does not compare these; None if it does, or if a type is not known."""
+    """Return ksqlDB's reason for refusing the comparison, or None if it is allowed or a type is unknown."""
     operator = OPERATORS[type(node)]
     if operator in _SPARK and (isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null)):
         written = shown(node).strip("()").replace("null", "NULL")
@@ -58,7 +58,7 @@ def _can_be_compared(operator: str, left: SqlType, right: SqlType) -> bool:
 def compared(node: exp.Expr, left: Argument, right: Argument) -> str:
     operator = OPERATORS[type(node)]
     one, other = (with_equality(each) for each in (left, right))
-    # A comparison among the operands would be read from the left.
+    # Parenthesise operands that are comparisons, because Spark reads from the left.
     one, other = (
         f"({each})" if isinstance(side, exp.Predicate | exp.Connector) else each
         for each, side in ((one, node.this), (other, node.expression))
@@ -69,7 +69,7 @@ def compared(node: exp.Expr, left: Argument, right: Argument) -> str:
 
 
 def with_equality(side: Argument) -> str:
-    """Spark has no equality of maps: their entries are compared, in the order of the keys."""
+    """Compare maps by their sorted entries, because Spark has no equality for maps."""
     if side.type is not None and side.type.name == "MAP" and not has_map(side.type.element or side.type):
         return f"array_sort(map_entries({side.sql}))"
     return side.sql

@@ -1,4 +1,4 @@
-"""Expressions as ksqlDB writes them in its messages: `SUM(VALUE)`, `(A + 1)`, `ARRAY[1, 2]`."""
+"""Expressions in the notation of ksqlDB's messages: `SUM(VALUE)`, `(A + 1)`, `ARRAY[1, 2]`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 
 def type_text(kind: SqlType) -> str:
-    """The type, with the names of fields in quotes whatever they are."""
+    """Return the type's text with all field names quoted."""
     if kind.element is not None:
         return f"{kind.name}<{'STRING, ' if kind.name == 'MAP' else ''}{type_text(kind.element)}>"
     if kind.name == "STRUCT":

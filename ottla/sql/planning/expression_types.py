@@ -1,4 +1,4 @@
-"""The types of expressions, as far as they are known without asking Spark; None is any."""
+"""Types of expressions as far as they are known without Spark. None means unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.sql.planning.functions.rules import (
 from ottla.sql.sql_types import PRIMITIVES, SYNONYMS, Field, SqlType
 from ottla.sql.user_functions import UserFunctions
 
-#: sqlglot's names of types → ksqlDB's
+#: sqlglot's type names → ksqlDB's
 _NAMES = {"TEXT": "STRING", "VARBINARY": "BYTES", "BINARY": "BYTES", "TIMESTAMPTZ": "TIMESTAMP", **SYNONYMS}
 _CONDITIONS = (
     exp.Predicate,
@@ -40,7 +40,7 @@ _CONDITIONS = (
 def type_of(
     tree: exp.Expr, name_type: Callable[[exp.Expr], SqlType | None], functions: UserFunctions | None = None
 ) -> SqlType | None:
-    """`name_type` knows columns and the parameters of lambdas, `functions` are those of Python."""
+    """Return the type of an expression. `name_type` resolves columns and lambda parameters; `functions` are UDFs."""
 
     def of(node: exp.Expr) -> SqlType | None:
         return type_of(node, name_type, functions)
@@ -138,7 +138,7 @@ def _arithmetic(left: SqlType | None, right: SqlType | None) -> SqlType | None:
 
 
 def _common(types: Sequence[SqlType | None]) -> SqlType | None:
-    """The type that holds all of them; what is null is of any type."""
+    """Return the type that can hold all of them. Unknown types and nulls are ignored."""
     known = [each for each in types if each is not None]
     if not known or all(each == known[0] for each in known):
         return known[0] if known else None
@@ -149,7 +149,7 @@ def _common(types: Sequence[SqlType | None]) -> SqlType | None:
 
 
 def field_type(kind: SqlType | None, names: Sequence[str]) -> SqlType | None:
-    """The type of a field of a field of a struct."""
+    """Return the type of a nested struct field."""
     for name in names:
         if kind is None:
             return None
@@ -158,7 +158,7 @@ def field_type(kind: SqlType | None, names: Sequence[str]) -> SqlType | None:
 
 
 def cast_type(written: exp.Expr) -> SqlType | None:
-    """The type that CAST names."""
+    """Return the target type of a CAST."""
     name = str(written.this.value if isinstance(written.this, exp.DType) else written.this).upper()
     name = _NAMES.get(name, name)
     inner = written.expressions

@@ -1,4 +1,4 @@
-"""Joins: which ones there are, what each compares, and the key of the result."""
+"""Joins: supported combinations, join conditions, and the key of the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.sql.registered.formats import REGISTERED
 from ottla.sql.sources import Source, map_key
 from ottla.sql.sql_types import has_map
 
-#: What the final SELECT of a stateful query reads (see `stateful/`), and its columns.
+#: Table and columns that the final SELECT of a stateful query reads (see `stateful/`).
 FLOW, FLOW_TIME, FLOW_DELETED = "`__ottla_flow`", "`__time`", "`__deleted`"
 
 _COLUMN = re.compile(r"`[^`]*`\.`[^`]*`")
@@ -30,15 +30,15 @@ JoinedKind = Literal["stream-stream", "stream-table", "table-table", "foreign-ke
 
 @dataclass(frozen=True)
 class JoinStep:
-    """The sources up to here, and the next one."""
+    """One join: the sources joined so far, and the next source."""
 
     of: JoinedKind
     kind: Literal["INNER", "LEFT", "RIGHT", "FULL"]
-    right: str  # its alias
+    right: str  # alias of the next source
     left_key: str
     right_key: str
-    repartitions: bool  # whether the left side has another key than this
-    by_keys: bool  # whether both sides have this key
+    repartitions: bool  # whether the left side has a different key
+    by_keys: bool  # whether both sides are joined by their keys
     before_ms: int
     after_ms: int
     grace_ms: int | None
@@ -46,15 +46,15 @@ class JoinStep:
 
 
 def view(alias: str) -> str:
-    """The name of the view that a query reads a source from."""
+    """Return the name of the view for a source."""
     return quoted(f"__ottla_{alias}")
 
 
 @dataclass(frozen=True)
 class Joins:
-    """`key` are the expressions that may be the key of the result, for each of its columns; what it is then is `value`.
+    """All joins of a SELECT. `key` lists, for each key column, the expressions equal to it; `value` is its value.
 
-    Where no column is compared with one, or both sides may be missing, the key is a column of its own, `row_key`.
+    If no column is compared, or both sides may be missing, the key is a separate column `row_key`.
     """
 
     steps: tuple[JoinStep, ...]
@@ -64,12 +64,12 @@ class Joins:
 
 
 def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> Joins | None:
-    """The joins from left to right. Refuses what ksqlDB refuses."""
+    """Plan the joins from left to right. Refuse joins that ksqlDB refuses."""
     if not select.joins:
         return None
     left = sources[select.source.alias]
     primary = [scope.column(select.source.alias, key.name) for key in left.keys]
-    # Expressions that mean the key of what has been joined so far, and the one that has its value.
+    # Expressions equal to the key of the sources joined so far, and the expression with its value.
     held = primary if len(primary) == 1 else []
     value: str | None = primary[0] if held else None
     has_row_key = False
@@ -118,7 +118,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
 
 
 def _row_key(sources: Mapping[str, Source]) -> str:
-    """ROWKEY, with the next number if there are columns that are called so."""
+    """Return ROWKEY, numbered if such columns already exist."""
     names = [column.name for source in sources.values() for column in source.columns]
     numbers = [int(found[1] or 0) for name in names if (found := _ROW_KEY.fullmatch(name))]
     return f"ROWKEY_{max(numbers) + 1}" if numbers else "ROWKEY"
@@ -129,7 +129,7 @@ def _columns(expressions: list[str]) -> list[str]:
 
 
 def _with_window(key: str, alias: str, source: Source, scope: Scope) -> str:
-    """Of windowed sources the window is part of the key."""
+    """Add the window of a windowed source to the key."""
     if source.window is None:
         return key
     bounds = f"'start', {scope.column(alias, 'WINDOWSTART')}"
@@ -184,7 +184,7 @@ def _check(join: Join, left: Source, right: Source, before: list[str]) -> None:
 
 
 def _check_windows(join: Join, left: Source, right: Source, by_keys: bool) -> None:
-    """Windows are part of the key: they are joined as they are."""
+    """Windows are part of the key, so both sides need compatible windows."""
     if left.window is None and right.window is None:
         return
     if left.window is None or right.window is None:
@@ -244,9 +244,9 @@ def check_partitions(
     steps: Sequence[JoinStep],
     count: Callable[[Source], int | None],
 ) -> None:
-    """As in ksqlDB, where the records of a key must be in the same partition of both topics.
+    """Require equal partition counts, like ksqlDB.
 
-    Here they need not, but a query that ksqlDB refuses should not depend on that.
+    Ottla does not need co-partitioning, but queries should stay portable.
     """
     for step in steps:
         if not step.by_keys:
@@ -281,7 +281,7 @@ def _check_types(join: Join, scope: Scope) -> None:
 
 
 def equality(join: Join, scope: Scope) -> tuple[str, str]:
-    """The two sides of ON, the one of the right source last."""
+    """Return both sides of ON, with the right source's side last."""
     where, sides = scope.place(join.on), _sides(join)
     if sides is None:
         if isinstance(join.on, exp.And):
@@ -320,7 +320,7 @@ def equality(join: Join, scope: Scope) -> tuple[str, str]:
 
 
 def _owners(sql: str, scope: Scope) -> list[str]:
-    """The sources that an expression has columns of."""
+    """Return the sources whose columns an expression uses."""
     return [alias for alias in scope.sources if f"{quoted(alias)}." in sql]
 
 
@@ -332,7 +332,7 @@ def _bracketed(tree: exp.Expr, scope: Scope) -> str:
 
 
 def join_clause(join: Join, left: str, scope: Scope) -> str:
-    """For what there is now, all at once."""
+    """Render a join for a batch query."""
     first, second = equality(join, scope)
     right = join.right.alias
     condition = f"{first} = {second}"

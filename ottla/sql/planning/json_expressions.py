@@ -1,7 +1,7 @@
-"""JSON into columns and back, as expressions of Spark SQL.
+"""Conversion between JSON and columns, as Spark SQL expressions.
 
-ksqlDB finds a field whatever its case is. Spark's parser does not, so it is asked for each likely spelling: as
-written in the statement, in lower case and in upper case. As in ksqlDB, times are milliseconds, since 1970 or since
+ksqlDB matches field names case-insensitively and Spark's parser does not. So the parser gets each likely spelling: as
+written in the statement, in lower case and in upper case. As in ksqlDB, times are milliseconds since 1970 or since
 midnight, and dates are days.
 """
 
@@ -14,10 +14,10 @@ from ottla.sql.sql_types import Field, SqlType
 
 CORRUPT = "__corrupt"
 
-#: Milliseconds and days from the year 1 to the year 9999: what no calendar has is null, and does not end a query.
+#: Milliseconds and days from year 1 to year 9999. Values outside become null instead of ending the query.
 MOMENTS, DAYS = (-62_135_596_800_000, 253_402_300_799_999), (-719_162, 2_932_896)
 
-#: What is a number in JSON and in delimited text: how it is made of the number, and the number of it.
+#: Types that are numbers in JSON and delimited text: the conversion from the number, and to the number.
 TIMES = {
     "TIMESTAMP": (
         f"CASE WHEN CAST({{0}} AS BIGINT) BETWEEN {MOMENTS[0]} AND {MOMENTS[1]} "
@@ -37,21 +37,21 @@ TIMES = {
 
 
 def text(value: str) -> str:
-    """A literal of Spark SQL."""
+    """Quote a literal for Spark SQL."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
     return f"'{escaped}'"
 
 
 def spellings(field: Field, fields: Sequence[Field]) -> list[str]:
     if field.written == field.name and field.name != field.name.upper():
-        return [field.name]  # it was quoted
+        return [field.name]  # quoted names have one spelling
     taken = {name for each in fields if each is not field for name in (each.written, each.name)}
     candidates = dict.fromkeys((field.written, field.name.lower(), field.name))
     return [each for each in candidates if each == field.written or each not in taken]
 
 
 def raw_schema(fields: Sequence[Field], corrupt: bool = False) -> str:
-    """The schema to parse JSON with: every spelling, and times as text, because they may be numbers."""
+    """Return the schema for parsing JSON, with every spelling. Times are text because they may be numbers."""
     columns = [
         f"{quoted(spelling)} {_raw_type(field.type)}"
         for field in fields
@@ -73,14 +73,14 @@ def _raw_type(kind: SqlType) -> str:
 
 
 def picked(parsed: str, field: Field, fields: Sequence[Field], depth: int = 0) -> str:
-    """A field of the parsed struct, in whichever spelling it came."""
+    """Return a field of the parsed struct in any of its spellings."""
     found = [f"{parsed}.{quoted(spelling)}" for spelling in spellings(field, fields)]
     value = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
     return decoded(value, field.type, depth)
 
 
 def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
-    """The value as its type, out of what the parser gave."""
+    """Convert the parsed value to its type."""
     if kind.name in TIMES:
         from_number, _ = TIMES[kind.name]
         return (
@@ -96,7 +96,7 @@ def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
 def _rebuilt(
     value: str, kind: SqlType, members: list[tuple[str, str]], inner: Callable[..., str], depth: int
 ) -> str:
-    """A struct out of its members, or an array or a map with `inner` applied to each value."""
+    """Rebuild a struct from its members, or an array or map with `inner` applied to each value."""
     if kind.name == "STRUCT":
         parts = ", ".join(f"{text(name)}, {member}" for name, member in members)
         return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({parts}) END"
@@ -108,7 +108,7 @@ def _rebuilt(
 
 
 def _differs(kind: SqlType) -> bool:
-    """Whether the parser's type is not the column's."""
+    """Return True if the parsed type differs from the column's type."""
     if kind.element is not None:
         return _differs(kind.element)
     return kind.name in TIMES or any(
@@ -117,7 +117,7 @@ def _differs(kind: SqlType) -> bool:
 
 
 def encoded(value: str, kind: SqlType, depth: int = 0) -> str:
-    """The value as it stands in JSON and in delimited text."""
+    """Convert the value to its form in JSON and delimited text."""
     if kind.name in TIMES:
         return TIMES[kind.name][1].format(value)
     if not _has_times(kind):

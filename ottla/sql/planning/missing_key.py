@@ -1,4 +1,4 @@
-"""What a SELECT lacks to be written to a topic: its key, in the words of ksqlDB."""
+"""ksqlDB's error for a SELECT that lacks the key of its target topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.sql.planning.written import written
 def missing_key(
     select: Select, scope: Scope, joins: Joins | None, key_sql: Sequence[Sequence[str]], outputs: list[Output]
 ) -> str | None:
-    """`key_sql` has, for each column of the key, the expressions that are it."""
+    """Return the error, or None if the key is complete. `key_sql` lists the expressions equal to each key column."""
     there = {output.sql for output in outputs if output.is_key}
     if all(there & set(choices) for choices in key_sql):
         return None

@@ -1,4 +1,4 @@
-"""ksqlDB's functions in Spark's words. Those that both have under the same name pass through."""
+"""ksqlDB's functions as Spark SQL. Functions with the same name and meaning in Spark pass through."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALAR = {
 }
 AGGREGATES = aggregates.FUNCTIONS
 
-#: What the planner writes itself, or passes through, for SHOW FUNCTIONS and for completion. Spark has many more.
+#: Functions that the planner renders itself or passes through, listed for SHOW FUNCTIONS and completion.
 _OTHERS = ("CAST", "EXPLODE", "FILTER", "REDUCE", "TRANSFORM")
 
 
@@ -29,7 +29,7 @@ def names() -> list[str]:
 
 
 def render(name: str, arguments: Sequence[Argument], order: str) -> str | None:
-    """The call in Spark's words; None if it is written the same there."""
+    """Render the call for Spark, or return None if Spark uses the same form."""
     function = SCALAR.get(name) or AGGREGATES.get(name)
     if function is None or not function.forms:
         return None
@@ -48,7 +48,7 @@ def render(name: str, arguments: Sequence[Argument], order: str) -> str | None:
 
 
 def result_type(name: str, types: Types) -> SqlType | None:
-    """The type of a call, as far as it is known without asking Spark."""
+    """Return the type of a call, or None if only Spark knows it."""
     function = SCALAR.get(name) or AGGREGATES.get(name)
     if function is None or function.result is None:
         return None

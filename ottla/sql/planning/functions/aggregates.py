@@ -1,4 +1,4 @@
-"""Functions over the rows of a group. `{order}` is what says which row came first."""
+"""Aggregate functions. `{order}` is the expression that orders the rows of a group."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _HISTOGRAM_LIMIT = 1000
 
 
 def listed(value: str, where: str = "") -> str:
-    """The values in the order in which they came; nulls are among them."""
+    """Collect values in arrival order, including nulls."""
     return f"transform(array_sort(collect_list(struct({{order}} AS o, {value} AS v)){where}, {_BY_ORDER}), e -> e.v)"
 
 
 def _by_offset(chosen: str, last: bool) -> Form:
-    """(value[, ignore nulls]) is one value, (value, count[, ignore nulls]) an array."""
+    """(value[, ignore nulls]) returns one value; (value, count[, ignore nulls]) returns an array."""
 
     def form(arguments: Arguments) -> str:
         value, *options = arguments
@@ -50,7 +50,7 @@ def _by_offset_type(types: Types) -> SqlType | None:
 
 
 def _topk(arguments: Arguments) -> str:
-    """With other columns it is an array of structs."""
+    """Render TOPK. With other columns, the result is an array of structs."""
     if len(arguments) < 2:
         raise WrongArguments(f"TOPK takes a column and how many, not {len(arguments)} argument")
     value, *others, count = arguments
@@ -85,14 +85,14 @@ def _has_map(kind: SqlType | None) -> bool:
 def _collect_set(arguments: Arguments) -> str:
     [value] = arguments
     if _has_map(value.type):
-        # Spark does not compare maps, so their JSON stands for them.
+        # Spark cannot compare maps, so compare their JSON.
         by_text = f"struct(to_json(struct({value.sql})) AS t, {value.sql} AS v)"
         return f"map_values(map_from_entries({listed(by_text)}))"
     return f"array_distinct({listed(value.sql)})"
 
 
 def _sum(arguments: Arguments) -> str:
-    """Of the type of its argument, and 0 where there is nothing to add."""
+    """Keep the argument's type, and return 0 for no values."""
     [value] = arguments
     if value.type is None or (value.is_a("DECIMAL") and not value.type.precision):
         return f"sum({value.sql})"

@@ -1,4 +1,4 @@
-"""CAST: by name between structs, with ksqlDB's spelling into texts, without an end of the query where it fails."""
+"""CAST with ksqlDB's rules: structs by field name, ksqlDB's text format, and null instead of a failed query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTO = {
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
-    """Whether ksqlDB has such a CAST."""
+    """Return True if ksqlDB supports this CAST."""
     if source == target:
         return True
     if target.name == "STRING":
@@ -38,7 +38,7 @@ def cast(value: Argument, target: SqlType, depth: int = 0) -> str:
     if source.name == "STRING" and target.name == "BOOLEAN":
         return f"(lower({value.sql}) = 'true')"
     if source.name in NUMBERS and target.name in ("INTEGER", "BIGINT", "DOUBLE"):
-        # As in Java: a fraction is cut off, and what does not fit wraps or stops at the limit.
+        # As in Java: truncate fractions, and wrap or saturate values that do not fit.
         return f"CAST({value.sql} AS {target.ddl})"
     if source.name == target.name and source != target:
         if source.element is not None and target.element is not None:
@@ -53,7 +53,7 @@ def cast(value: Argument, target: SqlType, depth: int = 0) -> str:
 
 
 def _struct(value: str, source: SqlType, target: SqlType, depth: int) -> str:
-    """Fields go by name; those that there are not are null."""
+    """Match fields by name. Missing fields are null."""
     there = {field.name: field.type for field in source.fields}
     parts = []
     for field in target.fields:
@@ -69,7 +69,7 @@ def _struct(value: str, source: SqlType, target: SqlType, depth: int) -> str:
 
 
 def shown(value: Argument, depth: int = 0) -> str:
-    """The text of a value: `[1, 2]`, `{a=1}`, `Struct{A=1}`, and times of the form of ISO 8601."""
+    """Render a value as text: `[1, 2]`, `{a=1}`, `Struct{A=1}`, and times in ISO 8601."""
     kind = value.type
     if kind is None or kind.name in NUMBERS:
         return f"try_cast({value.sql} AS STRING)"

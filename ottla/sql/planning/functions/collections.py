@@ -1,4 +1,4 @@
-"""Arrays and maps, and what is done to each of their elements."""
+"""Functions for arrays and maps, and for their elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.sql.sql_types import Field, SqlType
 
 
 def _either(both: str) -> str:
-    """Where one is null, the other is the result."""
+    """If one argument is null, return the other."""
     return f"CASE WHEN {{0}} IS NULL THEN {{1}} WHEN {{1}} IS NULL THEN {{0}} ELSE {both} END"
 
 
@@ -36,7 +36,7 @@ def _join(arguments: Arguments) -> str:
 
 
 def _series(arguments: Arguments) -> str:
-    """Up or down without a step; one that leads away from the end gives nothing, where Spark would fail."""
+    """Count up or down without a step. A step in the wrong direction gives null, where Spark would fail."""
     if len(arguments) == 2:
         return let("sequence(v.a, v.b)", *arguments)
     step = arguments[2]
@@ -52,7 +52,7 @@ def _slice(arguments: Arguments) -> str:
 
 
 def _cube(arguments: Arguments) -> str:
-    """All the rows of which each column is the value or null; a null is there once."""
+    """Return every row in which each column is its value or null. A null column occurs once."""
     [columns] = arguments
     without = "concat(p, array(NULL))"
     more = f"IF(x IS NULL, array({without}), array({without}, concat(p, array(x))))"
@@ -107,7 +107,7 @@ FUNCTIONS: dict[str, Function] = {
     "MAP_UNION": Function({2: _either("map_concat({0}, {1})")}, first),
     "AS_MAP": Function(
         {
-            # The shorter one says how many; what has no key is left out.
+            # The shorter array sets the length. Entries with a null key are dropped.
             2: "map_from_entries(filter(slice(transform({0}, (k, i) -> struct(k AS k, get({1}, i) AS v)), 1, "
             "array_size({1})), e -> e.k IS NOT NULL))"
         },

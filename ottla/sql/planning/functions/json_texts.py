@@ -1,4 +1,4 @@
-"""Texts that hold JSON. Spark's VARIANT is what they are parsed to."""
+"""Functions for JSON texts, which are parsed to Spark's VARIANT."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OPTIONS = "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\
 
 
 def to_json(value: str) -> str:
-    """Of any type: `to_json` takes no plain values, so it gets an array of one."""
+    """Convert a value of any type. Spark's `to_json` rejects scalars, so wrap the value in an array and strip it."""
     return let("substring(v.a, 2, length(v.a) - 2)", Argument(f"to_json(array({value}), {_OPTIONS})"))
 
 
 def _concat(arguments: Arguments) -> str:
-    """Objects become one object; everything else one array."""
+    """Merge objects into one object, and everything else into one array."""
     texts = f"array({', '.join(each.sql for each in arguments)})"
     members = f"transform(v.a, x -> {_MEMBERS.format('x')})"
     merged = f"map_from_entries(flatten(transform({members}, m -> map_entries(m))))"
@@ -41,7 +41,7 @@ def _concat(arguments: Arguments) -> str:
 def _contains(arguments: Arguments) -> str:
     array, searched = arguments
     if searched.is_a(*NUMBERS):
-        # Texts and booleans would be cast.
+        # Exclude strings and booleans, which Spark would cast.
         number = "try_variant_get(x, '$', 'double')"
         same = f"schema_of_variant(x) NOT IN ('STRING', 'BOOLEAN') AND {number} = {searched.sql}"
     else:

@@ -1,4 +1,4 @@
-"""Numbers."""
+"""Numeric functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.sql.sql_types import SqlType
 
 _NAN = "CAST('NaN' AS DOUBLE)"
 _MINUS_INFINITY = "CAST('-Infinity' AS DOUBLE)"
-#: From here on a double has no fraction.
+#: From this value on, doubles have no fraction.
 _WHOLE = "9007199254740992D"
 
 _EARTH_KM, _EARTH_MILES = 6371, 3959
@@ -30,7 +30,7 @@ _HAVERSINE = (
 
 
 def _whole(function: str) -> Form:
-    """FLOOR and CEIL keep the type."""
+    """Keep the argument's type in FLOOR and CEIL."""
 
     def form(arguments: Arguments) -> str:
         [number] = arguments
@@ -50,7 +50,7 @@ def _whole(function: str) -> Form:
 
 
 def _round(arguments: Arguments) -> str:
-    """What is in the middle goes up, also below zero."""
+    """Round half up, including for negative numbers."""
     number = arguments[0]
     if len(arguments) == 1:
         if number.is_a(*INTEGERS):
@@ -70,7 +70,7 @@ def _round(arguments: Arguments) -> str:
 
 def _half_up(number: str, places: str) -> str:
     half = f"CAST(5 * pow(10D, -({places}) - 1) AS DECIMAL(38,18))"
-    # Half away from zero for what is above, half towards zero for what is below.
+    # Positive numbers round half away from zero, negative numbers half towards zero.
     down = f"-ceil(abs({number}) - {half}, {places})"
     return f"CASE WHEN {number} >= 0 THEN round({number}, {places}) ELSE {down} END"
 

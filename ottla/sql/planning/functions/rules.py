@@ -1,4 +1,4 @@
-"""How a function of ksqlDB is written in Spark SQL."""
+"""Rules that translate a ksqlDB function to Spark SQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WrongArguments(Exception):
 
 @dataclass(frozen=True)
 class Argument:
-    """What stands in a call, done for Spark, and its type as far as it is known without asking Spark."""
+    """Argument of a call as Spark SQL, with its type as far as it is known without Spark."""
 
     sql: str
     type: SqlType | None = None
@@ -43,27 +43,27 @@ class Argument:
 Types = Sequence[SqlType | None]
 Arguments = Sequence[Argument]
 
-#: A template has `{0}`, `{1}` … for the arguments, `{all}` for all of them and `{rest}` for all but the first.
+#: A template uses `{0}`, `{1}` … for arguments, `{all}` for all of them, and `{rest}` for all but the first.
 Form = str | Callable[[Arguments], str]
 Result = SqlType | Callable[[Types], SqlType | None] | None
 
 
 @dataclass(frozen=True)
 class Function:
-    """Forms by the number of arguments, where None is any; without forms it is Spark's function of that name."""
+    """Forms by argument count, with None for any count. Without forms, Spark's function of that name is used."""
 
     forms: Mapping[int | None, Form] = field(default_factory=dict)
     result: Result = None
 
 
 def let(body: str, *arguments: Argument) -> str:
-    """`body` with `v.a`, `v.b` … for the arguments, each of which is evaluated once."""
+    """Bind the arguments to `v.a`, `v.b` … in `body`, so that each is evaluated once."""
     members = ", ".join(f"'{name}', {each.sql}" for name, each in zip("abcdef", arguments, strict=False))
     return f"transform(array(named_struct({members})), v -> {body})[0]"
 
 
 def first(types: Types) -> SqlType | None:
-    """The result is of the type of the first argument whose type is known."""
+    """Return the first known argument type."""
     return next((each for each in types if each is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Texts and bytes."""
+"""Functions for strings and bytes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ottla.sql.planning.functions.rules import (
 )
 from ottla.sql.sql_types import SqlType
 
-#: What Java's trim takes away: all up to the space.
+#: Characters removed by Java's trim: all up to the space.
 _SPACE = "'" + "".join(f"\\u{code:04x}" for code in range(0x21)) + "'"
 
 
 def literally(argument: str) -> str:
-    """A pattern of Java that matches the text itself."""
+    """Quote the text as a Java regular expression that matches it literally."""
     return f"concat('\\\\Q', {argument}, '\\\\E')"
 
 
-# Bytes are handled as texts of ISO 8859-1 where Spark has a function of texts only.
+# Functions that Spark has only for strings get bytes decoded as ISO 8859-1.
 def _latin(bytes_: str) -> str:
     return f"decode({bytes_}, 'ISO-8859-1')"
 
@@ -59,7 +59,7 @@ def _substring(arguments: Arguments) -> str:
 
 
 def _instr(arguments: Arguments) -> str:
-    """A negative position counts from the end and searches towards the beginning."""
+    """Render INSTR. A negative position counts from the end and searches backwards."""
     text, searched = arguments[:2]
     position = arguments[2] if len(arguments) > 2 else Argument("1")
     occurrence = arguments[3] if len(arguments) > 3 else Argument("1")
@@ -97,7 +97,7 @@ def _regexp_split(arguments: Arguments) -> str:
 
 
 def _characters(otherwise: str, pattern: str) -> str:
-    """Where there is nothing to split at, every character is a part."""
+    """With an empty separator, every character is a part."""
     each = "transform(sequence(1, length(v.a)), i -> substring(v.a, i, 1))"
     return (
         f"CASE WHEN length({pattern}) = 0 AND length(v.a) > 0 THEN {each} "
@@ -111,7 +111,7 @@ _SPLIT_TO_MAP = (
     "e -> struct(split_part(e, {2}, 1), split_part(e, {2}, 2)))) END"
 )
 
-# A pattern that does not match gives null, and so does a group that there is not.
+# Return null if the pattern does not match or the group does not exist.
 _EXTRACT = "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, {2}) END"
 
 _MASKS = ("'X'", "'x'", "'n'", "'-'")
@@ -127,7 +127,7 @@ def _mask(arguments: Arguments) -> str:
 
 
 def _mask_part(mask_first: bool, from_left: bool) -> Form:
-    """Of a text cut in two, one part is masked."""
+    """Mask one of the two parts of a string."""
 
     def form(arguments: Arguments) -> str:
         text, count = arguments[0].sql, arguments[1].sql
@@ -150,7 +150,7 @@ _ENCODINGS = ("hex", "utf8", "ascii", "base64")
 
 
 def _by_encoding(encoding: Argument, written: dict[str, str]) -> str:
-    """The encoding is nearly always a literal; otherwise Spark chooses."""
+    """Choose the form for the encoding, which is nearly always a literal. Otherwise Spark chooses at run time."""
     chosen = encoding.sql.strip("'").lower()
     if chosen in written:
         return written[chosen]
@@ -186,7 +186,7 @@ def _encode(arguments: Arguments) -> str:
     text, source, target = arguments
     given = text.sql
     if source.sql.strip("'").lower() == "hex":
-        # 0x41, X'41' and 41 are the same.
+        # 0x41, X'41' and 41 are equivalent.
         given = f"regexp_replace({given}, '^0x|^[xX]\\'|\\'$', '')"
     return from_bytes(to_bytes(given, source), target, lower=True)
 
@@ -194,7 +194,7 @@ def _encode(arguments: Arguments) -> str:
 def _chr(arguments: Arguments) -> str:
     [code] = arguments
     if code.is_a("STRING"):
-        # The code as it is written in Java; two of them are a character beyond the basic plane.
+        # Java escapes: surrogate pairs form one character beyond the basic plane.
         plain = "\\\\\\\\u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
         pair = "\\\\\\\\u[dD][89abAB][0-9a-fA-F]{2}\\\\\\\\u[dD][c-fC-F][0-9a-fA-F]{2}"
         return (
@@ -216,12 +216,12 @@ def _uuid_of_bytes(arguments: Arguments) -> str:
 
 
 def _ordered(size: int, body: str) -> dict[int | None, Form]:
-    """Numbers out of bytes: without an order they are big-endian."""
+    """Convert bytes to numbers. The default order is big-endian."""
 
     def form(arguments: Arguments) -> str:
         order = arguments[1] if len(arguments) > 1 else Argument("'BIG_ENDIAN'")
         big = f"hex({arguments[0].sql})"
-        # Pairs of digits the other way round.
+        # Reverse the pairs of digits.
         little = f"array_join(reverse(regexp_extract_all({big}, '..', 0)), '')"
         digits = f"CASE {order.sql} WHEN 'BIG_ENDIAN' THEN {big} WHEN 'LITTLE_ENDIAN' THEN {little} END"
         return let(f"CASE WHEN length(v.a) = {2 * size} THEN {body} END", Argument(digits))
@@ -283,7 +283,7 @@ FUNCTIONS: dict[str, Function] = {
     "UUID": Function({0: "uuid()", 1: _uuid_of_bytes}, STRING),
     "FIELD": Function({None: "CAST(coalesce(array_position(array({rest}), {0}), 0) AS INT)"}, INTEGER),
     "ELT": Function({}, STRING),
-    # Addresses
+    # URLs
     "URL_EXTRACT_HOST": Function({1: "try_parse_url({0}, 'HOST')"}, STRING),
     "URL_EXTRACT_PATH": Function({1: "try_parse_url({0}, 'PATH')"}, STRING),
     "URL_EXTRACT_PORT": Function(

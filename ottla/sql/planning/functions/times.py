@@ -1,4 +1,4 @@
-"""Dates and times."""
+"""Functions for dates and times."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DAY_MS = 86_400_000
 _MOST_MS = (1 << 63) // 1000 - 1
 _UNIT_MS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS}
 
-#: The first argument of these is a unit.
+#: The first argument of these functions is a unit.
 UNITS_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB"})
 
 
 def _moment(arguments: Arguments) -> str:
-    """Spark ends the query where milliseconds are too many for its microseconds."""
+    """Return null for milliseconds that overflow Spark's microseconds, which would end the query."""
     [millis] = arguments
     if millis.sql.isdigit() or millis.sql.endswith("`ROWTIME`"):
         return f"timestamp_millis({millis.sql})"
@@ -33,7 +33,7 @@ def _moment(arguments: Arguments) -> str:
 
 
 def _format(arguments: Arguments) -> str:
-    """With a zone, the time is that of the zone, and so are the letters of a pattern that show a zone."""
+    """Format a time. With a zone, both the time and the zone letters of the pattern use that zone."""
     moment, pattern = arguments[0].sql, arguments[1].sql
     if len(arguments) == 2:
         return f"date_format({moment}, {pattern})"
@@ -49,7 +49,7 @@ def _format(arguments: Arguments) -> str:
 
 
 def _pieces(pattern: str) -> list[tuple[str, bool]]:
-    """A pattern cut where letters of a zone begin and end."""
+    """Split a pattern into zone letters and other pieces."""
     pieces: list[tuple[str, bool]] = []
     quoted = False
     for letter in pattern:
@@ -83,7 +83,7 @@ def _parsed(arguments: Arguments) -> str:
 
 
 def _millis(form: Form, is_result: bool) -> Form:
-    """The same of milliseconds."""
+    """Adapt a form to milliseconds."""
 
     def changed(arguments: Arguments) -> str:
         assert not isinstance(form, str)
@@ -95,7 +95,7 @@ def _millis(form: Form, is_result: bool) -> Form:
 
 
 def _time_moved(sign: str) -> Form:
-    """Times go round the clock."""
+    """Wrap around midnight."""
 
     def form(arguments: Arguments) -> str:
         unit, amount, time = (each.sql for each in arguments)
