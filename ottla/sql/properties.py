@@ -9,21 +9,21 @@ from difflib import get_close_matches
 from ottla.client.schema_registry import PREFIX as REGISTRY
 from ottla.sql.errors import Position, SqlError
 
-#: name → default, and what it may be (None is a count)
+#: name → default and allowed values (None means a count)
 KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "auto.offset.reset": ("latest", ("earliest", "latest")),
-    # So many records a micro-batch takes at most; without it, all that there are.
+    # Maximum records per micro-batch. Without it, a micro-batch takes all available records.
     "ottla.max.offsets.per.trigger": ("", None),
     "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
 }
 _PREFIX = "ksql.streams."
 _URL = "ksql.schema.registry.url"
-#: What is not shown.
+#: Properties with these words are hidden.
 _SECRET = ("password", "token", "user.info", "key")
 
 
 def registry_properties(given: str | Mapping[str, str] | None) -> dict[str, str]:
-    """A URL, or properties with or without `ksql.` before them."""
+    """Accept a URL, or properties with or without the prefix `ksql.`."""
     if given is None:
         return {}
     if isinstance(given, str):
@@ -33,8 +33,9 @@ def registry_properties(given: str | Mapping[str, str] | None) -> dict[str, str]
 
 
 class SessionProperties:
-    """`registry` is how the schema registry is reached unless it is set, as `schema.registry.…`. Clients of a server
-    cannot set it: it would ask whatever they name, from where it stands.
+    """Properties of a session. `registry` is the default for `schema.registry.…`.
+
+    Clients of a server cannot set the registry: the server would send requests to any host that they name.
     """
 
     def __init__(self, registry: Mapping[str, str] | None = None, *, fixed_registry: bool = False) -> None:
@@ -45,7 +46,7 @@ class SessionProperties:
 
     def registry(self) -> dict[str, str]:
         if f"{REGISTRY}url" in self._registry_set:
-            return dict(self._registry_set)  # another one does not get the login of the first
+            return dict(self._registry_set)  # do not send one registry's login to another
         return {**self._registry, **self._registry_set}
 
     def get(self, name: str) -> str:
@@ -91,5 +92,5 @@ class SessionProperties:
 
 
 def _shown(urls: str) -> str:
-    """Without logins."""
+    """Hide logins in URLs."""
     return re.sub(r"//[^/@,]*@", "//", urls)

@@ -1,4 +1,4 @@
-"""One conversation in SQL: statements in, results out. Spark is started by the first statement that needs it."""
+"""SQL session: statements in, results out. The first statement that needs Spark starts it."""
 
 from __future__ import annotations
 
@@ -56,13 +56,15 @@ if TYPE_CHECKING:
 
 
 class SqlSession:
-    """Used by one thread.
+    """For use by one thread.
 
-    `spark` is a session, or a function that makes one when it is needed. `checkpoints` is the directory in which
-    queries keep where they are; by default Spark's setting spark.ottla.checkpoints, else a directory of this user.
-    `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is the URL of
-    one, or properties such as schema.registry.url and schema.registry.basic.auth.user.info; by default what Spark's
-    settings spark.ottla.schema.registry.… say.
+    `spark` is a session, or a function that creates one on demand. `checkpoints` is the directory for query
+    checkpoints. By
+    default it comes from Spark's setting spark.ottla.checkpoints, or is a directory of the user. `functions` are files
+    or
+    modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is a URL, or properties such as
+    schema.registry.url and schema.registry.basic.auth.user.info. It defaults to Spark's settings
+    spark.ottla.schema.registry.….
     """
 
     def __init__(
@@ -89,18 +91,18 @@ class SqlSession:
         self.schemas = Schemas(self.properties.registry)
         self.variables: dict[str, str] = {}
         self._checkpoints = checkpoints
-        self._engine: list[Engine] = []  # of all conversations, once Spark was needed
+        self._engine: list[Engine] = []  # shared by all conversations once Spark is needed
         self._starting_spark = threading.Lock()
         self._interrupted = threading.Event()
-        #: Is told what takes a while, before it begins.
+        #: Receives a message before each slow operation.
         self.progress: Callable[[str], None] = lambda _text: None
-        #: Whether queries begin a few at a time, because many clients may start some at once.
+        #: Whether to limit simultaneous query starts, because many clients may start queries at once.
         self.paced = False
-        #: Whether conversations cannot choose another schema registry.
+        #: Whether clients cannot choose another schema registry.
         self.registry_is_fixed = False
-        #: Whether queries are only made ready, and begin when they are resumed.
+        #: Whether queries are only prepared, and start when resumed.
         self.starts_paused = False
-        #: For the ids of queries of INSERT INTO … SELECT.
+        #: Numbers for the query ids of INSERT INTO … SELECT.
         self.insert_numbers: Iterator[int] = itertools.count(1)
         self._places = Places(self.brokers, self._checkpoints_directory)
         self._planner = Planner(self.catalogue, self.brokers, self.functions)
@@ -112,8 +114,8 @@ class SqlSession:
         )
 
     def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
-        """Another one, for another thread: over the same catalogue, queries and Spark, with properties and variables
-        of its own.
+        """Return a session for another thread. It shares the catalogue, queries and Spark, but has its own properties
+        and variables.
         """
         other = copy.copy(self)
         other.properties = SessionProperties(self._registry, fixed_registry=self.registry_is_fixed)
@@ -123,11 +125,11 @@ class SqlSession:
         return other
 
     def interrupt(self) -> None:
-        """End what this conversation reads, from another thread: a push query, or PRINT."""
+        """End a push query or PRINT of this session, from another thread."""
         self._interrupted.set()
 
     def execute(self, script: str, *, resume: bool = False) -> list[Result]:
-        """All statements, one after the other. A push query needs a LIMIT here; `results` gives rows as they come."""
+        """Execute all statements in order. Push queries need a LIMIT here; `results` streams their rows."""
         done = []
         for result in self.results(script, resume=resume):
             if result.is_push:
@@ -138,35 +140,36 @@ class SqlSession:
         return done
 
     def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
-        """The results as statements are executed; take all rows of one before asking for the next.
+        """Yield the result of each statement. Consume all rows of a result before requesting the next.
 
-        With `resume`, what was created by the same statement before is no error, and a query that does not run here
-        goes on from its checkpoint: a script can be run again.
+        With `resume`, a script can be run again: objects created by the same statement are not an error, and queries
+        that do
+        not run here resume from their checkpoints.
         """
         for statement in self.parse(script):
             yield from self.run(statement, resume=resume)
 
     def parse(self, script: str) -> Iterator[s.Statement]:
-        """One after the other: run each before the next is asked for, because it may define variables."""
+        """Yield statements one by one. Run each before requesting the next, because it may define variables."""
         return statements(script, self.variables, self.catalogue.find_type)
 
     def run(self, statement: s.Statement, *, resume: bool = False) -> Iterator[Result]:
-        """One statement; only RUN SCRIPT has several results."""
+        """Run one statement. Only RUN SCRIPT has several results."""
         with spark_errors_at(statement):
             yield from self._execute(statement, resume)
 
     def stop(self) -> None:
-        """End all queries of this session. Spark goes on."""
+        """Stop all queries of this session. Spark keeps running."""
         with spark_errors_at():
             self.queries.stop_all()
 
     @property
     def uses_spark(self) -> bool:
-        """Whether a statement has needed Spark so far."""
+        """Return True if a statement has needed Spark so far."""
         return bool(self._engine)
 
     def close(self) -> None:
-        """End all queries, and Spark, if this session has started it."""
+        """Stop all queries, and Spark if this session started it."""
         self.stop()
         self.brokers.close()
         if self._owns_spark and self._engine:
@@ -274,7 +277,7 @@ class SqlSession:
             raise SqlError(f"In {statement.path}, {error}") from error
 
     def _existing(self, statement: s.Create) -> Source | None:
-        """What has the name already; it may not be in the way of the statement."""
+        """Return the existing source of this name. Raises SqlError if it is of another kind."""
         there = self.catalogue.get(statement.name)
         if there is not None and there.kind != statement.kind:
             raise SqlError(f"{statement.name} is a {there.kind.lower()} already.", statement.position)
@@ -342,7 +345,7 @@ class SqlSession:
         target = self.schemas.registered(target, statement.position, always=True)
         self.brokers.create_topic(target.topic, wanted, config)
         if query_id is not None and there is not None:
-            # The checkpoints of queries that insert into it are named by this number.
+            # Queries that insert into the source use this number in their checkpoint names.
             target = dataclasses.replace(target, query_id=query_id, number=there.number)
         else:
             prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
@@ -357,7 +360,7 @@ class SqlSession:
         return Result(statement, message, query=query)
 
     def _continued(self, there: Source, plan: Plan) -> str | None:
-        """The query that a new one takes over: it goes on where that was, if both only look at one record at a time."""
+        """Return the query to continue from its checkpoint. Both queries must process one record at a time."""
         if there.query_id is None or plan.mode not in ("append", "changes"):
             return None
         [before] = self.parse(there.statement)
@@ -417,7 +420,7 @@ class SqlSession:
         columns = tuple(plan.names)
         if select.emit is None:
             return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
-        types = self._types(plan)  # fails at once if the query cannot work
+        types = self._types(plan)  # fails early if the query cannot work
         topics = dict.fromkeys(f"'{source.topic}'" for source in plan.sources.values())
         self.progress(f"Reading {', '.join(topics)} …")
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
@@ -477,7 +480,7 @@ class SqlSession:
         return Result(statement, f"Dropped {source.kind.lower()} {source.name}{also}.")
 
 
-#: Statements that need to know what other shells have created.
+#: Statements that depend on definitions of other shells.
 _NEEDS_CATALOGUE = (
     s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
     | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate | s.Alter | s.CreateType | s.DropType
@@ -487,7 +490,7 @@ _NEEDS_CATALOGUE = (
 def run_script(
     spark: SparkSession, text: str, *, bootstrap_servers: str | None = None
 ) -> list[StreamingQuery]:
-    """Execute a script and return the queries that it left running. If it is run again, they continue."""
+    """Execute a script and return the queries left running. Running the script again resumes them."""
     session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
     session.execute(text, resume=True)
     return [running.query for running in session.queries.all() if running.query is not None]

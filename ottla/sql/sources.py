@@ -1,4 +1,4 @@
-"""A stream or a table: what is known of it, and how it stands in the catalogue."""
+"""Definition of a stream or table, and its form in the catalogue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.sql.sql_types import SqlType, has_map
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE", *REGISTERED, WITHOUT_REGISTRY)
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
-#: What WITH (…) may say.
+#: Properties of WITH (…).
 # fmt: off
 PROPERTIES = (
     "kafka_topic", "value_format", "key_format", "format", "partitions", "replicas", "timestamp", "timestamp_format",
@@ -31,7 +31,7 @@ PROPERTIES = (
 
 PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
 WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
-#: format → the types that it holds; JSON holds all of them
+#: format → supported types; JSON supports all types
 _TYPES = {
     "KAFKA": ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES"),
     "DELIMITED": (
@@ -61,21 +61,21 @@ class Source:
     timestamp_format: str | None = None
     key_delimiter: str = ","
     value_delimiter: str = ","
-    window: str | None = None  # TUMBLING, HOPPING or SESSION: keys end with the bounds of a window
+    window: str | None = None  # TUMBLING, HOPPING or SESSION: keys end with window bounds
     window_size_ms: int | None = None
     statement: str = ""
     query_id: str | None = None
-    number: int | None = None  # of its definition in the catalogue
-    is_terminated: bool = False  # whether its query was ended by TERMINATE: then it is listed no more
-    is_unwrapped: bool = False  # WRAP_SINGLE_VALUE=false: the one column of the value is the whole value
-    is_read_only: bool = False  # made by CREATE SOURCE
-    #: Of formats whose schemas a registry keeps: the schemas that records are written with.
+    number: int | None = None  # of the definition in the catalogue
+    is_terminated: bool = False  # TERMINATE ended its query, which is no longer listed
+    is_unwrapped: bool = False  # WRAP_SINGLE_VALUE=false: the only column is the whole value
+    is_read_only: bool = False  # created by CREATE SOURCE
+    #: Ids of the registered schemas for writing.
     key_schema_id: int | None = None
     value_schema_id: int | None = None
-    #: Whether these schemas made the columns; then records are read with them.
+    #: Whether the columns were inferred from these schemas, which are then used for reading.
     key_is_inferred: bool = False
     value_is_inferred: bool = False
-    #: What schemas that are made of the columns are called, and how Protobuf says null: OPTIONAL or WRAPPER.
+    #: Names of the schemas derived from columns, and Protobuf's nullable representation: OPTIONAL or WRAPPER.
     key_schema_name: str | None = None
     value_schema_name: str | None = None
     key_nullable: str | None = None
@@ -133,7 +133,7 @@ class Source:
 
 @dataclass(frozen=True)
 class TopicShape:
-    """How a topic is to be made that does not exist."""
+    """Partitions and replicas for a topic to create."""
 
     partitions: int | None = None
     replicas: int | None = None
@@ -142,7 +142,7 @@ class TopicShape:
 def from_statement(
     statement: CreateSource, known: Mapping[str, Any] | None = None
 ) -> tuple[Source, TopicShape]:
-    """`known` is what a schema registry has said."""
+    """Build a source from a statement. `known` comes from the schema registry."""
     properties = statement.properties
     _check_names(properties)
     if not any(not column.is_headers for column in statement.columns):
@@ -171,7 +171,7 @@ def from_statement(
 def described(
     properties: Properties, columns: tuple[ColumnDefinition, ...], inherited: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Formats and timestamps out of WITH (…); what it does not say is inherited."""
+    """Read formats and timestamps from WITH (…), with inherited defaults."""
     both = _format(properties, "format")
     keys = sum(column.is_key for column in columns)
     key_default = inherited.get("key_format", "KAFKA")
@@ -203,7 +203,7 @@ def described(
 
 
 def formats_of(statement: CreateSource) -> dict[str, str]:
-    """Of key and value, before the columns are known."""
+    """Return the formats of key and value before the columns are known."""
     both = _format(statement.properties, "format")
     return {
         "key": _format(statement.properties, "key_format") or both or "KAFKA",
@@ -327,7 +327,7 @@ def map_key(name: str, kind: SqlType, where: Position | None) -> SqlError:
 
 
 def check(source: Source, properties: Properties, where: Position | None = None) -> None:
-    """What the formats cannot hold is refused where it is written, not when the first record comes."""
+    """Refuse types that the formats cannot hold, before the first record arrives."""
     for key in source.keys:
         if has_map(key.type):
             raise map_key(key.name, key.type, where)

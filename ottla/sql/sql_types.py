@@ -1,4 +1,4 @@
-"""ksqlDB's types: how they are written, what they are in Spark, and how they stand in catalogues."""
+"""ksqlDB's types: their notation, their Spark types, and their form in catalogues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.spark.formats.value_format import quoted
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-#: ksqlDB's name → Spark's
+#: ksqlDB's name → Spark's name
 PRIMITIVES = {
     "BOOLEAN": "BOOLEAN",
     "INTEGER": "INT",
@@ -28,7 +28,7 @@ SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING"}
 @dataclass(frozen=True)
 class Field:
     name: str
-    written: str  # how JSON may spell it
+    written: str  # possible spelling in JSON
     type: SqlType
 
     def to_json(self) -> dict[str, Any]:
@@ -37,12 +37,12 @@ class Field:
 
 @dataclass(frozen=True)
 class SqlType:
-    """`name` is one of PRIMITIVES, or DECIMAL, ARRAY, MAP, STRUCT with what they are made of."""
+    """`name` is one of PRIMITIVES, or DECIMAL, ARRAY, MAP or STRUCT with its components."""
 
     name: str
     precision: int = 0
     scale: int = 0
-    element: SqlType | None = None  # of an array; the values of a map
+    element: SqlType | None = None  # element of an array, or value of a map
     fields: tuple[Field, ...] = ()
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class SqlType:
 
     @property
     def ddl(self) -> str:
-        """The type as Spark writes it."""
+        """Return the type in Spark's notation."""
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
         if self.element is not None:
@@ -91,7 +91,7 @@ class SqlType:
 
 
 def has_map(kind: SqlType) -> bool:
-    """Whether it is a MAP or has one in it."""
+    """Return True if the type is or contains a MAP."""
     inner = [kind.element] if kind.element is not None else [field.type for field in kind.fields]
     return kind.name == "MAP" or any(has_map(each) for each in inner)
 
@@ -112,7 +112,7 @@ _FROM_SPARK |= {
 
 
 def from_spark(spark_type: DataType) -> SqlType | None:
-    """The type of a column that a query made; None if ksqlDB has no such type."""
+    """Return the type of a query's column, or None if ksqlDB has no such type."""
     from pyspark.sql import types
 
     if isinstance(spark_type, types.DecimalType):

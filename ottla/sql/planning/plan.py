@@ -1,4 +1,4 @@
-"""What a SELECT is for Spark: the SQL over its sources, which columns are the key, and the way it must run."""
+"""Plan of a SELECT for Spark: the SQL over its sources, the key columns, and the mode of execution."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from ottla.sql.planning.scope import Scope, has_aggregate
 from ottla.sql.sources import Source
 from ottla.sql.user_functions import UserFunctions
 
-#: - append: rows are made of rows, or come when nothing can change them any more
-#: - update: an aggregation, of which each change is a row
-#: - changes: a table of which each change makes one change
-#: - stateful: joins and what else needs state of our own; the SQL is over the flow that it makes (`stateful/`)
-#: - batch: what there is now
+#: - append: each row follows from one record, or is final when emitted
+#: - update: an aggregation that emits a row for each change
+#: - changes: a table in which each change causes one change
+#: - stateful: joins and other queries with Ottla's own state; the SQL reads the resulting flow (`stateful/`)
+#: - batch: the current rows
 Mode = Literal["append", "update", "changes", "stateful", "batch"]
 
-#: Hidden columns of the result, with ROW_TIME and KEEP.
+#: Hidden columns of the result, besides ROW_TIME and KEEP.
 WINDOW_START, WINDOW_END = RESULT_START, RESULT_END
 
 
@@ -62,11 +62,11 @@ class Plan:
     sql: str  # over the views of the aliases
     result: SourceKind
     window: Window | None
-    windowed_like: Source | None  # a source whose windows the result has
+    windowed_like: Source | None  # source whose windows the result inherits
     watermarks: dict[str, int]
-    missing_key: str | None  # what the result would need to be written to a topic
+    missing_key: str | None  # error if the result is written to a topic
     joins: tuple[JoinStep, ...] = ()
-    aggregation: AggregationPlan | None = None  # of a stateful query; its SELECT is over the groups
+    aggregation: AggregationPlan | None = None  # for stateful queries; the SELECT reads the groups
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +81,9 @@ def plan_select(
     reader: bool = False,
     functions: UserFunctions | None = None,
 ) -> Plan:
-    """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
+    """Plan a SELECT. With `reader`, a person reads the rows and `*` includes window bounds, which are otherwise in the
+    key.
+    """
     relations = [select.source, *(join.right for join in select.joins)]
     sources: dict[str, Source] = {}
     for relation in relations:
@@ -140,7 +142,7 @@ class _Planner:
         outputs = Projection(select, self._sources, scope, self._reader, row_key).outputs(key_sql)
         missing = missing_key(select, scope, joins, key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
-            # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
+            # Keep the key even if the column that names it is null, as in a LEFT JOIN.
             outputs = [replace(each, sql=joins.value) if each.is_key else each for each in outputs]
         if mode == "append":
             outputs = self._without_values(outputs, partitions)
@@ -159,7 +161,7 @@ class _Planner:
         )
 
     def _grouped(self, joins: Joins | None) -> Plan:
-        """GROUP BY with state of our own."""
+        """Plan a GROUP BY with Ottla's own state."""
         select, rows = self._select, self._scope
         groups = [rows.sql_in("GROUP BY", each) for each in select.group_by]
         grouped = GroupedScope.over(rows, groups)
@@ -200,14 +202,14 @@ class _Planner:
         )
 
     def _table_key(self, joins: Joins | None) -> str:
-        """The key of the rows that are grouped, if they are those of a table."""
+        """Return the key of the grouped rows if they come from a table."""
         if joins is not None and joins.value is not None:
             return joins.value
         alias, source = self._select.source.alias, self._left
         names = [*(column.name for column in source.keys), *source.window_columns]
         return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
 
-    # Which way it runs
+    # Mode of execution
 
     def _mode(self) -> Mode:
         select = self._select
@@ -220,7 +222,7 @@ class _Planner:
         return "changes" if self._left.kind == "TABLE" else "append"
 
     def _needs_own_state(self) -> bool:
-        """Of an aggregation: whether Spark has no way for it, or another one than ksqlDB."""
+        """Return True if Spark cannot run the aggregation, or runs it differently than ksqlDB."""
         select, functions = self._select, self._scope.functions
         return (
             self._left.kind == "TABLE"
@@ -282,7 +284,7 @@ class _Planner:
         return {}
 
     def _order(self, groups: list[str]) -> str:
-        """What is later: the offset, where a group is in one partition, else the time."""
+        """Return SQL that orders rows: the offset if each group is in one partition, otherwise the time."""
         alias = self._select.source.alias
         columns = [self._scope.column(alias, each) for each in ("ROWTIME", "ROWOFFSET", "ROWPARTITION")]
         keys = {self._scope.column(alias, key.name) for key in self._left.keys}
@@ -293,7 +295,7 @@ class _Planner:
     # The key of the result
 
     def _key(self, groups: list[str], partitions: list[str]) -> list[list[str]]:
-        """For each column of the key, the expressions that are it."""
+        """Return, for each key column, the expressions equal to it."""
         if groups:
             return [[each] for each in groups]
         if self._select.partition_by:
@@ -304,7 +306,7 @@ class _Planner:
         return [[self._scope.column(alias, column.name)] for column in self._left.keys]
 
     def _without_values(self, outputs: list[Output], partitions: list[str]) -> list[Output]:
-        """Of a record without a value a new key is null as well, unless it is made of the old one only."""
+        """For a tombstone, make a new key null as well, unless it derives only from the old key."""
         alias = self._select.source.alias
         keys = {key.name for key in self._left.keys}
         of_values = {
@@ -321,7 +323,7 @@ class _Planner:
             for each in outputs
         ]
 
-    # The text
+    # SQL text
 
     def _sql(self, mode: Mode, outputs: list[Output], groups: list[str]) -> str:
         select, scope = self._select, self._scope
@@ -354,7 +356,7 @@ class _Planner:
         if self._left.kind == "STREAM" and not select.joins and mode != "stateful":
             deleted = scope.column(alias, DELETED)
             if mode == "append" and not self._aggregates and where is None and not scope.exploded:
-                rows.append(f"NOT {deleted} AS {KEEP}")  # a record without a value stays one
+                rows.append(f"NOT {deleted} AS {KEEP}")  # a tombstone stays a tombstone
             else:
                 conditions.append(f"NOT {deleted}")
         text = f"SELECT {', '.join(rows)}\nFROM "
@@ -368,7 +370,7 @@ class _Planner:
             text += f"\nGROUP BY {', '.join([*groups, *self._window_sql()])}"
         filters = [] if having is None else [f"({having})"]
         if groups and select.window is not None and select.window.advance_ms is not None:
-            filters.append("window.start >= timestamp_millis(0)")  # Kafka has no window before time 0
+            filters.append("window.start >= timestamp_millis(0)")  # Kafka has no windows before time 0
         if filters:
             text += f"\nHAVING {' AND '.join(filters)}"
         if mode == "batch" and select.limit is not None:
@@ -376,7 +378,7 @@ class _Planner:
         return text
 
     def _window_bound(self, name: str) -> str:
-        """Of the window of a row, whose left side may be missing in a join."""
+        """Return the window bound of a row. In a join, the left side may be missing."""
         bounds = [
             self._scope.column(alias, name)
             for alias, source in self._sources.items()
@@ -400,7 +402,7 @@ def _is_null(partition_by: tuple[exp.Expr, ...]) -> bool:
 
 
 def inherited_formats(plan: Plan, columns: Sequence[ColumnDefinition]) -> Mapping[str, str]:
-    """What the result of a query has if WITH (…) says nothing: the formats of its first source, if they can hold it."""
+    """Return the default formats of a query's result: those of its first source, if they can hold the columns."""
     left = plan.sources[plan.select.source.alias]
     values = [column for column in columns if not column.is_key]
     holds = left.value_format != "NONE" and (left.value_format != "KAFKA" or len(values) == 1)

@@ -1,4 +1,4 @@
-"""The columns of a SELECT: what `*` stands for, the names of those that have none, and which of them are the key."""
+"""Columns of a SELECT: expansion of `*`, generated names, and selection of the key."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Output:
     sql: str
     is_key: bool
     position: Position
-    is_made: bool = False  # by PARTITION BY, for `*`: then its name may be that of a pseudo column
+    is_made: bool = False  # by PARTITION BY for `*`; may have the name of a pseudo column
 
 
 class Projection:
-    """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
+    """With `reader`, a person reads the rows and `*` includes window bounds, which are otherwise in the key."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Projection:
         self._sources = sources
         self._scope = scope
         self._reader = reader
-        self._row_key = row_key  # the name of the key that a join makes
+        self._row_key = row_key  # name of the key created by a join
         self._taken = {column.name for source in sources.values() for column in source.columns}
 
     def outputs(self, key_sql: Sequence[Sequence[str]]) -> list[Output]:
-        """`key_sql` has, for each column of the key, the expressions that are it."""
+        """Return the output columns. `key_sql` lists the expressions equal to each key column."""
         generated = self._generated()
         named: list[tuple[str, str, bool, Position]] = []
         for item in self._select.items:
@@ -88,14 +88,14 @@ class Projection:
                     same[1][1],
                 )
         outputs = [Output(name, sql, name in keys, position) for name, sql, _, position in named]
-        if not self._reader:  # the columns of a key are in the order of the key, not in that of the SELECT
+        if not self._reader:  # key columns follow the order of the key, not of the SELECT
             outputs.sort(key=lambda each: keys.index(each.name) if each.is_key else len(keys))
         return outputs
 
     def _new_keys(
         self, named: Sequence[tuple[str, str, bool, Position]], generated: Iterator[str]
     ) -> list[tuple[str, str, bool, Position]]:
-        """What PARTITION BY makes is part of `*`, too."""
+        """Return the keys created by PARTITION BY, which `*` includes."""
         star = next((item for item in self._select.items if item.expression is None), None)
         if star is None or self._reader:
             return []
@@ -130,7 +130,7 @@ class Projection:
         return columns
 
     def _listed(self, source: Source) -> list[str]:
-        """The columns that `*` has of a source."""
+        """Return the columns of a source that `*` expands to."""
         names = [column.name for column in source.columns]
         if self._reader:
             return [*names, *source.window_columns]
@@ -138,14 +138,14 @@ class Projection:
         values = [name for name in names if name not in keys]
         joined = bool(self._select.joins)
         if not self._select.partition_by:
-            # As in ksqlDB, a join has the windows of each of its sources.
+            # As in ksqlDB, a join includes the windows of each source.
             return [*keys, *(source.window_columns if joined else ()), *values]
-        # What was the key stands behind the values, which matters to formats that have no names. As in ksqlDB, a join
-        # that gets another key has the pseudo columns, too.
+        # The old key follows the values, which matters for formats without field names. As in ksqlDB, a join with a
+        # new key also includes the pseudo columns.
         return [*values, *(PSEUDO_COLUMNS if joined else ()), *keys]
 
     def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
-        """All fields of a struct, each a column."""
+        """Expand a struct into one column per field."""
         where = self._scope.place(struct)
         kind = self._scope.type_of(struct)
         if kind is None or kind.name != "STRUCT":
@@ -154,7 +154,7 @@ class Projection:
         return [(field.name, f"{sql}.{quoted(field.name)}") for field in kind.fields]
 
     def _name(self, tree: exp.Expr, before: Sequence[str]) -> str | None:
-        """Of a column its own name, of a field of a struct that of the field, with a number if it is there already."""
+        """Return the name of a column or struct field, numbered if the name is taken."""
         if isinstance(tree, exp.Column):
             parts = [identifier_name(part) for part in tree.parts]
             qualified = len(parts) > 1 and parts[0] in self._sources and self._sources[parts[0]].has(parts[1])

@@ -1,4 +1,4 @@
-"""ROWTIME, WINDOWSTART and WINDOWEND beside times that are written as texts, which ksqlDB reads as such."""
+"""Comparison of ROWTIME, WINDOWSTART and WINDOWEND with times written as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = ("ROWTIME", *WINDOW_COLUMNS)
 
 
 def milliseconds(text: str) -> int:
-    """Of a time as ksqlDB takes it: a date and as much of a time as is written, in UTC unless it says otherwise."""
+    """Parse ksqlDB's time format: a date and an optional partial time, in UTC unless a zone is given."""
     found = datetime.fromisoformat(text if "T" not in text or text[-1] != "T" else text[:-1])
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
@@ -21,7 +21,7 @@ def milliseconds(text: str) -> int:
 
 
 def with_milliseconds(node: exp.Expr) -> exp.Expr:
-    """A comparison or BETWEEN, with numbers for the texts if one side is such a column."""
+    """Replace text by milliseconds in a comparison or BETWEEN with such a column."""
     sides = list(node.iter_expressions())
     if any(_is_time(each) for each in sides):
         for each in sides:
@@ -29,7 +29,7 @@ def with_milliseconds(node: exp.Expr) -> exp.Expr:
                 try:
                     each.replace(exp.Literal.number(milliseconds(each.name)))
                 except ValueError:
-                    continue  # refused as what it is: a text
+                    continue  # stays text and is refused later
     return node
 
 

@@ -1,4 +1,4 @@
-"""Keys and values of records into columns and back, as expressions of Spark SQL over `key` and `value`."""
+"""Conversion between record keys or values and columns, as Spark SQL over `key` and `value`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PERMISSIVE = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
 
 @dataclass(frozen=True)
 class Decoding:
-    """`parsed` is made first, and `columns` out of it; rows for which `valid` is not true cannot be read."""
+    """`columns` are computed from `parsed`. Rows are unreadable unless `valid` is true."""
 
     parsed: str | None
     columns: dict[str, str]
@@ -35,7 +35,7 @@ class Decoding:
 
 
 def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str, delimiter: str) -> Decoding:
-    """`raw` is the name of the binary column, `parsed` one to give to what is parsed."""
+    """Decode a binary column named `raw`. `parsed` is the name for the intermediate result."""
     if not columns or form == "NONE":
         return Decoding(None, {}, None)
     if form == "KAFKA":
@@ -60,7 +60,7 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
 
 def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
     if column.type.name == "STRING":
-        return f"nullif({value}, '')"  # ksqlDB does not tell them apart
+        return f"nullif({value}, '')"  # ksqlDB does not distinguish empty text from null
     return f"unbase64({value})" if column.type.name == "BYTES" else decoded(value, column.type)
 
 
@@ -74,7 +74,7 @@ def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:
 
 
 def _decode_alone(column: ColumnDefinition, raw: str, parsed: str) -> Decoding:
-    """JSON that is the bare value of one column: it becomes a field to be parsed."""
+    """Decode JSON that is the bare value of one column. Wrap it in an object for the parser."""
     alone = ColumnDefinition("k", "k", column.type)
     return Decoding(
         _from_json(f"concat('{{\"k\":', CAST({raw} AS STRING), '}}')", [alone]),
@@ -126,13 +126,13 @@ def _column(field: Field) -> ColumnDefinition:
 
 
 def unframed(raw: str) -> str:
-    """What stands behind the id of a schema; null where there is none."""
+    """Return the bytes after the schema id, or null without a schema id."""
     is_framed = f"hex(substring({raw}, 1, 1)) = '00'"
     return f"CASE WHEN {is_framed} THEN substring({raw}, {FRAME_BYTES + 1}, octet_length({raw})) END"
 
 
 def _encode_registered(codec: PartCodec, plain: str) -> str:
-    """`plain` is what it is in JSON."""
+    """Encode a value with its schema. `plain` is its JSON."""
     if codec.is_binary:
         return codec.encode_expression()
     return f"concat(unhex('{codec.frame.hex()}'), {plain})"
@@ -163,9 +163,9 @@ def encode_key(
     *,
     is_new: bool = False,
 ) -> str:
-    """Of a windowed table the bounds follow the key, as Kafka Streams writes them.
+    """Encode the key. Window bounds follow the key of a windowed table, as in Kafka Streams.
 
-    `is_new` is a key that the query has made: if all its columns are null it is one of nulls, and not none at all.
+    With `is_new` the query created the key: if all columns are null, write a key of nulls instead of a null key.
     """
     keys = source.keys
     nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in keys)
@@ -190,7 +190,7 @@ def encode_key(
 
 
 def window_bounds(source: Source, raw: str) -> tuple[str, str, str]:
-    """The key without its window, where it starts and where it ends, in milliseconds."""
+    """Return SQL for the key without its window, and for the window's start and end in milliseconds."""
     tail = 16 if source.window == "SESSION" else 8
     key = f"substring({raw}, 1, octet_length({raw}) - {tail})"
     start = _long(f"substring({raw}, octet_length({raw}) - 7, 8)")
@@ -216,7 +216,7 @@ def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> s
 
 
 def _delimited_field(value: str, delimiter: str, *, is_first: bool) -> str:
-    """As Commons CSV writes it for ksqlDB: it quotes more than it must, the first field above all."""
+    """Quote a field like Commons CSV in ksqlDB, which quotes more than necessary, especially the first field."""
     odd = [
         "^[^0-9A-Za-z]" if is_first else r"^[\x00-#]",
         f'[{re.escape(delimiter)}"\r\n]',
@@ -238,7 +238,7 @@ def _to_json(columns: Sequence[tuple[str, ColumnDefinition]]) -> str:
     return f"to_json(named_struct({parts}), map('ignoreNullFields', 'false'))"
 
 
-# The format KAFKA: what the serializers of Kafka's clients write
+# KAFKA format: the encoding of Kafka's client serializers
 
 
 def _long(raw: str) -> str:
@@ -255,7 +255,7 @@ def _kafka_decoded(raw: str, column: ColumnDefinition) -> str:
     if column.type.name == "BIGINT":
         return f"CASE WHEN octet_length({raw}) = 8 THEN {_long(raw)} END"
     if column.type.name == "DOUBLE":
-        # Spark has no function of its own for this; Java prints a double so that it reads the same again.
+        # Spark has no such function. Java prints a double so that parsing restores the same value.
         double = f"java_method('java.lang.Double', 'longBitsToDouble', {_long(raw)})"
         return f"CASE WHEN octet_length({raw}) = 8 THEN CAST({double} AS DOUBLE) END"
     if column.type.name == "INTEGER":

@@ -1,4 +1,4 @@
-"""Names in expressions: which column of which source is meant. Out comes Spark SQL."""
+"""Resolution of column names and translation of expressions to Spark SQL."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ EXPLODED = "__exploded"
 
 @dataclass
 class Scope:
-    """The sources of one query, by alias. `replaced` are names that mean an expression, such as WINDOWSTART."""
+    """Sources of one query by alias. `replaced` maps names such as WINDOWSTART to expressions."""
 
     sources: dict[str, Source]
     position: Position
     replaced: dict[str, str] = field(default_factory=dict)
     order: str = "ROWOFFSET"
     exploded: list[str] = field(default_factory=list)
-    #: The types of the parameters of lambdas, as far as they are known.
+    #: Types of lambda parameters, as far as known.
     parameters: dict[str, SqlType | None] = field(default_factory=dict)
-    #: Functions of Python.
+    #: User functions in Python.
     functions: UserFunctions = field(default_factory=UserFunctions)
-    #: What is looked at, for messages.
+    #: Current clause, for error messages.
     clause: str = "SELECT"
 
     def sql(self, tree: exp.Expr) -> str:
-        """The expression for Spark."""
+        """Render the expression for Spark."""
         return _sql(self._changed(tree.copy()))
 
     def sql_in(self, clause: str, tree: exp.Expr) -> str:
-        """The expression for Spark, which stands in this clause."""
+        """Render an expression of this clause for Spark."""
         self.clause, before = clause, self.clause
         try:
             return self.sql(tree)
@@ -61,7 +61,7 @@ class Scope:
         return f"{quoted(alias)}.{quoted(name)}"
 
     def _changed(self, node: exp.Expr) -> exp.Expr:
-        """From the leaves up, so that functions see arguments that are done."""
+        """Translate from the leaves up, so that functions see translated arguments."""
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Anonymous):
@@ -101,7 +101,7 @@ class Scope:
         return exp.Var(this=compared(node, self._argument(node.this), self._argument(node.expression)))
 
     def _listed(self, node: exp.In | exp.Array) -> exp.Expr:
-        """IN and ARRAY: what stands there must be of one type, or become so."""
+        """Translate IN and ARRAY, whose elements are converted to one type."""
         where, given = self.place(node), node.expressions
 
         def sql_of(each: exp.Expr) -> str:
@@ -141,11 +141,11 @@ class Scope:
         return exp.Var(this=cast(value, target))
 
     def _by_type(self, node: exp.Expr) -> exp.Expr:
-        """What is written the same for several types, and is not the same in Spark."""
+        """Translate operators whose Spark form depends on the operand types."""
         where = self.place(node)
         left = self._argument(node.this)
         if isinstance(node, exp.Bracket):
-            # Arrays are counted from 1, and from -1 at their end; what is not there is null.
+            # Array indexes start at 1, or at -1 from the end. Missing elements are null.
             [index] = node.expressions
             place = self._argument(index)
             if place.is_a(*INTEGERS) and not (place.sql.lstrip("-").isdigit() and place.sql != "0"):
@@ -184,7 +184,7 @@ class Scope:
         return Argument(_sql(self._changed(node)), kind)
 
     def type_of(self, node: exp.Expr) -> SqlType | None:
-        """As far as it is known without Spark."""
+        """Return the type, or None if only Spark knows it."""
         return type_of(node, self._name_type, self.functions)
 
     def _name_type(self, node: exp.Expr) -> SqlType | None:
@@ -207,7 +207,7 @@ class Scope:
     # Columns
 
     def own_name(self, node: exp.Column, alias: str) -> str:
-        """The name of a column, without that of its source."""
+        """Return the name of a column without the name of its source."""
         names = [identifier_name(part) for part in node.parts]
         return names[1] if len(names) > 1 and names[0] == alias else names[0]
 
@@ -285,7 +285,7 @@ class Scope:
         return exp.Var(this=rendered or f"{name}({', '.join(each.sql for each in arguments)})")
 
     def _invocation(self, node: exp.Anonymous, name: str, given: list[exp.Expr]) -> exp.Expr:
-        """TRANSFORM, FILTER and REDUCE of arrays and of maps, told apart by the parameters of the lambda."""
+        """Translate TRANSFORM, FILTER and REDUCE. The number of lambda parameters tells arrays from maps."""
         lambdas = [each for each in given[1:] if isinstance(each, exp.Lambda)]
         wanted = {"TRANSFORM": (2, 3), "FILTER": (2,), "REDUCE": (3,)}[name]
         if len(given) not in wanted or len(lambdas) != len(given) - (2 if name == "REDUCE" else 1):
@@ -314,7 +314,7 @@ class Scope:
         keys, values = (each.split(" -> ", 1)[1] for each in written)
         names = [quoted(identifier_name(each)) for each in lambdas[0].expressions]
         other = [quoted(identifier_name(each)) for each in lambdas[1].expressions]
-        # Both see the entry as it was.
+        # Both lambdas see the original entry.
         entry = f"map_entries({source.sql})"
         pair = (
             f"struct(transform(array(e.key), {names[0]} -> transform(array(e.value), {names[1]} -> {keys})[0])[0], "
@@ -322,7 +322,7 @@ class Scope:
         )
         pairs = f"transform({entry}, e -> {pair})"
         new = f"transform({pairs}, e -> e.col1)"
-        # As in ksqlDB, keys that are not different, or null, make no map.
+        # As in ksqlDB, duplicate or null keys make the result null.
         made = (
             f"CASE WHEN size(array_distinct({new})) = size({new}) AND NOT exists({new}, k -> k IS NULL) THEN "
         )
@@ -344,7 +344,7 @@ class Scope:
         return exp.Var(this=f"CASE WHEN {source.sql} IS NULL THEN {start.sql} ELSE {reduced} END")
 
     def _built(self, node: exp.Anonymous, name: str, given: list[exp.Expr]) -> exp.Expr:
-        """MAP('a' := 1) and STRUCT(a := 1)."""
+        """Translate MAP('a' := 1) and STRUCT(a := 1)."""
         for each in given:
             if not isinstance(each, exp.PropertyEQ):
                 raise SqlError(f"{name} is written {name}(… := …).", self.place(each))
@@ -380,13 +380,13 @@ class Scope:
             written = [coerced_list(trees, self.type_of, self.sql) for trees in (keys, values)]
         except NotCoercible as error:
             raise SqlError(f"{error}.", where) from None
-        # A key that is null is written as the text null, where Spark would end the query.
+        # A null key becomes the text null; Spark would end the query.
         safe = [key if key.startswith("'") else f"coalesce({key}, 'null')" for key in written[0]]
         pairs = [f"{key}, {value}" for key, value in zip(safe, written[1], strict=True)]
         return exp.Var(this=f"map({', '.join(pairs)})")
 
     def aggregate_arguments(self, name: str, given: list[exp.Expr]) -> list[exp.Expr]:
-        """COUNT(*) counts rows; of other aggregates `*` and nothing stand for the time of the record, as in ksqlDB."""
+        """Expand `*`. COUNT(*) counts rows; other aggregates use ROWTIME for `*` or no argument, as in ksqlDB."""
         if name not in AGGREGATES or (given and not isinstance(given[0], exp.Star)):
             return given
         if name == "COUNT":
@@ -414,12 +414,12 @@ class Scope:
             row = ", ".join(f"{each} AS c{i}" for i, each in enumerate(values))
             rows = listed(f"struct({row})").replace("{order}", self.order)
             return exp.Var(this=f"{name}({', '.join([rows, *written[len(values) :]])})")
-        # Spark wants at least one argument.
+        # Spark requires at least one argument.
         call = f"{name}({', '.join(written) or '0'})"
         return self._explode(node, [call]) if function.kind == "TABLE" else exp.Var(this=call)
 
     def _explode(self, node: exp.Anonymous, arguments: list[str]) -> exp.Expr:
-        """Several are zipped: row by row one value of each, and null where one has no more."""
+        """Several table functions are zipped row by row, padded with null."""
         if len(arguments) != 1:
             raise SqlError("EXPLODE takes 1 argument.", self.place(node))
         if EXPLODED in arguments[0]:
@@ -429,7 +429,7 @@ class Scope:
         return exp.Var(this=quoted(f"{EXPLODED}_{self.exploded.index(arguments[0])}"))
 
     def exploding(self) -> str:
-        """The clause that makes rows of the results of table functions; empty if there are none."""
+        """Return the clause that turns the results of table functions into rows, or an empty string."""
         if not self.exploded:
             return ""
         names = ", ".join(quoted(f"{EXPLODED}_{number}") for number in range(len(self.exploded)))
@@ -448,7 +448,7 @@ class Scope:
             replaced=self.replaced | {name: quoted(name) for name in names},
             parameters=self.parameters | dict(zip(names, types, strict=False)),
         )
-        # sqlglot has made bare identifiers of the parameters; they are names like others here.
+        # sqlglot turns lambda parameters into bare identifiers. Treat them like other names.
         body = node.this.copy().transform(
             lambda each: (
                 exp.Column(this=each.copy())
@@ -460,10 +460,10 @@ class Scope:
         parameters = written if len(names) == 1 else f"({written})"
         return f"{parameters} -> {_sql(inner._changed(body))}"
 
-    # Places
+    # Positions
 
     def place(self, node: exp.Expr) -> Position:
-        """Where it begins: at the first of its names and literals, which know where they are."""
+        """Return the start of an expression: the position of its first name or literal."""
         places = []
         for each in node.find_all(exp.Identifier, exp.Literal):
             line, column, start, end = (each.meta.get(name) for name in ("line", "col", "start", "end"))
@@ -477,13 +477,13 @@ _CALCULATIONS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
 def _calculates(node: exp.Lambda, kind: SqlType | None) -> bool:
-    """Whether a lambda calculates with numbers: then ksqlDB fails where one is null, and the whole call is null."""
+    """Return True if a lambda does arithmetic. ksqlDB then fails on nulls and returns null for the whole call."""
     body = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     return isinstance(body, _CALCULATIONS) and kind is not None and kind.name != "STRING"
 
 
 def _whole(values: str, made: str) -> str:
-    """What a lambda made, unless one of the values is null."""
+    """Return the lambda's result, or null if any value is null."""
     return f"CASE WHEN NOT exists({values}, x -> x IS NULL) THEN {made} END"
 
 

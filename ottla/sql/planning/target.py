@@ -1,4 +1,4 @@
-"""The stream or table that a query makes."""
+"""Target stream or table of a query."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
     asked = statement.properties.get("key_format")
     if asked is not None and str(asked.value).upper() != "NONE" and not any(each.is_key for each in columns):
         raise SqlError("Key format specified for stream without key columns.", asked.position)
-    shape(statement.properties)  # refuses names that are not known
+    shape(statement.properties)  # refuses unknown names
     source = Source(
         statement.kind,
         statement.name,
@@ -70,11 +70,11 @@ def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
         if not output.is_made:
             check_new_name(output.name, output.position)
         columns.append(ColumnDefinition(output.name, output.name, kind, output.is_key))
-    return tuple(sorted(columns, key=lambda column: not column.is_key))  # the key first, as DESCRIBE shows it
+    return tuple(sorted(columns, key=lambda column: not column.is_key))  # key first, as in DESCRIBE
 
 
 def check_target(plan: Plan, target: Source, schema: StructType, position: Position) -> None:
-    """INSERT INTO goes by names: the query must have the columns of the target."""
+    """Check that the query has the target's columns, because INSERT INTO matches columns by name."""
     if target.kind == "TABLE":
         raise SqlError(
             f"INSERT INTO can only be used to insert into a stream. {target.name} is a table.", position
@@ -117,7 +117,7 @@ def check_target(plan: Plan, target: Source, schema: StructType, position: Posit
 
 
 def _becomes(kind: SqlType, target: SqlType) -> bool:
-    """Whether a value can be written as one of the type of the column without a CAST."""
+    """Return True if a value can be written as the column's type without a CAST."""
     if kind.name in NUMBERS and target.name in NUMBERS:
         return NUMBERS.index(kind.name) <= NUMBERS.index(target.name)
     if kind.element is not None and target.element is not None:

@@ -1,4 +1,4 @@
-"""Expressions in messages, as ksqlDB writes them: each column with its source."""
+"""Expressions in ksqlDB's messages, with each column qualified by its source."""
 
 from __future__ import annotations
 

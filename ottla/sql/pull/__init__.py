@@ -1,12 +1,12 @@
-"""Pull queries by key: `SELECT … FROM table WHERE key = …` out of an index, in milliseconds and without Spark.
+"""Pull queries by key: `SELECT … FROM table WHERE key = …` from an index, in milliseconds and without Spark.
 
-1. `key_bounds`: which keys and windows a WHERE asks for; if it does not say, the table is scanned by Spark.
-2. `key_codec`: the key of a record, in each format, as the bytes that the index is ordered by.
-3. `table_index`: the index of a table's topic, an LMDB file on this machine. It is brought up to what is committed
-   before each answer, and made anew if it does not belong to the topic any more.
-4. `plain_rows`: what was found as rows, without Spark where columns are only named.
-5. `pull`: all of it together.
+1. `key_bounds` extracts keys and windows from WHERE. Without them, Spark scans the table.
+2. `key_codec` converts record keys of each format to the sort keys of the index.
+3. `table_index` is the index of a table's topic, a local LMDB file. Each query first catches up with the committed
+   records. An index that no longer matches the topic is rebuilt.
+4. `plain_rows` converts records to rows, without Spark if the SELECT only names columns.
+5. `pull` combines these steps.
 
-An answer is what a scan would give: where that is not sure (a key or a value that Spark may read differently), the
-scan or Spark over the few records found gives it.
+The result equals that of a scan. If Spark might read a key or a value differently, Spark processes the few records
+found, or scans the table.
 """

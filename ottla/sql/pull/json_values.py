@@ -1,4 +1,4 @@
-"""JSON as the source of Spark reads it, without Spark: the same parser, and the same spellings of names."""
+"""JSON parsing without Spark, with the same parser and field spellings as the Spark source."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ _DAY_MS = 86_400_000
 
 
 class Unreadable(Exception):
-    """No JSON, or not of the type: such records are left out."""
+    """The value is not JSON or has the wrong type. Such records are skipped."""
 
 
 class NeedsSpark(Exception):
-    """Only Spark can tell what this value is."""
+    """Only Spark can interpret this value."""
 
 
 def json_parser(columns: Sequence[Field], *, alone: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
-    """Parses an object into the columns; or, `alone`, a bare value into the one column. Times are numbers."""
+    """Return a parser for objects with these columns, or with `alone` for the bare value of one column. Times are
+    numbers.
+    """
     fields = [Field("k", "k", columns[0].type)] if alone else list(columns)
     parse = row_parser(raw_type(fields), UTC)
 
@@ -39,7 +41,7 @@ def json_parser(columns: Sequence[Field], *, alone: bool = False) -> Callable[[b
 
 
 def raw_type(fields: Sequence[Field]) -> Any:
-    """The type that `json_expressions.raw_schema` writes as DDL."""
+    """Return the type that `json_expressions.raw_schema` writes as DDL."""
     from pyspark.sql import types
 
     found = types.StructType()
@@ -72,7 +74,7 @@ def _raw(kind: SqlType) -> Any:
 
 
 def _picked(found: dict[str, Any], field: Field, fields: Sequence[Field]) -> Any:
-    """In whichever spelling it came."""
+    """Return the field in any of its spellings."""
     for spelling in spellings(field, fields):
         value = found.get(spelling)
         if value is not None:

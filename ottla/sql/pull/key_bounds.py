@@ -1,4 +1,4 @@
-"""Which rows of a table a WHERE asks for: keys, and bounds of windows. Pure: trees in, bounds out."""
+"""Extraction of keys and window bounds from WHERE. Pure: trees in, bounds out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.sql.pull.key_codec import canonical, is_indexable, literal
 from ottla.sql.pull.table_index import Range
 from ottla.sql.sources import Source
 
-#: More keys than this are no lookup any more.
+#: Scan the table for more keys than this.
 _MOST_KEYS = 10_000
 _ALL = Range()
 _MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ}
@@ -28,12 +28,12 @@ class Bounds:
     keys: tuple[bytes, ...]
     starts: Range = _ALL
     ends: Range = _ALL
-    #: Whether this is all that WHERE says; otherwise it has to be applied to what is found.
+    #: Whether the bounds express the whole WHERE. Otherwise apply WHERE to the records found.
     is_all: bool = True
 
 
 def bounds(plan: Plan) -> Bounds | None:
-    """None if the table must be scanned."""
+    """Return the bounds, or None if the table must be scanned."""
     if plan.mode != "batch" or len(plan.sources) != 1 or plan.select.where is None:
         return None
     [(alias, source)] = plan.sources.items()
@@ -95,7 +95,7 @@ class _Reader:
         return True
 
     def _choices(self, condition: exp.Expr) -> tuple[str, list[Any]] | None:
-        """A column of the key and the values that it may have."""
+        """Return a key column and its possible values."""
         if isinstance(condition, exp.Paren):
             return self._choices(condition.this)
         if isinstance(condition, exp.Or):
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def _literal(tree: exp.Expr) -> str | bool | Decimal | None:
-    """Text, truth or number; None if it is no literal."""
+    """Return a string, boolean or number, or None for anything but a literal."""
     if isinstance(tree, exp.Paren):
         return _literal(tree.this)
     if isinstance(tree, exp.Neg):
@@ -191,7 +191,7 @@ def _literal(tree: exp.Expr) -> str | bool | Decimal | None:
 
 
 def _milliseconds(tree: exp.Expr) -> int | None:
-    """A bound of a window, as a number or as a text."""
+    """Parse a window bound given as number or text."""
     value = _literal(tree)
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else None

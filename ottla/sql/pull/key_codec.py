@@ -1,6 +1,6 @@
-"""Keys of records as bytes by which they are found: equal for two keys if and only if their columns are equal.
+"""Canonical bytes of record keys: equal if and only if the key columns are equal.
 
-The bytes of a record's key are not enough, because JSON and delimited text can be written in several ways.
+The raw bytes are not enough, because JSON and delimited text can spell the same value differently.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _TYPES = {
 
 
 class Odd(Exception):
-    """A key that Spark may read differently than we do: the table has to be scanned."""
+    """Spark may read this key differently, so the table must be scanned."""
 
 
 class Parts(NamedTuple):
     key: bytes
-    start: int | None = None  # of the window, in milliseconds
+    start: int | None = None  # start of the window in milliseconds
     end: int | None = None
 
 
@@ -64,7 +64,7 @@ class KeyCodec:
         self._parse: Callable[[bytes], tuple[Any, ...]] | None = None
 
     def split(self, raw: bytes) -> Parts | None:
-        """None if it is too short for the bounds of a window."""
+        """Split the window from the key, or return None if the key is too short."""
         source = self._source
         if source.window is None:
             return Parts(raw)
@@ -77,7 +77,7 @@ class KeyCodec:
         return Parts(raw[:-8], start, start + (source.window_size_ms or 0))
 
     def values(self, key: bytes) -> tuple[Any, ...] | None:
-        """The columns of a key, times as numbers; None if it cannot be read."""
+        """Return the columns of a key with times as numbers, or None if the key is unreadable."""
         try:
             return self._decode(key)
         except Unreadable:
@@ -132,7 +132,7 @@ def canonical(values: Sequence[Any]) -> bytes:
     return repr(tuple(values)).encode()
 
 
-# Delimited text, where there is only one way to read it
+# Unambiguous delimited text
 
 
 def delimited(text: str, delimiter: str, count: int) -> list[str]:
@@ -174,17 +174,17 @@ def _decimal(text: str, kind: SqlType) -> Decimal | None:
 
 
 def normal(value: Any, kind: SqlType) -> Any:
-    """A value of JSON, so that equal ones are written equal."""
+    """Normalise a JSON value, so that equal values have equal encodings."""
     if kind.name == "DOUBLE" and value is not None:
         return float(value) + 0.0
     return value
 
 
-# Literals of a statement
+# Literals in statements
 
 
 def literal(value: Any, kind: SqlType) -> Any:
-    """What a key of this type has to be to equal a literal; None if only Spark can tell."""
+    """Return the key value equal to the literal, or None if only Spark can tell."""
     name = kind.name
     if isinstance(value, bool):
         return value if name == "BOOLEAN" else None

@@ -1,4 +1,4 @@
-"""Records that were found as rows of the result, where the result only names columns. Spark is not needed for that."""
+"""Rows from records without Spark, for results that only name columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KAFKA_NUMBERS = {"INTEGER": ">i", "BIGINT": ">q", "DOUBLE": ">d"}
 
 
 def named_columns(plan: Plan) -> list[str] | None:
-    """The columns of the source that the result consists of; None if it has anything else."""
+    """Return the source columns of the result, or None if it contains other expressions."""
     select = plan.select
     if select.group_by or select.having is not None or select.window is not None:
         return None
@@ -34,7 +34,7 @@ def named_columns(plan: Plan) -> list[str] | None:
 
 
 def named_types(plan: Plan) -> tuple[str, ...] | None:
-    """The types of the result, if it only names columns of one source."""
+    """Return the types of the result if it only names columns of one source."""
     names = named_columns(plan) if len(plan.sources) == 1 else None
     if names is None:
         return None
@@ -44,7 +44,7 @@ def named_types(plan: Plan) -> tuple[str, ...] | None:
 
 
 def plain_rows(source: Source, names: Sequence[str], found: Sequence[Found]) -> list[Row]:
-    """NeedsSpark if one of the values is not plain."""
+    """Convert records to rows. Raises NeedsSpark if a value is not plain."""
     reader = _Reader(source)
     rows = []
     for record in found:
@@ -64,7 +64,7 @@ class _Reader:
         self._json: Callable[[bytes], tuple[Any, ...]] | None = None
 
     def columns(self, record: Found) -> dict[str, Any] | None:
-        """By name; None if the record cannot be read."""
+        """Return the columns by name, or None if the record is unreadable."""
         source = self._source
         try:
             keys, values = self._codec.values(record.key), self._values(record.value)
@@ -94,7 +94,7 @@ class _Reader:
         return value
 
     def _values(self, value: bytes) -> Sequence[Any]:
-        """Of the columns of the value; times are numbers."""
+        """Decode the value columns, with times as numbers."""
         columns, form = self._source.values, self._source.value_format
         if not columns:
             return ()
@@ -128,7 +128,7 @@ def _kafka(value: bytes, kind: SqlType) -> Any:
 
 
 def value_of(value: Any, kind: SqlType) -> Any:
-    """As PySpark hands values out, whose timestamps are in the time zone of this machine."""
+    """Convert a value like PySpark, which returns timestamps in the local time zone."""
     if value is None:
         return None
     if kind.name == "TIMESTAMP":

@@ -1,4 +1,4 @@
-"""The answer to a pull query: from the index if the query names keys, and from a scan otherwise."""
+"""Pull queries: use the index if WHERE names keys, and a scan otherwise."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ottla.sql.sources import Source
 if TYPE_CHECKING:
     from ottla.sql.engine import Engine
 
-#: LMDB must not open a file twice in a process.
+#: A process must not open the same LMDB file twice.
 _indexes: dict[Path, TableIndex] = {}
 _lock = threading.Lock()
 
 
 class PullQueries:
-    """`directory` is where the indexes of this cluster are; `engine` starts Spark if it does not run yet."""
+    """`directory` holds the indexes of this cluster. `engine` starts Spark on demand."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class PullQueries:
         return self._engine().pull(plan, found)
 
     def forget(self, source: Source) -> None:
-        """Remove the index of what was dropped."""
+        """Remove the index of a dropped table."""
         path = self._path(source)
         with _lock:
             index = _indexes.pop(path, None)
         if index is not None:
             index.remove()
-        for left in path.parent.glob(f"{glob.escape(path.name)}-*"):  # of this boot and others
+        for left in path.parent.glob(f"{glob.escape(path.name)}-*"):  # of this boot and of earlier boots
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
@@ -94,7 +94,7 @@ class PullQueries:
         return index
 
     def _path(self, source: Source) -> Path:
-        """By all that an index depends on, so that another definition of the same topic has another one."""
+        """Return a path that depends on everything in the index, so that a changed definition gets a new index."""
         plain = source.to_json()
         what = (
             "topic",

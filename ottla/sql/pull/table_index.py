@@ -1,10 +1,10 @@
-"""The index of a table's topic: for each key the last record, in an LMDB file on this machine.
+"""Index of a table's topic: the last record of each key, in a local LMDB file.
 
-It is a replay of what is committed in the topic, with how far it got. Like every cache it may be thrown away: it is
-made anew if the topic is another one, or may have lost records that were not read in time, or if the file is damaged.
-The file is never synced, so it is not used after a restart of the machine, whose boot is in its name.
+The index replays the committed records of the topic and stores its positions. It is a cache and is rebuilt if the
+topic was recreated, if tombstones may have been missed, or if the file is damaged. The file is never synced, so its
+name contains the boot id, and it is not used after a reboot.
 
-Its order is: a hash of the key's columns, the start and the end of the window, a hash of the key's bytes.
+The sort order is: hash of the key columns, start and end of the window, hash of the key bytes.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FORMAT = 1
-#: Address space for the file, which only gets as long as it must.
+#: Address space for the file. The file itself only grows as needed.
 _MAP_SIZE = 64 << 30
 _RECORD = struct.Struct(">iqqi")  # partition, offset, timestamp, length of the key
 _STATE = b"state"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-#: How long the settings of a topic are believed.
+#: How long cached topic configs stay valid.
 _SETTINGS_SECONDS = 60.0
 
 
 class Found(NamedTuple):
-    raw: bytes  # the key as it is in the record
-    key: bytes  # and without its window
+    raw: bytes  # key as in the record
+    key: bytes  # key without its window
     value: bytes
     partition: int
     offset: int
     timestamp_ms: int
-    start: int | None  # of its window
+    start: int | None  # start of the window
     end: int | None
 
 
 class Range(NamedTuple):
-    """Of milliseconds, with both ends in it."""
+    """Range of milliseconds, inclusive on both ends."""
 
     first: int = -(2**62)
     last: int = 2**62
@@ -69,8 +69,9 @@ class Range(NamedTuple):
 
 
 class TableIndex:
-    """Invariant: what is in the file is the replay of each partition up to `positions`. Shared by threads and
-    processes: each catches up in a write transaction, which begins with what the last one left.
+    """Invariant: the file is the replay of each partition up to `positions`.
+
+    Threads and processes share the index. A file lock serialises them, and each starts from the last committed state.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class TableIndex:
         self._options: SourceOptions = parse_options(
             {**options, "subscribe": source.topic, "failOnDataLoss": "false"}, streaming=False
         )
-        # What is no JSON does not replace a row: see `frames`.
+        # Values that are not JSON do not replace a row: see `frames`.
         is_json = source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
         self._decoder = JsonDecoder(raw_type(source.values), "UTC", lax=True) if is_json else None
         self._values = None if source.is_unwrapped else codec
@@ -92,7 +93,7 @@ class TableIndex:
         self._tombstones_ms = 0
 
     def find(self, keys: Iterable[bytes], starts: Range, ends: Range) -> list[Found]:
-        """The rows of these keys (as `KeyCodec.canonical` has them), as of what is committed now."""
+        """Return the rows of these keys (from `KeyCodec.canonical`) as of the last stable offset."""
         import lmdb
 
         with self._lock:
@@ -113,7 +114,7 @@ class TableIndex:
         with self._lock:
             self._delete()
 
-    # Answers
+    # Lookups
 
     def _find(self, keys: Iterable[bytes], starts: Range, ends: Range) -> list[Found]:
         with shared_cluster(self._options.settings) as cluster:
@@ -124,7 +125,7 @@ class TableIndex:
         with self._environment.begin(db=self._rows) as transaction, transaction.cursor() as cursor:
             for key in keys:
                 for each in self._entries(cursor, _digest(key)):
-                    # What was deleted in front of the log is no row any more.
+                    # Records below the log start offset are no longer rows.
                     if (
                         each.offset >= limits[each.partition]
                         and starts.holds(each.start)
@@ -157,7 +158,7 @@ class TableIndex:
     # Catching up
 
     def _catch_up(self, cluster: Cluster) -> tuple[dict[int, int], dict[str, Any]]:
-        """Where partitions start, and the state of an index that is complete."""
+        """Catch up with the topic. Return the start offsets and the state of the complete index."""
         topic = cluster.topics([self._topic]).get(self._topic)
         if topic is None:
             raise ClientError(f"The topic '{self._topic}' does not exist.")
@@ -169,14 +170,14 @@ class TableIndex:
         if self._is_complete(state, identity, ends):
             return starts, state
         with self._only_process():
-            if _is_ahead(self._state(), ends):  # another process has asked for them later
+            if _is_ahead(self._state(), ends):  # another process has fetched later end offsets
                 ends = _offsets(cluster, topic.partitions, LATEST)
             return starts, self._catch_up_to(cluster, identity, starts, ends)
 
     def _catch_up_to(
         self, cluster: Cluster, identity: str, starts: dict[int, int], ends: dict[int, int]
     ) -> dict[str, Any]:
-        state = self._state()  # another process may have come first
+        state = self._state()  # another process may have been first
         if self._must_begin_anew(cluster, state, identity, ends):
             self._delete()
             self._open()
@@ -195,7 +196,7 @@ class TableIndex:
 
     @contextlib.contextmanager
     def _only_process(self) -> Iterator[None]:
-        """Two that replay the log at once would undo each other's later records."""
+        """Hold a lock between processes. Two concurrent replays would undo each other's later records."""
         path = self._directory.with_name(f"{self._directory.name}.lock")
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -216,8 +217,8 @@ class TableIndex:
         if state.get("format") != _FORMAT or state.get("topic_id") != identity:
             return True
         if _is_ahead(state, ends):
-            return True  # the topic has lost its end
-        # Compaction may have removed the tombstone of a row that we still have.
+            return True  # the topic has lost records at its end
+        # Compaction may have removed the tombstone of a row that the index still has.
         away_ms: float = (time.time() - state.get("caught_up_at", 0)) * 1000
         return away_ms > self._kept_tombstones_ms(cluster)
 
@@ -226,7 +227,7 @@ class TableIndex:
             try:
                 found = describe_configs(cluster, Resource("topic", self._topic), synonyms=False)
             except ClientError:
-                return 0  # it may not be asked for: begin anew
+                return 0  # no permission to read the configs: rebuild
             values = {each.name: each.value for each in found}
             compacted = "compact" in (values.get("cleanup.policy") or "")
             self._tombstones_ms = int(values.get("delete.retention.ms") or 0) if compacted else 2**62
@@ -244,7 +245,7 @@ class TableIndex:
     def _changes(
         self, batch: pa.RecordBatch, number: int, state: dict[str, Any]
     ) -> dict[bytes, bytes | None]:
-        """By place in the index; None deletes."""
+        """Return the changes by index key. None deletes a row."""
         import pyarrow as pa
 
         values = batch.column("value")
@@ -280,7 +281,7 @@ class TableIndex:
         return _digest(key) + window + hashlib.blake2b(raw, digest_size=8).digest()
 
     def _sweep(self, starts: dict[int, int], state: dict[str, Any]) -> None:
-        """Delete what was deleted in front of the log, once it is a good part of all there is."""
+        """Delete rows below the log start offset once they may be half of the index."""
         swept = state.setdefault("swept", {})
         gone = sum(start - swept.get(str(number), 0) for number, start in starts.items())
         with self._environment.begin() as transaction:
@@ -322,7 +323,7 @@ class TableIndex:
         if size and size < (info["last_pgno"] + 1) * self._environment.stat()["psize"]:
             raise lmdb.CorruptedError(
                 str(data)
-            )  # it is mapped: what is missing at its end would kill the process
+            )  # the file is mapped: accessing a missing page would kill the process
         self._rows = self._environment.open_db(b"rows")
 
     def _commit(self, changes: Mapping[bytes, bytes | None], state: dict[str, Any]) -> None:
@@ -351,7 +352,7 @@ class TableIndex:
 
 
 def _offsets(cluster: Cluster, partitions: Sequence[TopicPartition], which: int) -> dict[int, int]:
-    """Where the partitions start, or where what is committed of them ends."""
+    """Return the start offsets or the last stable offsets of the partitions."""
     found = list_offsets(cluster, dict.fromkeys(partitions, which), READ_COMMITTED)
     return {each.partition: found[each].offset for each in partitions}
 

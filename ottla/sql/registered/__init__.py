@@ -1,6 +1,6 @@
-"""AVRO, PROTOBUF and JSON_SR: formats of keys and values whose schemas a registry keeps.
+"""AVRO, PROTOBUF and JSON_SR: key and value formats with schemas in a registry.
 
-`inference` makes columns of a schema, `physical` the schema of columns, as ksqlDB names it; `conversions` are the
-expressions of Spark SQL between what the decoders of `ottla.spark.formats` give and columns of SQL; `codecs` runs
-them; `schemas` is what a session asks the registry for.
+`inference` derives columns from a schema, and `physical` derives a schema from columns, named as in ksqlDB.
+`conversions` renders Spark SQL between the decoders of `ottla.spark.formats` and SQL columns. `codecs` runs these
+expressions, and `schemas` talks to the registry for a session.
 """

@@ -1,4 +1,4 @@
-"""How the keys and values of a source are read and written: by functions of Spark, and by this process itself."""
+"""Codecs for the keys and values of a source, as Spark functions and for use in this process."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _NO_SCHEMA = Schema("")
 
 @dataclass(frozen=True)
 class PartCodec:
-    """Of a key or a value in AVRO, PROTOBUF, PROTOBUF_NOSR or JSON_SR."""
+    """Codec of a key or a value in AVRO, PROTOBUF, PROTOBUF_NOSR or JSON_SR."""
 
     form: str
     part: str  # key or value
     fields: tuple[Field, ...]
-    bare: bool  # one column is all of it
-    #: Where writers' schemas are found, and the reader's.
+    bare: bool  # one column is the whole value
+    #: Source of the writer schemas, and the reader schema.
     source: SchemaSource
     reader: Schema = _NO_SCHEMA
-    #: What records are decoded to. JSON has no such type.
+    #: Type of the decoded records; None for JSON.
     found: pa.DataType | None = None
-    #: Whether the reader's schema makes `found`; else it is what the columns ask for.
+    #: Whether the reader schema determines `found`. Otherwise the columns do.
     by_schema: bool = False
-    #: The schema that records are written with, and the type of what it describes; None of what is only read.
+    #: Schema for writing and its type, or None if the source is only read.
     schema: Schema | None = None
     wanted: pa.DataType | None = None
 
@@ -58,20 +58,20 @@ class PartCodec:
 
     @property
     def frame(self) -> bytes:
-        """What stands before each record."""
+        """Return the prefix of each record."""
         if self.form == WITHOUT_REGISTRY:
             return b""
         assert self.schema is not None
         return b"\0" + self.schema.id.to_bytes(4, "big")
 
     def name_in_json(self, field: Field) -> str:
-        """As the schema spells it, if that made the column."""
+        """Return the schema's spelling if the schema determined the column."""
         return field.written if self.by_schema else field.name
 
     # Reading
 
     def options(self) -> dict[str, str]:
-        """For the data source, so that it decodes a whole column at once."""
+        """Return options for the data source, which then decodes whole columns at once."""
         given = {f"{self.part}Format": self.kind}
         if self.form == WITHOUT_REGISTRY:
             return given | {f"{self.part}Schema": self.reader.text}
@@ -83,7 +83,7 @@ class PartCodec:
         return given | {f"{self.part}Schema": sql_type(self.found)}
 
     def columns(self, parsed: str) -> dict[str, str]:
-        """The columns out of what was decoded."""
+        """Return SQL for the columns of a decoded value."""
         assert self.found is not None
         if self.bare:
             return {self.fields[0].name: decoded(parsed, self.found, self.fields[0].type)}
@@ -91,7 +91,7 @@ class PartCodec:
 
     @property
     def decoder(self) -> str:
-        """The name of the function that decodes."""
+        """Return the name of the decoding function."""
         return f"ottla_decode_{self._digest()}"
 
     @property
@@ -103,7 +103,7 @@ class PartCodec:
         return hashlib.blake2b(what.encode(), digest_size=10).hexdigest()
 
     def install(self, spark: SparkSession, known: set[str]) -> None:
-        """Make the functions known to Spark, unless they are. Queries that run keep those that they began with."""
+        """Register the functions with Spark if needed. Running queries keep their own versions."""
         from pyspark.sql.functions import arrow_udf
 
         if not self.is_binary:
@@ -127,7 +127,7 @@ class PartCodec:
         return decode
 
     def _columns(self) -> str | None:
-        """The type that is asked for, as JSON of Spark; None if the schema makes it."""
+        """Return the requested type as Spark JSON, or None if the schema determines it."""
         if self.found is None:
             from ottla.sql.pull.json_values import raw_type
 
@@ -135,7 +135,7 @@ class PartCodec:
         return None if self.by_schema or self.form == WITHOUT_REGISTRY else spark_json(self.found)
 
     def unreadable(self, raw: pa.Array) -> dict[int, str]:
-        """In this process: the rows that cannot be read, and why. What is bare is not looked at."""
+        """Decode in this process and return the unreadable rows with reasons. Bare values are not checked."""
         decoder = registered_decoder(self.kind, self.source, self.reader, self._columns(), self.part)
         return decoder.decode(_binary(raw), None, self.part).reasons
 
@@ -154,7 +154,7 @@ class PartCodec:
         return SchemaSource(self.source.registry, text=text, message=self.source.message)
 
     def encode_expression(self) -> str:
-        """The bytes of a key or a value, out of its columns."""
+        """Return SQL that encodes a key or a value from its columns."""
         assert self.wanted is not None
         assert self.schema is not None
         if self.bare:
@@ -169,18 +169,18 @@ class PartCodec:
         return f"{self.encoder}(named_struct({', '.join(parts)}))"
 
     def encode(self, values: Sequence[Any], kind: pa.DataType) -> list[bytes | None]:
-        """In this process; ClientError, if one does not fit the schema."""
+        """Encode values in this process. Raises ClientError if a value does not fit the schema."""
         found: list[bytes | None] = self._encoding()(pa.array(values, kind)).to_pylist()
         return found
 
 
 @dataclass(frozen=True)
 class Codecs:
-    """Of one source; None where the format needs none."""
+    """Codecs of one source, None for formats without a codec."""
 
     key: PartCodec | None = None
     value: PartCodec | None = None
-    #: How the data source reaches the registry.
+    #: Options for the data source to reach the registry.
     registry: Mapping[str, str] = field(default_factory=dict)
 
     def install(self, spark: SparkSession, known: set[str]) -> Codecs:
@@ -194,7 +194,7 @@ NONE = Codecs()
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Spark would take annotations for a choice between kinds of functions."""
+    """Remove annotations, because Spark would use them to choose the kind of function."""
     function.__annotations__.clear()
     return function
 
@@ -216,7 +216,7 @@ _SPARK_NAMES = {
 
 
 def spark_json(kind: pa.DataType) -> str:
-    """A type as JSON of Spark, which needs no Spark to be written."""
+    """Return a type as Spark JSON, without Spark."""
     return json.dumps(_spark(kind))
 
 

@@ -1,7 +1,7 @@
-"""Between the types that binary formats have and those of SQL, as expressions of Spark SQL.
+"""Conversions between the types of binary formats and SQL types, as Spark SQL expressions.
 
-A type of Arrow stands for what the decoder of a format gives, and for what its encoder takes: fields under the names
-that they have in the schema, times of day as numbers, dates of Protobuf as messages.
+Arrow types describe the output of a decoder and the input of an encoder. Fields have their names from the schema,
+times of day are numbers, and Protobuf dates are messages.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ottla.spark.formats.value_format import quoted
 from ottla.sql.planning.json_expressions import TIMES, spellings, text
 from ottla.sql.sql_types import Field, SqlType
 
-#: google.type.Date, google.type.TimeOfDay and confluent.type.Decimal, as their fields.
+#: Fields of google.type.Date, google.type.TimeOfDay and confluent.type.Decimal.
 DATE = pa.struct([("year", pa.int32()), ("month", pa.int32()), ("day", pa.int32())])
 TIME_OF_DAY = pa.struct([(each, pa.int32()) for each in ("hours", "minutes", "seconds", "nanos")])
 DECIMAL = pa.struct([("value", pa.binary()), ("precision", pa.int64()), ("scale", pa.int32())])
-#: Digits of a DECIMAL that a message of Protobuf can have here: as many as fit 64 bits.
+#: Maximum digits of a DECIMAL in a Protobuf message: as many as fit 64 bits.
 MOST_DIGITS = 18
 
 _SIMPLE = {
@@ -34,13 +34,13 @@ _SIMPLE = {
 }
 
 
-# Which fields a column may come from
+# Candidate fields for a column
 
 
 def asked_for(
     fields: Sequence[Field], known: pa.DataType | None, form: str, names: Sequence[str] | None = None
 ) -> pa.DataType:
-    """What to ask a decoder for: every likely spelling of each field, and the one of a schema that is `known`."""
+    """Return the type to request from a decoder: every likely spelling of each field, or the spelling of `known`."""
     found: dict[str, pa.DataType] = {}
     for field in fields:
         there = _named_like(field.name, known)
@@ -70,7 +70,7 @@ def asked_type(kind: SqlType, known: pa.DataType | None, form: str) -> pa.DataTy
         key = known.key_type if known is not None and pa.types.is_map(known) else pa.string()
         return pa.map_(key, asked_type(kind.element, inner, form))
     if known is not None and (form != "AVRO" or kind.name == "TIME"):
-        return known  # messages have exact types; they are cast afterwards
+        return known  # messages have exact types and are cast later
     if kind.name == "DECIMAL":
         return DECIMAL if form != "AVRO" else pa.decimal128(kind.precision, kind.scale)
     if kind.name == "DATE":
@@ -81,7 +81,7 @@ def asked_type(kind: SqlType, known: pa.DataType | None, form: str) -> pa.DataTy
 
 
 def _named_like(name: str, struct: pa.DataType | None) -> list[pa.Field]:
-    """Case does not matter, but the same case comes first."""
+    """Return fields that match case-insensitively, with exact matches first."""
     if struct is None or not pa.types.is_struct(struct):
         return []
     like = [each for each in struct if each.name.upper() == name.upper()]
@@ -89,22 +89,22 @@ def _named_like(name: str, struct: pa.DataType | None) -> list[pa.Field]:
 
 
 def field_like(struct: pa.DataType, name: str) -> pa.Field | None:
-    """The field of a schema that a column is written to."""
+    """Return the schema field for a column."""
     return next(iter(_named_like(name, struct)), None)
 
 
 def _is_entries(kind: pa.DataType) -> bool:
-    """Whether it is a map as Connect writes it in Avro: an array of keys and values."""
+    """Return True for Connect's Avro encoding of a map: an array of keys and values."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     return [each.name for each in kind.value_type] == ["key", "value"]
 
 
-# To columns of SQL
+# To SQL columns
 
 
 def decoded(value: str, found: pa.DataType, kind: SqlType, depth: int = 0) -> str:
-    """The value as its type of SQL."""
+    """Convert the value to its SQL type."""
     if kind.name == "STRUCT":
         parts = ", ".join(
             f"{text(field.name)}, {picked(value, found, field, depth)}" for field in kind.fields
@@ -127,7 +127,7 @@ def decoded(value: str, found: pa.DataType, kind: SqlType, depth: int = 0) -> st
 
 
 def picked(struct: str, found: pa.DataType, field: Field, depth: int = 0) -> str:
-    """A field of a struct, whatever its case is."""
+    """Return a struct field, ignoring case."""
     there = [
         decoded(f"{struct}.{quoted(each.name)}", each.type, field.type, depth)
         for each in _named_like(field.name, found)
@@ -142,7 +142,7 @@ def _decoded_map(value: str, found: pa.DataType, kind: SqlType, depth: int) -> s
     if _is_entries(found):
         inner = decoded(f"x{depth}.value", found.value_type.field(1).type, kind.element, depth + 1)
         pair = f"named_struct('key', x{depth}.key, 'value', {inner})"
-        # A map of Spark has no null among its keys.
+        # Spark maps cannot have null keys.
         return f"map_from_entries(transform(filter({value}, x{depth} -> x{depth}.key IS NOT NULL), x{depth} -> {pair}))"
     if not pa.types.is_string(found.key_type):
         value = f"transform_keys({value}, (k{depth}, v{depth}) -> CAST(k{depth} AS STRING))"
@@ -161,7 +161,7 @@ def _decoded_time(value: str, found: pa.DataType) -> str:
 
 
 def _decoded_decimal(value: str, kind: SqlType) -> str:
-    """The bytes of a message are a number in two's complement, of any length up to eight."""
+    """Decode a two's complement number of up to eight bytes."""
     raw = f"hex({value}.value)"
     padded = f"lpad({raw}, 16, CASE WHEN {raw} >= '80' THEN 'F' ELSE '0' END)"
     number = f"CAST(conv({padded}, 16, -10) AS DECIMAL(38, 0))"
@@ -170,11 +170,11 @@ def _decoded_decimal(value: str, kind: SqlType) -> str:
     return f"CASE WHEN octet_length({value}.value) BETWEEN 1 AND 8 THEN CAST({divided} AS {kind.ddl}) END"
 
 
-# From columns of SQL
+# From SQL columns
 
 
 def encoded(value: str, wanted: pa.DataType, kind: SqlType, depth: int = 0) -> str:
-    """The value as an encoder takes it; `wanted` is the type that the schema has in its place."""
+    """Convert the value for an encoder. `wanted` is the corresponding type in the schema."""
     if kind.name == "STRUCT":
         parts = []
         for field in kind.fields:

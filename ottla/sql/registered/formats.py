@@ -1,17 +1,17 @@
-"""The names of the formats, and what each of them can."""
+"""Names and capabilities of the formats."""
 
 from __future__ import annotations
 
-#: SQL's name → that of `ottla.spark.formats`
+#: SQL name → name in `ottla.spark.formats`
 REGISTERED = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON_SR": "jsonschema"}
-#: Messages without the bytes that name their schema: columns say all.
+#: Messages without a schema id: the columns define the schema.
 WITHOUT_REGISTRY = "PROTOBUF_NOSR"
-#: What a registry calls a schema → SQL's name of the format
+#: Schema type in the registry → SQL name of the format
 OF_TYPE = {"AVRO": "AVRO", "PROTOBUF": "PROTOBUF", "JSON": "JSON_SR"}
 
-#: Formats that are decoded and encoded by functions; the others by expressions of Spark SQL.
+#: Formats with codec functions. The others use Spark SQL expressions.
 BINARY = ("AVRO", "PROTOBUF", WITHOUT_REGISTRY)
-#: The bytes before the value of JSON_SR: zero, and the id of its schema.
+#: Bytes before a JSON_SR value: a zero byte and the schema id.
 FRAME_BYTES = 5
 
 
@@ -20,5 +20,5 @@ def is_json(form: str) -> bool:
 
 
 def can_be_bare(form: str) -> bool:
-    """Whether one column may be the whole key or value, without a record around it."""
+    """Return True if one column may be the whole key or value, without a surrounding record."""
     return form in ("JSON", "JSON_SR", "AVRO")

@@ -1,4 +1,4 @@
-"""The columns that a schema describes, as ksqlDB infers them. What SQL has no type for is left out."""
+"""Columns inferred from a schema as in ksqlDB. Fields without a SQL type are skipped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class NotUsable(Exception):
-    """Why a schema makes no columns, in a sentence."""
+    """The schema yields no columns. The message says why."""
 
 
 def whole_type(schema: Schema, referenced: dict[str, Schema], message: str | None = None) -> SqlType | None:
-    """What a schema describes, with names as they are; a STRUCT, if it is a record."""
+    """Return the SQL type of a schema with names unchanged; a STRUCT for a record."""
     if schema.type == AVRO:
         return _avro(parse(schema.text, [each.text for each in referenced.values()]), ())
     if schema.type == PROTOBUF:
@@ -33,7 +33,7 @@ def whole_type(schema: Schema, referenced: dict[str, Schema], message: str | Non
 
 
 def upper(kind: SqlType) -> SqlType:
-    """With the names of fields in upper case, as ksqlDB has them where no id of a schema is given."""
+    """Convert field names to upper case, as ksqlDB does without an explicit schema id."""
     fields: dict[str, Field] = {}
     for each in kind.fields:
         fields.setdefault(each.name.upper(), Field(each.name.upper(), each.written, upper(each.type)))
@@ -101,7 +101,7 @@ def _avro(node: Node, above: tuple[Node, ...]) -> SqlType | None:
 
 
 def _entry(element: Node) -> Node | None:
-    """The values of a map that is written as an array of entries."""
+    """Return the value type of a map written as an array of entries."""
     record = next((each for each in element.branches if each.is_map_entry), None)
     if record is None or [each.name for each in record.fields] != ["key", "value"]:
         return None
@@ -117,7 +117,7 @@ _MESSAGES = {
 }
 DECIMAL_MESSAGE = "confluent.type.Decimal"
 _META = 1088
-#: What Connect takes a decimal for that says nothing about itself is more than SQL has.
+#: Default for a decimal without metadata. Connect's default precision exceeds SQL's maximum.
 _PRECISION, _SCALE = 18, 0
 
 
@@ -176,7 +176,7 @@ def _scalar(kind: Any) -> str:
 
 
 def _meta(options: bytes) -> Iterator[tuple[str, str]]:
-    """The parameters of (confluent.field_meta), which Protobuf's own message of options does not know."""
+    """Yield the parameters of (confluent.field_meta), which Protobuf's own options message does not know."""
     for number, meta in _parts(options):
         for inner, entry in _parts(meta) if number == _META else ():
             if inner == 2:
@@ -185,7 +185,7 @@ def _meta(options: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a message that are strings, bytes or messages."""
+    """Yield the fields of a message that are strings, bytes or messages."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

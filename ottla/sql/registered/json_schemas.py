@@ -1,4 +1,4 @@
-"""JSON Schemas of JSON_SR: the types that one describes, and the one of columns, with what Connect says about types."""
+"""JSON Schemas of JSON_SR: conversion to types and from columns, with Connect's type annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def type_of_schema(schema: Schema, referenced: dict[str, Schema]) -> SqlType | N
 
 
 class _ConnectTypes(SchemaTypes):
-    """Titles say which logical type of Connect it is."""
+    """Recognises Connect's logical types by their titles."""
 
     def _plain(self, node: dict[str, Any], above: tuple[str, ...], depth: int) -> Any:
         from pyspark.sql import types

@@ -1,4 +1,4 @@
-"""The schema that columns are registered with, in the words of ksqlDB and Connect."""
+"""Schemas registered for columns, with the names of ksqlDB and Connect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def schema_of(
     full_name: str | None = None,
     nullable: str | None = None,
 ) -> Schema:
-    """`bare` is one column that is the whole value; `nullable` how Protobuf says null: OPTIONAL or WRAPPER."""
+    """Build a schema. `bare` means one column is the whole value; `nullable` is Protobuf's OPTIONAL or WRAPPER."""
     if form == "JSON_SR":
         return Schema(json_schemas.schema_of(fields, bare), JSON)
     _check_names(form, fields)
@@ -86,7 +86,7 @@ def _record(fields: Sequence[Field], name: str, space: str, **more: str) -> dict
 
 
 def _avro(kind: SqlType, name: str, space: str) -> Any:
-    """Nested records are named after the path to them."""
+    """Build an Avro type. Nested records are named after their path."""
     if kind.name == "STRUCT":
         return _record(kind.fields, name, space)
     if kind.name == "ARRAY":
@@ -94,7 +94,7 @@ def _avro(kind: SqlType, name: str, space: str) -> Any:
         return {"type": "array", "items": ["null", _avro(kind.element, name, space)]}
     if kind.name == "MAP":
         assert kind.element is not None
-        # As Connect has maps whose keys may be null: an array of entries.
+        # Connect encodes maps with nullable keys as an array of entries.
         entry = [Field("key", "key", SqlType("STRING")), Field("value", "value", kind.element)]
         record = _record(entry, name, space, connect_internal_type="MapEntry")
         return {"type": "array", "items": record}
@@ -149,7 +149,7 @@ _WRAPPERS = {
 
 
 class _File:
-    """Messages are nested where they are used, and numbered as they come."""
+    """Builds a Protobuf file. Messages are nested where used, and fields are numbered in order."""
 
     def __init__(self, nullable: str | None) -> None:
         self._nullable = nullable

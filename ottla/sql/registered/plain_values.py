@@ -1,4 +1,4 @@
-"""Values of a statement as encoders take them. Times are numbers: milliseconds, and days."""
+"""Values of a statement as input for encoders. Times are numbers of milliseconds or days."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.sql.sql_types import Field, SqlType
 
 
 def encoded_record(codec: PartCodec, given: Mapping[str, Any]) -> bytes | None:
-    """ClientError, if the schema does not take the values."""
+    """Encode a record. Raises ClientError if the values do not fit the schema."""
     assert codec.wanted is not None
     if codec.bare:
         [field] = codec.fields
@@ -29,7 +29,7 @@ def encoded_record(codec: PartCodec, given: Mapping[str, Any]) -> bytes | None:
 
 
 def _only(kind: pa.DataType, fields: Sequence[Field]) -> pa.DataType:
-    """Without the fields that there are no columns for: they get their defaults."""
+    """Drop fields without columns, which get their defaults."""
     found = []
     for field in fields:
         wanted = field_like(kind, field.name)

@@ -1,4 +1,4 @@
-"""What a session asks the schema registry for: columns to infer, schemas to register, codecs of sources."""
+"""A session's access to the schema registry: inferred columns, registered schemas, and codecs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ottla.sql.registered.formats import OF_TYPE, REGISTERED, WITHOUT_REGISTRY, 
 from ottla.sql.registered.physical import schema_of
 from ottla.sql.sources import Source, formats_of, schema_ids_of
 
-#: Names of columns that have none in the schema.
+#: Column names for schemas that describe a bare value.
 BARE_NAMES = {"key": "ROWKEY", "value": "ROWVAL"}
 _FORBIDDEN = (401, 403)
 
 
 class Schemas:
-    """`properties` says what is set now, by the names of ksqlDB: ksql.schema.registry.url and others."""
+    """`properties` returns the current settings under ksqlDB's names, such as ksql.schema.registry.url."""
 
     def __init__(self, properties: Callable[[], Mapping[str, str]]) -> None:
         self._properties = properties
@@ -39,7 +39,7 @@ class Schemas:
         return shared_registry(self._settings())
 
     def find_registry(self) -> SchemaRegistry | None:
-        """None, if none is set."""
+        """Return the registry, or None if none is configured."""
         return None if not self._properties() else self.registry
 
     def _settings(self) -> RegistrySettings:
@@ -57,7 +57,7 @@ class Schemas:
     # Inference
 
     def completed(self, statement: CreateSource) -> tuple[CreateSource, dict[str, Any]]:
-        """The statement with the columns that its schemas describe, and what is known of its schemas."""
+        """Add the columns inferred from schemas to the statement. Return it with the schema properties."""
         formats, ids = formats_of(statement), schema_ids_of(statement.properties)
         known: dict[str, Any] = {}
         columns = list(statement.columns)
@@ -95,7 +95,7 @@ class Schemas:
     def _spelled(
         self, columns: list[ColumnDefinition], declared: list[ColumnDefinition], subject: str
     ) -> list[ColumnDefinition]:
-        """Columns whose fields the latest schema spells in a way of its own are looked for in that way, too."""
+        """Use the latest schema's spelling for declared columns."""
         try:
             latest = self.registry.latest(subject)
             whole = inference.whole_type(latest, self.registry.referenced(latest))
@@ -139,7 +139,7 @@ class Schemas:
                     "Schema does not include any columns with types that ksqlDB supports"
                 )
             if REGISTERED[form] != "jsonschema":
-                # Can it be decoded?
+                # Check that the schema can be decoded.
                 self._type(form, SchemaSource(self._settings(), id=schema.id, message=message), schema)
         except (inference.NotUsable, OptionError, ClientError, ValueError, ProtobufError) as error:
             reason = getattr(error, "message", None) or str(error)
@@ -176,7 +176,10 @@ class Schemas:
     # Registration
 
     def registered(self, source: Source, position: Position, *, always: bool) -> Source:
-        """The source with the ids of the schemas that it is written with; `always`, though the subject is there."""
+        """Register the schemas for writing and return the source with their ids.
+
+        Unless `always` is set, skip subjects that already exist.
+        """
         for part in ("key", "value"):
             form, columns = _part(source, part)
             if form not in REGISTERED or not columns:
@@ -207,7 +210,7 @@ class Schemas:
         return source
 
     def has(self, subject: str | None, number: int | None) -> bool:
-        """Whether there is a schema of this subject, of this id, or of both."""
+        """Return True if a schema with this subject, this id, or both exists."""
         try:
             if number is None:
                 assert subject is not None
@@ -241,7 +244,7 @@ class Schemas:
         )
 
     def _check_superset(self, source: Source, part: str, schema: Schema, position: Position) -> None:
-        """A schema that somebody names must have the columns that are written with it."""
+        """Check that an explicitly chosen schema has all written columns."""
         form, columns = _part(source, part)
         whole = inference.whole_type(schema, self.registry.referenced(schema))
         bare = _is_bare(source, part)
@@ -270,7 +273,7 @@ class Schemas:
                 )
 
     def dropped(self, source: Source) -> None:
-        """Forget the subjects of a topic that is deleted, if a registry is set."""
+        """Delete the subjects of a deleted topic, if a registry is configured."""
         for part in ("key", "value"):
             if _part(source, part)[0] not in REGISTERED or not self._properties():
                 continue
@@ -285,7 +288,7 @@ class Schemas:
     # Codecs
 
     def codecs(self, source: Source, *, writing: bool = False) -> Codecs:
-        """`writing` asks for the schemas of what is written, which are registered if they are not yet."""
+        """Return the codecs of a source. With `writing`, register its schemas if necessary."""
         forms = (source.key_format, source.value_format)
         if not any(each in REGISTERED or each == WITHOUT_REGISTRY for each in forms):
             return NONE
@@ -338,7 +341,7 @@ class Schemas:
         return dataclasses.replace(codec, source=reading, found=found)
 
     def _known(self, form: str, subject: str, source: SchemaSource) -> pa.DataType | None:
-        """What the latest schema of a topic has, for the names of its fields."""
+        """Return the type of a topic's latest schema, for its field names."""
         try:
             latest = self.registry.latest(subject)
             if OF_TYPE.get(latest.type) != form:
@@ -366,7 +369,7 @@ def _is_bare(source: Source, part: str) -> bool:
 
 
 def _message(properties: Properties, part: str) -> str | None:
-    """Which message of a file it is."""
+    """Return the chosen message of a Protobuf file."""
     said = properties.get(f"{part}_schema_full_name")
     return str(said.value).strip() if said is not None else None
 

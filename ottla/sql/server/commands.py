@@ -1,7 +1,7 @@
-"""Statements of /ksql, one after the other: what changes streams, tables and queries is done under one lock.
+"""Execution of /ksql statements, one at a time: one lock guards all changes to streams, tables and queries.
 
-Invariant: a query that this server has started is in the query log, and one that it has ended is not.
-Owner: threads of the server's pool; `lock` is held while something changes.
+Invariant: the query log contains every query that this server has started and not yet ended.
+Owner: threads of the server's pool; changes require `lock`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger("ottla.sql")
 _PREFIX = "ksql.streams."
 _SEQUENCE_SECONDS = 5.0
 _START = Position(1, 1)
-#: Statements that change nothing that others see; they do not wait for those that do.
+#: Statements without visible side effects on definitions and queries. They do not wait for the lock.
 _LOOKS = (
     s.Show, s.Describe, s.DescribeFunction, s.Explain, s.InsertValues, s.SetProperty, s.UnsetProperty, s.Define,
     s.Undefine, s.AssertTopic, s.AssertSchema,
@@ -57,7 +57,7 @@ class CommandStatus:
 
 
 class _InsertNumbers(Iterator[int]):
-    """The number of the INSERT INTO … SELECT that is about to start."""
+    """Yields the number of the next INSERT INTO … SELECT."""
 
     def __init__(self) -> None:
         self.wanted = 1
@@ -71,7 +71,7 @@ class Commands:
         self.session = session
         self.lock = threading.RLock()
         self.statuses: dict[str, CommandStatus] = {}
-        self.not_started: dict[str, str] = {}  # of the log, by key: why
+        self.not_started: dict[str, str] = {}  # reason by key in the log
         self._log = log
         self._pushes = pushes
         self._numbers = _InsertNumbers()
@@ -108,7 +108,7 @@ class Commands:
                 answered.append({**answer, "statementText": text, "warnings": warnings})
 
     def conversation(self, request: KsqlRequest) -> tuple[SqlSession, list[entities.Entity]]:
-        """With the properties and variables of a request, and warnings about those that mean nothing here."""
+        """Return a session with the request's properties and variables, and warnings about unknown properties."""
         made = self.session.conversation(request.variables)
         warnings = []
         for name, value in request.properties.items():
@@ -201,7 +201,7 @@ class Commands:
     def _start(
         self, statement: s.CreateAsSelect | s.InsertSelect, conversation: SqlSession, request: KsqlRequest
     ) -> Result:
-        """In the log first: should the server be killed in between, it starts the query when it comes back."""
+        """Write the query log first: after a crash, the server starts the query when it restarts."""
         number = self._log.next_number()
         self._numbers.wanted = number
         key = statement.name if isinstance(statement, s.CreateAsSelect) else f"INSERTQUERY_{number}"
@@ -218,7 +218,7 @@ class Commands:
         if new or result.query is not None:
             query_id = new[0] if new else key
             self._log.put(dataclasses.replace(logged, query_id=query_id))
-        else:  # it exists already
+        else:  # it already exists
             self._restore(key, before)
         return result
 
@@ -229,14 +229,14 @@ class Commands:
             self._log.put(before)
 
     def _ended_without_spark(self, query_id: str | None) -> bool:
-        """A push query, or one that could not be started again; of TERMINATE ALL only the latter."""
+        """Close a push query, or give up a query that failed to restart. TERMINATE ALL gives up all failed restarts."""
         if query_id is None:
             self._give_up(lambda each: True)
             return False
         return self._pushes.close(query_id) or self._give_up(lambda each: each.query_id == query_id)
 
     def _give_up(self, chosen: Callable[[LoggedQuery], bool]) -> bool:
-        """Of those that could not be started again."""
+        """Remove the chosen queries that failed to restart from the log."""
         found = [each.key for each in self._log.all() if each.key in self.not_started and chosen(each)]
         for key in found:
             self._log.remove(key)
@@ -244,7 +244,7 @@ class Commands:
         return bool(found)
 
     def _forget_ended(self) -> None:
-        """After TERMINATE, DROP and CREATE OR REPLACE; and note what is paused."""
+        """Remove ended queries from the log after TERMINATE, DROP and CREATE OR REPLACE, and record pauses."""
         for logged in self._log.all():
             if logged.query_id is None or logged.key in self.not_started:
                 continue
@@ -257,7 +257,7 @@ class Commands:
     # -- after a restart --
 
     def recover(self) -> None:
-        """Start what the log has, each from its checkpoint. What cannot be started is tried again later."""
+        """Restart the queries in the log from their checkpoints. Queries that fail to start are retried later."""
         with self.lock:
             for logged in self._log.load():
                 self._recover(logged)
@@ -294,7 +294,7 @@ class Commands:
                     self._recover(logged)
 
     def terminate_all(self, topics_to_delete: list[str]) -> None:
-        """The end of a cluster, as POST /ksql/terminate asks for it."""
+        """Stop the cluster for POST /ksql/terminate."""
         with self.lock:
             self.accepts = False
             self.session.catalogue.refresh()
@@ -313,7 +313,7 @@ def _set_properties(conversation: SqlSession) -> dict[str, str]:
 
 
 def _status(result: Result, session: SqlSession) -> tuple[str, CommandStatus]:
-    """The id of a command and what ksqlDB says when it has succeeded."""
+    """Return the id of a command and ksqlDB's message for its success."""
     message = result.message or ""
     match result.statement:
         case s.CreateSource(kind=kind, name=name):

@@ -1,4 +1,4 @@
-"""What /ksql answers for each statement: ksqlDB's objects, with its field names."""
+"""Response objects of /ksql, with ksqlDB's field names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Entity = dict[str, Any]
 
 
 def entity(result: Result, session: SqlSession, pushes: list[Entity]) -> Entity | None:
-    """None for statements that answer nothing: INSERT INTO … VALUES, SET, DEFINE."""
+    """Return the response, or None for INSERT INTO … VALUES, SET and DEFINE."""
     match result.statement:
         case s.Show(what=what):
             return _show(what, result, session, pushes)

@@ -1,7 +1,7 @@
-"""POST /inserts-stream: rows as lines of JSON, and an acknowledgement for each as a line of the response.
+"""POST /inserts-stream: reads rows as lines of JSON and acknowledges each with a line.
 
-Rows that have arrived together are written together. A client that does not read its acknowledgements is not read
-either.
+Rows that arrive together are written together. The server stops reading from a client that does not read its
+acknowledgements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _START = Position(1, 1)
 
 
 async def lines_of(request: Request) -> AsyncIterator[list[bytes]]:
-    """The lines that came together; the last one need not end with a line break."""
+    """Yield lines that arrived together. The last line may lack a line break."""
     rest = b""
     async for chunk in request.chunks():
         *lines, rest = (rest + chunk).split(b"\n")
@@ -40,7 +40,7 @@ async def lines_of(request: Request) -> AsyncIterator[list[bytes]]:
 
 
 def target_of(line: bytes, session: SqlSession) -> Source:
-    """Of the first line. Raises HttpError."""
+    """Parse the target from the first line. Raises HttpError."""
     try:
         plain = json.loads(line)
         name = plain["target"]
@@ -62,7 +62,7 @@ class Inserts:
         self._pool = pool
 
     async def begin(self, request: Request) -> tuple[Source, AsyncIterator[list[bytes]], list[bytes]]:
-        """The target, and the lines that are still to be read. Raises HttpError."""
+        """Return the target and the remaining lines. Raises HttpError."""
         lines = lines_of(request)
         first = await anext(lines, None)
         if first is None:
@@ -87,7 +87,7 @@ class Inserts:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *given)
 
     def _insert(self, source: Source, lines: list[bytes], number: int) -> tuple[list[dict[str, Any]], bool]:
-        """The answers, and whether the last of them is an error, which ends the stream as in ksqlDB."""
+        """Insert rows. Return the responses and whether the last is an error, which ends the stream as in ksqlDB."""
         records: list[Record] = []
         failure: dict[str, Any] | None = None
         try:
@@ -118,7 +118,7 @@ def _failed(code: int, message: str) -> dict[str, Any]:
 
 
 def _row(line: bytes, source: Source) -> dict[str, Any]:
-    """Names of columns are upper case unless they are quoted, as in statements."""
+    """Parse a row. Column names are upper case unless quoted, as in statements."""
     try:
         plain = json.loads(line, parse_float=Decimal)
     except (ValueError, RecursionError):

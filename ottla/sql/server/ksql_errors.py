@@ -1,4 +1,4 @@
-"""Errors as ksqlDB answers them: a kind, a code of five digits that begins with the status, and a message."""
+"""Errors in ksqlDB's format: a type, a five-digit code that begins with the HTTP status, and a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STARTS = {400: BAD_REQUEST, 401: 40100, 403: 40300, 404: NOT_FOUND, 500: SERVER
 
 
 class StatementError(HttpError):
-    """Names the statement, and what the request has done before it."""
+    """Includes the failed statement and the results of the statements before it."""
 
     def __init__(
         self, message: str, statement: str, entities: list[Any] | None = None, code: int = BAD_STATEMENT
@@ -43,7 +43,7 @@ def body_of(error: HttpError) -> dict[str, Any]:
             "entities": error.entities,
         }
     code = error.error_code
-    if code < 10_000:  # of the HTTP server itself
+    if code < 10_000:  # from the HTTP server itself
         code = _STARTS.get(error.status, error.status * 100)
     elif error.status in (401, 403):
         code = _STARTS[error.status]

@@ -1,4 +1,4 @@
-"""The bodies of requests."""
+"""Request bodies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.sql.server.ksql_errors import BAD_REQUEST, bad_request
 
 @dataclass(frozen=True)
 class KsqlRequest:
-    """`shown` asks for what our own shell prints, beside ksqlDB's objects."""
+    """`shown` requests the output for Ottla's shell in addition to ksqlDB's objects."""
 
     text: str
     properties: dict[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class KsqlRequest:
 
 
 async def read_request(request: Request, *names: str) -> KsqlRequest:
-    """`names` are of the field that has the statements; ksqlDB has two. Raises HttpError 400."""
+    """Parse the body. `names` are the accepted names of the statement field. Raises HttpError 400."""
     return parse_request(await request.body(), *names)
 
 

@@ -1,7 +1,7 @@
-"""Queries whose rows go to one client: each has a thread that waits for rows, and ends when its client has gone.
+"""Push queries: each has a thread that waits for rows and ends when its client disconnects.
 
-Invariant: at most `_BUFFERED` rows wait for a client; then the thread waits, too. The thread that started the query of
-Spark is the one that stops it.
+Invariant: at most `_BUFFERED` rows wait for a client; then the thread blocks. The thread that started a Spark query
+also stops it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PushQuery:
                     break
         except SqlError as error:
             self._failure = error
-        except Exception as error:  # Spark is going down
+        except Exception as error:  # Spark is shutting down
             if not self._interrupted:
                 logger.error("The query %s has failed: %s: %s", self.query_id, type(error).__name__, error)
                 self._failure = error
@@ -82,12 +82,12 @@ class PushQuery:
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)
         except RuntimeError:
-            return  # the loop has ended, and with it the client
+            return  # the loop has ended, so the client is gone
 
     # -- the client --
 
     async def batches(self) -> AsyncIterator[list[Row]]:
-        """Rows as they come. Raises HttpError if the query fails."""
+        """Yield rows as they arrive. Raises HttpError if the query fails."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -103,7 +103,7 @@ class PushQuery:
                 return
 
     def interrupt(self) -> None:
-        """From any thread; it returns at once, and the thread of the query ends soon."""
+        """End the query. Callable from any thread; returns immediately."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()
@@ -118,7 +118,7 @@ class PushQuery:
 
 
 class PushQueries:
-    """Those that run now, by id."""
+    """Running push queries by id."""
 
     def __init__(self) -> None:
         self._held: dict[str, PushQuery] = {}
@@ -141,7 +141,7 @@ class PushQueries:
             self._held.pop(query.query_id, None)
 
     def close(self, query_id: str) -> bool:
-        """False if there is none of this id. In statements ids may be in capitals."""
+        """Close a query. Return False if the id is unknown. Ids match case-insensitively."""
         with self._lock:
             found = next(
                 (each for name, each in self._held.items() if name.upper() == query_id.upper()), None

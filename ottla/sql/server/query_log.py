@@ -1,8 +1,9 @@
-"""Which queries belong to a server: they come back when it is started again.
+"""Log of the queries of a server, which restarts them when it comes back.
 
-A compacted topic. The key of a record is the service id and the name of the query's sink, or the query's own id for
-INSERT INTO; its value is the statement with its properties. It is written before the query starts and removed after it
-has ended: whenever the server is killed, the topic has all queries that it promised to run.
+The log is a compacted topic. The key of a record is the service id and the name of the query's sink, or the query id
+for INSERT INTO. The value is the statement with its properties. The server writes it before starting the query and
+removes it after the query has ended. After a crash, the topic therefore has all queries that the server promised to
+run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.sql.sources import TopicShape
 
 _log = logging.getLogger(__name__)
 
-#: Version of the JSON in a record. The oldest records do not name it.
+#: Version of the JSON in a record. The oldest records have no version field.
 _VERSION = 1
 
 
@@ -27,8 +28,8 @@ class LoggedQuery:
     key: str
     statement: str
     properties: dict[str, str] = field(default_factory=dict)
-    number: int = 0  # its place in the order in which they were started
-    query_id: str | None = None  # None until it has started for the first time
+    number: int = 0  # position in the start order
+    query_id: str | None = None  # None until the first start
     paused: bool = False
 
     def to_json(self) -> bytes:
@@ -49,7 +50,7 @@ class LoggedQuery:
 
 
 class QueryLog:
-    """The queries of one service id. Used under the lock of the server's commands."""
+    """Queries of one service id. Callers hold the lock of the server's commands."""
 
     def __init__(self, brokers: Brokers, service_id: str) -> None:
         self._brokers = brokers
@@ -57,7 +58,7 @@ class QueryLog:
         self._held: dict[str, LoggedQuery] = {}
 
     def load(self) -> list[LoggedQuery]:
-        """In the order in which they were started: one may read what another writes."""
+        """Return the queries in start order, because a query may read another query's output."""
         self._brokers.create_topic(TOPIC, TopicShape(partitions=1), {"cleanup.policy": "compact"})
         self._held = {}
         for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
@@ -91,7 +92,7 @@ class QueryLog:
             del self._held[key]
 
     def next_number(self) -> int:
-        """Never given twice."""
+        """Return a unique number."""
         return self._brokers.end_offset(TOPIC)
 
     def _write(self, key: str, value: bytes | None) -> None:

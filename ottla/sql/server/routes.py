@@ -1,4 +1,4 @@
-"""ksqlDB's REST API: its paths, and what they answer."""
+"""Routes of ksqlDB's REST API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.sql.server.streaming import DELIMITED, Streaming
 V1, JSON = "application/vnd.ksql.v1+json", "application/json"
 _JSON_TYPES = (V1, JSON)
 # ksqlDB's Java client sends no Content-Type.
-#: What a request may not set, because it is of the server.
+#: Server properties that a request may not set.
 _OF_THE_SERVER = (
     "bootstrap.servers",
     "ksql.service.id",
@@ -54,12 +54,12 @@ class Api:
         self._terminate: Callable[[], None] = lambda: None
 
     def on_terminate(self, call: Callable[[], None]) -> None:
-        """What POST /ksql/terminate does at last."""
+        """Set the last action of POST /ksql/terminate."""
         self._terminate = call
 
     def router(self) -> Router:
         router = Router(render, consumes=(*_JSON_TYPES, DELIMITED, UNTYPED), produces=_JSON_TYPES)
-        # Statements run with the rights of the server, so they are for admins.
+        # Statements run with the server's rights, so they require an admin.
         add, run = partial(router.add, access=Access.USER), partial(router.add, access=Access.ADMIN)
         run("POST", "/ksql", self.ksql, doc=RouteDoc("Run statements, all but SELECT and PRINT"))
         run("POST", "/query", self._streaming.query, doc=RouteDoc("Run a SELECT or PRINT"),
@@ -132,7 +132,7 @@ class Api:
         }
         return json_response([answer], content_type=request.produces)
 
-    # -- what there is to know --
+    # -- metadata --
 
     async def all_statuses(self, request: Request) -> Response:
         statuses = {name: each.status for name, each in self._commands.statuses.items()}

@@ -1,4 +1,4 @@
-"""The server: one Spark session, the queries that live with it, and its listeners."""
+"""SQL server: one Spark session, its queries and the listeners."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Listener:
 
 
 class SqlServer:
-    """`spark` makes the session when it is first needed: by a statement, or by queries that come back."""
+    """`spark` creates the session on first use: for a statement, or for recovered queries."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SqlServer:
         schema_registry: str | Mapping[str, str] | None = None,
         names: Sequence[str] = (),
     ) -> None:
-        # Not beside the checkpoints of shells: a query lives in one place.
+        # Separate from the checkpoints of shells, because a query lives in one place.
         place = checkpoints or str(state_directory() / "sql-server" / service_id)
         self.session = SqlSession(
             spark,
@@ -102,17 +102,17 @@ class SqlServer:
         self._eager = eager
         self._recovery: threading.Thread | None = None
         self.ended = asyncio.Event()
-        self.has_failed = False  # and should be started again by whoever looks after it
+        self.has_failed = False  # the process should be restarted
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Returns when it listens; queries come back in the background. Raises OSError, SqlError."""
+        """Start listening and return; queries recover in the background. Raises OSError, SqlError."""
         self._loop = loop = asyncio.get_running_loop()
         self._api.on_terminate(self.ended.set)
         await loop.run_in_executor(self._pool, self.session.catalogue.refresh)
         for server in self._servers:
             await server.start()
-        # Before threads do: its modules import each other, and two threads may meet half of them.
+        # Import before starting threads: the modules import each other, and a second thread could see half of them.
         import pyspark.sql  # noqa: F401
 
         self._recovery = threading.Thread(target=self._recover, name="sql-recovery", daemon=True)
@@ -129,7 +129,7 @@ class SqlServer:
         self._supervisor.start()
 
     async def _query_lines(self) -> list[str]:
-        """In a thread: each query is asked through Java."""
+        """Run in a thread, because each query is asked through Java."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: list(query_lines(self._progress())))
 
@@ -156,7 +156,7 @@ class SqlServer:
         return f"{self._servers[0].host}:{self._servers[0].port}"
 
     async def stop(self) -> None:
-        """Queries end where they are, and come back with the next start."""
+        """Stop all queries. The next start resumes them."""
         loop = asyncio.get_running_loop()
         self.commands.accepts = False
         for each in self._pushes.all():

@@ -1,4 +1,4 @@
-"""The settings of a server, under the names that they have in ksql-server.properties."""
+"""Server settings with the names used in ksql-server.properties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWN = (
 
 
 class BadSettings(ValueError):
-    """What is wrong, in one sentence that names the setting."""
+    """A setting is invalid. The message names it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ServerSettings:
     bootstrap_servers: str | None
     checkpoints: str | None
     authenticate: Authenticate | None
-    client: dict[str, str] = field(repr=False)  # properties of the Kafka clients
+    client: dict[str, str] = field(repr=False)  # Kafka client properties
     ignored: list[str]
     schema_registry: dict[str, str] = field(default_factory=dict, repr=False)
     names: tuple[str, ...] = ()

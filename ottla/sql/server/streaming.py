@@ -1,4 +1,4 @@
-"""SELECT and PRINT: /query, /query-stream and /ws/query, which differ in how they write the same rows."""
+"""SELECT and PRINT over /query, /query-stream and /ws/query, which write the same rows in different formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_PER_CHUNK = 500
 
 
 class Opened:
-    """A SELECT or PRINT that has been planned. The rows of a push query come from its thread."""
+    """A planned SELECT or PRINT. The rows of a push query come from its thread."""
 
     def __init__(self, result: Result, types: tuple[str, ...], push: PushQuery | None, query_id: str) -> None:
         self.result = result
@@ -66,7 +66,7 @@ class Streaming:
         self._pool = pool
 
     async def open(self, request: KsqlRequest) -> Opened:
-        """Raises HttpError."""
+        """Plan the statement of a request. Raises HttpError."""
         loop = asyncio.get_running_loop()
         result, types, session = await loop.run_in_executor(self._pool, self._plan, request)
         if result.is_push:
@@ -120,7 +120,7 @@ class Streaming:
         yield (f",\n{dumps({'finalMessage': said})}]\n" if said else "]\n").encode()
 
     async def _printed(self, opened: Opened) -> AsyncIterator[bytes]:
-        """Lines, as ksqlDB's shell shows them."""
+        """Yield lines in the format of ksqlDB's shell."""
         try:
             async for rows in opened.batches():
                 yield "".join(
@@ -167,7 +167,7 @@ class Streaming:
     # -- /ws/query --
 
     async def websocket(self, socket: WebSocket) -> None:
-        """The statement is in the parameter `request`; a message for the columns, and one for each row."""
+        """Answer the statement in the parameter `request`: one message for the columns, and one for each row."""
         try:
             request = parse_request(socket.request.query.get("request", ""), "ksql", "sql")
             opened = await self.open(request)
@@ -226,7 +226,7 @@ _PSEUDO |= {"WINDOWSTART": "BIGINT", "WINDOWEND": "BIGINT"}
 
 
 def named_types(statement: s.Statement, session: SqlSession) -> tuple[str, ...]:
-    """Where a pull query only names columns of one source, as those by key do: without Spark. Else empty."""
+    """Return the types without Spark if a pull query only names columns of one source, otherwise an empty tuple."""
     if not isinstance(statement, s.Query) or statement.select.emit is not None or statement.select.joins:
         return ()
     plan = plan_select(

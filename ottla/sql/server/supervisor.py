@@ -1,4 +1,4 @@
-"""Looks after the queries of a server."""
+"""Supervision of a server's queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger("ottla.sql")
 
 
 class Supervisor:
-    """Starts queries again that have failed: after 15 seconds, and then after twice as long each time, as ksqlDB."""
+    """Restarts failed queries after 15 seconds, and doubles the delay each time, as ksqlDB does."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Supervisor:
                 return
             try:
                 self.look()
-            except Exception as error:  # Spark is going down, or a broker does not answer
+            except Exception as error:  # Spark is shutting down, or a broker is unreachable
                 logger.warning("Cannot look after queries: %s", error)
 
     def _spark_is_gone(self) -> bool:
-        """No query can run any more, and PySpark cannot start Java twice in a process."""
+        """Return True if Spark has ended: no query can run, and PySpark cannot start Java twice in a process."""
         session = self._commands.session
         if not session.uses_spark:
             return False

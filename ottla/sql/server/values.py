@@ -1,4 +1,4 @@
-"""Rows as ksqlDB writes them in JSON."""
+"""Rows as JSON in ksqlDB's format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A value of Spark as one of JSON: times as texts, bytes in base 64, what is no number by its name."""
+    """Convert a Spark value to JSON: times as text, bytes in base64, NaN and infinities by name."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

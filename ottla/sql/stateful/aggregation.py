@@ -1,9 +1,8 @@
-"""GROUP BY as operators: of the rows of a table the ones that move, and of records the groups that they change.
+"""Operators for GROUP BY: one tracks the rows of a table, the other updates groups.
 
-The payload that they get and give has the same columns, so that Spark knows their types from the projection before:
-the groups, the arguments of all calls, of tables also the arguments as they were and what became of the row, then the
-results, the results before, the bounds of the window, and whether there was a row before; last, of tables, the key of
-the row.
+Input and output payloads have the same columns, so that Spark derives their types from the preceding projection:
+groups, the arguments of all calls, results, previous results, window bounds, and whether the group had a row before.
+For tables, the previous arguments and the kind of change follow the arguments, and the row key comes last.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from ottla.sql.stateful.grouped import (
 from ottla.sql.stateful.records import Record
 from ottla.sql.stateful.sessions import SessionAggregator
 
-#: What became of a row of a table: one came, one went, or one took the place of another in its group.
+#: Kinds of change to a table row: added to a group, removed from it, or replaced within it.
 CAME, WENT, REPLACED = 1, 2, 3
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are in the payload."""
+    """Positions of the columns in the payload."""
 
     groups: int
-    arguments: tuple[int, ...]  # how many each call has
+    arguments: tuple[int, ...]  # number of arguments of each call
     of_table: bool
     results: tuple[SqlType | None, ...]
 
@@ -64,11 +63,11 @@ class Layout:
         return int(values[self.groups + 2 * self._count])
 
     def there(self, values: Sequence[Any]) -> bool:
-        """Of a row of a table: it is not deleted, and WHERE takes it."""
+        """Return True if the table row is not deleted and passes WHERE."""
         return bool(values[-2])
 
     def change(self, change: Change) -> tuple[Any, ...]:
-        """What the stage of a table hands on."""
+        """Return the output of the table stage."""
         nothing = tuple((None,) * count for count in self.arguments)
         became = WENT if change.added is None else CAME if change.removed is None else REPLACED
         added = change.added if change.added is not None else nothing
@@ -97,7 +96,7 @@ class Layout:
 
 @dataclass
 class TableRowsOperator:
-    """By the key of the table: what goes out of groups and what comes in."""
+    """Tracks rows by table key and emits what leaves and enters groups."""
 
     name: str
     layout: Layout
@@ -122,7 +121,7 @@ class TableRowsOperator:
 
 @dataclass
 class AggregateOperator:
-    """By the groups. Rows come at the end of the batch: the last one of each group, or every change."""
+    """Aggregates by group. At the end of the batch it emits the last row of each group, or every change."""
 
     name: str
     layout: Layout

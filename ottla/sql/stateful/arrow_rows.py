@@ -1,4 +1,4 @@
-"""Arrow's columns as tuples of Python values, and back."""
+"""Conversion between Arrow columns and tuples of Python values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def to_values(column: pa.Array) -> list[Any]:
 def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return pa.array(values, kind)
-    # Aggregates make dictionaries of structs.
+    # Aggregates represent structs as dictionaries.
     values = [tuple(row.values()) if isinstance(row, dict) else row for row in values]
     fields = [
         from_values([None if row is None else row[i] for row in values], kind.field(i).type)

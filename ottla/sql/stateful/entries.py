@@ -1,4 +1,4 @@
-"""Python values in a state, kept at hand for the length of a batch."""
+"""Cache of Python values over a state, for the duration of a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Entries:
-    """A group that many records of a batch belong to is read once and written once, by `flush`."""
+    """Reads each entry once per batch, and writes it once in `flush`."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -27,7 +27,7 @@ class Entries:
         return value
 
     def put(self, key: bytes, value: Any) -> None:
-        """None removes it."""
+        """Set the value. None removes the entry."""
         self._held[key] = value
         self._changed[key] = None
 
@@ -43,7 +43,7 @@ class Entries:
 
 
 class Deadlines:
-    """Keys in the order of a time: the keys before a time are found without looking at the others."""
+    """Keys ordered by time: finds the keys before a given time without scanning the others."""
 
     def __init__(self, state: State, prefix: bytes) -> None:
         self._state = state
@@ -64,7 +64,7 @@ class Deadlines:
         self._first = time if self._first is None else min(self._first, time)
 
     def passed(self, time: int) -> list[tuple[int, bytes]]:
-        """Take those that are before a time, with their times."""
+        """Remove and return the keys before the time, with their times."""
         if self._first is None or self._first >= time:
             return []
         found = self._state.scan(self._prefix, self._prefix, self._prefix + encoded(time))
@@ -77,5 +77,5 @@ class Deadlines:
 
 
 def encoded(number: int) -> bytes:
-    """In the order of numbers; they are not negative, as times in Kafka."""
+    """Encode a number so that bytes sort like numbers. Times in Kafka are not negative."""
     return max(number, 0).to_bytes(8, "big")

@@ -1,4 +1,4 @@
-"""The sources of a query as one flow."""
+"""Sources of a query combined into one flow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def source_columns(plan: Plan) -> dict[str, list[str]]:
-    """What is needed of each source: the columns that the SQL of the plan names, and the key. State has no others."""
+    """Return the required columns of each source: those named in the plan's SQL, and the key. State has no others."""
     texts = [plan.sql, *(key for step in plan.joins for key in (step.left_key, step.right_key))]
     if plan.aggregation is not None:
         texts += [plan.aggregation.rows_sql, plan.aggregation.group_key]
@@ -33,9 +33,9 @@ def source_columns(plan: Plan) -> dict[str, list[str]]:
 
 
 def source_flow(plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Every record of the sources, each in the struct column of its alias.
+    """Combine the records of all sources, each in the struct column of its alias.
 
-    Records of streams that have no value make no row.
+    Stream records without a value are skipped.
     """
     tagged = []
     columns = source_columns(plan)

@@ -1,7 +1,7 @@
-"""Upgrades state of format 1, which held values of pickle and, in some keys, texts of `repr`.
+"""Upgrade of state format 1, which held pickled values and, in some keys, `repr` texts.
 
-The unpickler knows the classes of that format by the names that they had then. It resolves no other names, so it runs
-no code of a checkpoint, and modules may move.
+The unpickler maps the format's original class names to current classes. It resolves no other names, so it runs no code
+from a checkpoint, and modules may move.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def upgraded(operator: Operator, old: OldState) -> Iterator[Entry]:
 def _groups(old: OldState) -> Iterator[Entry]:
     for key, value in old.everything():
         assert value is not None
-        if key[:1] == b"e":  # the end of a window or session, and the key of its group
+        if key[:1] == b"e":  # end of a window or session, and the key of its group
             named = old.get(key[9:])
             if named is not None:
                 yield key[:9] + _group(key[9:], named)[0], value
@@ -69,7 +69,7 @@ def _group(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def _table_rows(old: OldState) -> Iterator[Entry]:
-    """Keys are texts of tuples with the key of the row, which is bytes."""
+    """Upgrade table rows. Keys are texts of tuples that contain the row key as bytes."""
     import ast
 
     for key, value in old.everything():
@@ -93,13 +93,13 @@ def _foreign_keys(operator: ForeignKeyJoin, old: OldState) -> Iterator[Entry]:
 
 
 def _value(value: bytes | None) -> bytes:
-    """Marks without a value are no pickles."""
+    """Convert a pickled value. Marks without a value are not pickled."""
     assert value is not None
     return encode(_unpickled(value)) if value[:1] == b"\x80" else value
 
 
 class _Held:
-    """The fields of a group's state. Pickle sets them."""
+    """Fields of a group's state, set by pickle."""
 
     group: Any
     states: Any
@@ -109,7 +109,7 @@ class _Held:
 
 
 class _Zone:
-    """Stands for the class of time zones, of which pickle fetches one function."""
+    """Placeholder for the time zone class, from which pickle takes one function."""
 
 
 def _attribute(owner: object, name: str) -> Any:
@@ -123,7 +123,7 @@ def _zone(name: str, _: object = None) -> datetime.tzinfo:
 
 
 class _NumpyType:
-    """The type of a number of numpy, which aggregates in Python could keep: such as f8, in an order of bytes."""
+    """Type of a numpy number, such as f8 with a byte order. Python aggregates could store such numbers."""
 
     def __init__(self, name: str, *_: object) -> None:
         self.name = name
@@ -140,7 +140,7 @@ def _numpy_number(kind: _NumpyType, data: bytes) -> Any:
 
 _NAMES: dict[tuple[str, str], Any] = {
     ("ottla.spark.sql.stateful.grouped", "Held"): _Held,
-    # The keys of COLLECT_SET and ATTR named the type; today they have its name.
+    # Keys of COLLECT_SET and ATTR contained the type. Current keys contain its name.
     ("builtins", "bool"): "bool",
     ("builtins", "bytearray"): bytearray,
     ("collections", "Counter"): collections.Counter,

@@ -1,7 +1,7 @@
-"""GROUP BY, one record at a time: changes go in, rows come out, and only the state remembers.
+"""GROUP BY, one record at a time: changes in, rows out, with all memory in the state.
 
-As in Kafka Streams, the stream time of a partition is the latest time that it has seen; a window takes no more records
-when the stream time has reached its end and its grace period.
+As in Kafka Streams, the stream time of a partition is the latest record time so far. A window closes when stream time
+reaches its end plus the grace period.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROWS = b"r"
 
 @dataclass(frozen=True)
 class Change:
-    """A row that comes, of a table also one that goes, or one that takes the place of another in the same group."""
+    """An added row; for tables also a removed row, or a replacement within the same group."""
 
     group: Group
     time: int
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """`results` is None for a tombstone; `before` are the results that the group had, None if it is new."""
+    """`results` is None for a tombstone. `before` has the group's previous results, or None for a new group."""
 
     group: Group
     time: int
@@ -51,7 +51,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The settings of a GROUP BY. `size_ms` is the gap of a session."""
+    """Settings of a GROUP BY. `size_ms` is the gap of a session window."""
 
     calls: tuple[AggregateCall, ...]
     window: str | None = None  # TUMBLING, HOPPING or SESSION
@@ -59,14 +59,14 @@ class Aggregation:
     advance_ms: int = 0
     grace_ms: int = 0
     final: bool = False
-    every_change: bool = False  # else the last one of each group in a batch
+    every_change: bool = False  # otherwise only the last row of each group in a batch
 
     def accumulators(self) -> list[Accumulator]:
         return [accumulator(call) for call in self.calls]
 
 
 class Held(NamedTuple):
-    """The state of a group, or of one of its windows. The state stores it as a tuple."""
+    """State of a group or of one of its windows, stored as a tuple."""
 
     group: Group
     states: tuple[Any, ...]
@@ -76,7 +76,7 @@ class Held(NamedTuple):
 
 
 class Aggregator:
-    """Without windows, and with windows of a fixed size."""
+    """Aggregation without windows or with fixed-size windows."""
 
     def __init__(self, aggregation: Aggregation, state: State) -> None:
         self.aggregation = aggregation
@@ -92,7 +92,7 @@ class Aggregator:
         for start in self._starts(change.time):
             end = start + self.aggregation.size_ms
             if end <= stream_time - self.aggregation.grace_ms:
-                continue  # too late
+                continue  # late record
             key = _GROUPS + key_of(change.group) + encoded(start)
             rows.append(self._change(key, change, start, end))
             self.deadlines.note(end, key)
@@ -100,7 +100,7 @@ class Aggregator:
         return closed if self.aggregation.final else rows
 
     def _starts(self, time: int) -> list[int]:
-        """Where the windows begin that a time is in."""
+        """Return the starts of the windows that contain the time."""
         size, advance = self.aggregation.size_ms, self.aggregation.advance_ms or self.aggregation.size_ms
         first = max(0, time - size + advance) // advance * advance
         return list(range(first, time + 1, advance))
@@ -115,7 +115,7 @@ class Aggregator:
         return GroupRow(change.group, time, self.results(states), before, start, end)
 
     def _closed(self, close_time: int) -> list[GroupRow]:
-        """Windows that no record can change any more: they are forgotten here, and the results if EMIT FINAL."""
+        """Remove closed windows. Return their results for EMIT FINAL."""
         rows = []
         for _, key in self.deadlines.passed(close_time + 1):
             held = _held(self.entries.get(key))
@@ -125,14 +125,14 @@ class Aggregator:
                 rows.append(GroupRow(held.group, held.time, results, None, held.start, held.end))
         return rows
 
-    # For all kinds
+    # Shared by all kinds of windows
 
     def flush(self) -> None:
-        """At the end of a batch."""
+        """Write the changed entries at the end of a batch."""
         self.entries.flush()
 
     def observe(self, time: int) -> int:
-        """The stream time with this record."""
+        """Update and return the stream time."""
         latest = self.entries.get(_TIME)
         if latest is None or time > latest:
             self.entries.put(_TIME, time)
@@ -140,7 +140,7 @@ class Aggregator:
         return int(latest)
 
     def place(self) -> int:
-        """A number that grows with each record."""
+        """Return a number that increases with each record."""
         place = (self.entries.get(_PLACE) or 0) + 1
         self.entries.put(_PLACE, place)
         return int(place)
@@ -152,7 +152,7 @@ class Aggregator:
         return tuple(each.result(state) for each, state in zip(self.accumulators, states, strict=True))
 
     def changed(self, states: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
-        """Take the old row out before adding the new one."""
+        """Remove the old row before adding the new one."""
         if change.removed is not None:
             states = tuple(
                 each.undo(state, values)
@@ -168,7 +168,7 @@ class Aggregator:
 
 
 class TableRows:
-    """The rows of a table as they were, so that a change can be taken out of the group in which it was."""
+    """Previous rows of a table, so that a change can be removed from its old group."""
 
     def __init__(self, state: State) -> None:
         self._entries = Entries(state)
@@ -177,7 +177,7 @@ class TableRows:
         self._entries.flush()
 
     def process(self, key: Group, time: int, now: tuple[Group, Arguments] | None) -> list[Change]:
-        """`now` is None if the row is deleted, if WHERE does not take it, or if it is in no group."""
+        """Return the changes for a row. `now` is None if the row is deleted, filtered by WHERE or in no group."""
         place = _ROWS + key_of(key)
         before: tuple[Group, Arguments] | None = self._entries.get(place)
         if now is not None and any(each is None for each in now[0]):
@@ -198,12 +198,12 @@ def _held(entry: tuple[Any, ...] | None) -> Held | None:
 
 
 def key_of(group: Group) -> bytes:
-    """Return the same bytes for equal groups. No key begins with another one."""
+    """Return the same bytes for equal groups. No key is a prefix of another key."""
     return encode_key(group)
 
 
 def last_of_each(rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Several changes of a group within a batch come as the last one."""
+    """Keep only the last change of each group in a batch."""
     latest: dict[Any, GroupRow] = {}
     for row in rows:
         name = (key_of(row.group), row.start, row.end)

@@ -1,4 +1,4 @@
-"""The order in which Kafka Streams would process the records that wait."""
+"""Processing order of waiting records as in Kafka Streams."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 
 def processing_order(inputs: Any, parts: Any, places: Any, times: Any, tables: Collection[int]) -> Any:
-    """Indexes of rows, given what each is.
+    """Return the indexes of the rows in processing order.
 
-    Kafka Streams takes the record with the lowest time among those that come next in each partition. One that is
-    behind a later one in its partition has to wait for that: so what counts is the highest time up to it.
+    Kafka Streams takes the record with the lowest time among the next records of all partitions. A record behind a
+    later
+    record in its partition must wait, so rows are ordered by the highest time up to each row.
     """
     order = np.lexsort((places, parts, inputs))
     reached = times[order].copy()
@@ -21,5 +22,5 @@ def processing_order(inputs: Any, parts: Any, places: Any, times: Any, tables: C
     for run in np.split(reached, borders):
         np.maximum.accumulate(run, out=run)
     streams = ~np.isin(inputs, list(tables))
-    # Stable: within a part the order stays.
+    # Stable, which keeps the order within a part.
     return order[np.lexsort((parts, inputs, streams, reached))]

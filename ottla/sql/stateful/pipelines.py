@@ -1,4 +1,4 @@
-"""The pipeline of a plan."""
+"""Pipeline of a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.sql.stateful.runner import Pipeline, Projection, Stage, Step
 
 
 def pipeline_of(plan: Plan) -> Pipeline:
-    """The joins, if there are any, from left to right, and the groups; the final SELECT is `plan.sql`."""
+    """Build the pipeline of joins, from left to right, and grouping. The final SELECT is `plan.sql`."""
     grouping = () if plan.aggregation is None else _grouping(plan.aggregation)
     return Pipeline((*join_stages(plan), *grouping))
 

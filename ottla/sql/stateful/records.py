@@ -1,4 +1,4 @@
-"""Records, and the operators that process them."""
+"""Records and operators."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Record(NamedTuple):
 
 
 class Operator(Protocol):
-    """A step with state. The documentation of the package describes it."""
+    """Step with state, described in the package documentation."""
 
     @property
     def name(self) -> str:
-        """Names its state under the checkpoint; no two stages of a query have the same."""
+        """Return the name of the state under the checkpoint, unique within a query."""
         ...
 
     def process(self, record: Record, state: State) -> Iterable[Record]: ...
@@ -31,6 +31,6 @@ class Operator(Protocol):
 
 @runtime_checkable
 class Finishing(Protocol):
-    """An operator that keeps things at hand during a batch, or sends records when the batch is over."""
+    """Operator that caches data during a batch, or emits records at its end."""
 
     def finish(self, state: State) -> Iterable[Record]: ...

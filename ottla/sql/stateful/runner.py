@@ -1,4 +1,4 @@
-"""Steps, and how a micro-batch goes through them."""
+"""Steps of a pipeline, and their execution for a micro-batch."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HEAD_SCHEMA = "__input INT, __time BIGINT, __deleted BOOLEAN, __part INT, __seq
 @dataclass(frozen=True)
 class Stage:
     operator: Operator
-    #: Input → its key, an expression over the flow of any type. Equal keys have equal text in JSON.
+    #: Input → key, an expression of any type over the flow. Equal keys have equal JSON text.
     keys: Mapping[int, str]
-    #: Inputs that are tables: at equal times they are processed first.
+    #: Inputs that are tables, which come first at equal times.
     tables: frozenset[int] = frozenset()
-    #: Inputs that one stage made: their rows stay in its order.
+    #: Inputs created by one stage, whose order is preserved.
     together: frozenset[int] = frozenset()
-    #: The payload that the operator makes, as DDL; None if it has the columns of the one that it gets.
+    #: Payload of the operator's output as DDL, or None if it equals the input's.
     payload: str | None = None
 
 
@@ -42,7 +42,7 @@ Step = Stage | Projection
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch of a query. Everything that is the same for all its stages."""
+    """One micro-batch of a query, with everything that its stages share."""
 
     checkpoint: str
     query_id: str
@@ -55,8 +55,8 @@ class Pipeline:
     steps: tuple[Step, ...] = field(default_factory=tuple)
 
     def run(self, flow: DataFrame, batch: Batch) -> DataFrame:
-        """What a micro-batch becomes. Nothing is computed before that is used."""
-        # Spark must not leave a task out because it has no rows: each of them has a version to write.
+        """Return the output of a micro-batch. Evaluation is lazy."""
+        # Spark must not skip tasks without rows, because each task writes a version of its state.
         flow.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
         for number, step in enumerate(self.steps):
             if isinstance(step, Projection):
@@ -69,7 +69,7 @@ class Pipeline:
         return {each for step in self.steps[number + 1 :] if isinstance(step, Stage) for each in step.keys}
 
     def shape(self, flow: DataFrame) -> DataFrame:
-        """A flow without rows, as this makes it: for its columns."""
+        """Return an empty flow with the output columns."""
         for step in self.steps:
             if isinstance(step, Projection):
                 flow = over(flow, step.sql)
@@ -79,7 +79,7 @@ class Pipeline:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether a micro-batch should be kept while it is used: some of its rows are for later stages."""
+        """Return True if a micro-batch should be cached, because some rows bypass a stage for later stages."""
         return any(
             self._inputs_after(number) - set(step.keys)
             for number, step in enumerate(self.steps)
@@ -118,7 +118,7 @@ def _through(flow: DataFrame, stage: Stage, batch: Batch, later: set[int]) -> Da
 
 
 def _key(stage: Stage) -> str:
-    """Bytes that are equal where keys are, and null where they are null."""
+    """Return SQL for the key as bytes, null for null keys."""
     choices = " ".join(
         f"WHEN {INPUT} = {number} THEN CASE WHEN ({key}) IS NOT NULL THEN to_json(named_struct('k', {key})) END"
         for number, key in stage.keys.items()
@@ -142,7 +142,7 @@ def _schema(flow: DataFrame, stage: Stage) -> StructType:
 
 
 def _nullable(kind: DataType) -> DataType:
-    """Where the flow has a literal, the operator may have nothing."""
+    """Make all fields nullable: the operator may emit null where the flow has a literal."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if isinstance(kind, ArrayType):

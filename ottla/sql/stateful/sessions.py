@@ -1,4 +1,4 @@
-"""Session windows: records of a group that are not further apart than the gap. A record can join two of them."""
+"""Session windows: records of a group within the gap of each other. A record can merge two sessions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Session = tuple[int, int, tuple[Any, ...]]  # start, end, states
 
 
 class SessionAggregator(Aggregator):
-    """The sessions of a group are one entry, in the order of their times.
+    """Stores the sessions of a group in one entry, ordered by time.
 
-    A session that a record makes longer, or joins with another one, is another window: its old row is deleted, and
-    the deletion comes before the new row, as in Kafka Streams.
+    Extending or merging a session changes its window. The old row is deleted before the new row is emitted, as in Kafka
+    Streams.
     """
 
     def process(self, change: Change) -> list[GroupRow]:
@@ -32,7 +32,7 @@ class SessionAggregator(Aggregator):
         start = min([change.time, *(each[0] for each in near)])
         end = max([change.time, *(each[1] for each in near)])
         rows: list[GroupRow] = []
-        if end >= close_time:  # else the record is too late
+        if end >= close_time:  # otherwise the record is late
             states = self.initial()
             for each in near:
                 states = self._merged(states, each[2])
@@ -54,7 +54,7 @@ class SessionAggregator(Aggregator):
         return tuple(each.merge(a, b) for each, a, b in zip(self.accumulators, one, other, strict=True))
 
     def _closed_sessions(self, close_time: int) -> list[GroupRow]:
-        """Sessions that ended so long ago that they are final, or that no record can join them."""
+        """Remove sessions that are final or that no record can join any more."""
         rows = []
         for end, key in self.deadlines.passed(close_time + 1 if self.aggregation.final else close_time):
             held: tuple[Group, tuple[Session, ...]] | None = self.entries.get(key)

@@ -1,4 +1,4 @@
-"""One partition of a stage in one micro-batch: what runs in Spark's Python workers."""
+"""Task for one partition of a stage in one micro-batch, run in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class StageTask:
-    """Handed to `mapInArrow`. The columns that come are those of a flow and the key; those that go are `schema`."""
+    """Callable for `mapInArrow`. Input columns are those of a flow plus the key; output columns are `schema`."""
 
     operator: Operator
     tables: frozenset[int]

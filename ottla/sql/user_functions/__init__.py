@@ -1,4 +1,4 @@
-"""Functions of the user, written in Python."""
+"""User functions written in Python."""
 
 from ottla.sql.user_functions.catalogue import UserFunctions
 from ottla.sql.user_functions.declaring import UserFunction, udaf, udf, udtf

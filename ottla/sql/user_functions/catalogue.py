@@ -1,4 +1,4 @@
-"""The functions of a session, and which signature a call means."""
+"""Functions of a session, and overload resolution."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ottla.sql.errors import SqlError
 from ottla.sql.sql_types import SqlType
 from ottla.sql.user_functions.declaring import Overload, Parameter, UserFunction
 
-#: Each is taken where a later one is wanted.
+#: Each type widens to the types after it.
 _WIDER = ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE")
 
 Types = Sequence[SqlType | None]
 
 
 class UserFunctions:
-    """By name. `reserved` are names that are taken already."""
+    """User functions by name. `reserved` names are taken."""
 
     def __init__(self, functions: Iterable[UserFunction] = (), reserved: Iterable[str] = ()) -> None:
         self._by_name: dict[str, UserFunction] = {}
@@ -56,7 +56,7 @@ class UserFunctions:
 
 
 def chosen(function: UserFunction, types: Types) -> int | None:
-    """The signature that takes these: exactly, or by widening numbers; one of fixed length before a variadic one."""
+    """Return the overload for these types: exact before widened, and fixed before variadic."""
     fitting = [
         (cost, overload.is_variadic, number)
         for number, overload in enumerate(function.overloads)
@@ -66,7 +66,7 @@ def chosen(function: UserFunction, types: Types) -> int | None:
 
 
 def wanted(overload: Overload, count: int) -> list[Parameter]:
-    """The parameter of each argument."""
+    """Return the parameter of each argument."""
     parameters = [*overload.parameters]
     if overload.is_variadic:
         more = count - len(overload.settings) - len(parameters) + 1
@@ -88,7 +88,7 @@ def _cost(overload: Overload, types: Types) -> int | None:
 
 
 def _widening(given: SqlType | None, parameter: SqlType) -> int | None:
-    """How far it is from one type to the other; None if it does not fit. What is not known fits everywhere."""
+    """Return the widening distance, or None if the type does not fit. Unknown types always fit."""
     if given is None or given == parameter:
         return 0
     if given.name in _WIDER and parameter.name in _WIDER:
@@ -98,13 +98,13 @@ def _widening(given: SqlType | None, parameter: SqlType) -> int | None:
         return None
     if given.element is not None and parameter.element is not None:
         return _widening(given.element, parameter.element)
-    # Structs are told apart by the names of their fields.
+    # Match structs by their field names.
     theirs, ours = ({each.name for each in kind.fields} for kind in (given, parameter))
     return 1 if theirs == ours else None
 
 
 def shown(kind: SqlType) -> str:
-    """ksqlDB prints VARCHAR and INT in signatures."""
+    """Format a type like ksqlDB, which prints VARCHAR and INT in signatures."""
     return str(kind).replace("STRING", "VARCHAR").replace("INTEGER", "INT")
 
 
@@ -123,7 +123,7 @@ def refusal(function: UserFunction, types: Types) -> str:
 
 
 def description(function: UserFunction) -> str:
-    """As ksqlDB's shell prints DESCRIBE FUNCTION."""
+    """Format DESCRIBE FUNCTION like ksqlDB's shell."""
     facts = [
         ("Name", function.name),
         ("Author", function.author),

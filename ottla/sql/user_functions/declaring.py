@@ -1,11 +1,11 @@
-"""`@udf`, `@udaf` and `@udtf`: functions of Python that statements can call.
+"""`@udf`, `@udaf` and `@udtf`: decorators for Python functions that statements can call.
 
     @udf(description="The text in upper case, with an exclamation mark")
     def shout(text: str) -> str:
         return text.upper() + "!"
 
-The types are those of the annotations, or SQL's, as texts: `@udf(params=["DECIMAL(6, 2)"], returns="STRING")`, or
-`Annotated[Decimal, "DECIMAL(6, 2)"]`. A parameter that may not be None is never null: the result is null then.
+Types come from annotations, or from SQL types as text: `@udf(params=["DECIMAL(6, 2)"], returns="STRING")`, or
+`Annotated[Decimal, "DECIMAL(6, 2)"]`. If null is passed for a parameter that may not be None, the result is null.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Overload:
-    """One signature. Of an aggregate, `run` is the class, and `settings` are the literals that it is made with."""
+    """One signature. For an aggregate, `run` is the class, and `settings` are its constructor literals."""
 
     parameters: tuple[Parameter, ...]
     returns: SqlType
     run: Callable[..., Any]
-    is_variadic: bool = False  # the last parameter may come any number of times
-    arrow: bool = False  # takes and returns arrays of Arrow
+    is_variadic: bool = False  # the last parameter may be repeated
+    arrow: bool = False  # takes and returns Arrow arrays
     description: str = ""
     settings: tuple[Parameter, ...] = ()
 
@@ -67,7 +67,7 @@ class UserFunction:
     path: str = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """In Python it is what it was before it was decorated."""
+        """Call the undecorated function."""
         assert self.run is not None
         return self.run(*args, **kwargs)
 
@@ -80,7 +80,7 @@ class UserFunction:
         arrow: bool = False,
         description: str = "",
     ) -> Any:
-        """Another signature of the same function."""
+        """Add another signature to the function."""
 
         def declare(run: Callable[..., Any]) -> UserFunction:
             self.overloads.append(_signature(self.name, self.kind, run, params, returns, arrow, description))
@@ -90,20 +90,21 @@ class UserFunction:
 
 
 def udf(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A function of values that returns a value. With `arrow=True` it takes and returns arrays of Arrow."""
+    """Declare a scalar function. With `arrow=True` it takes and returns Arrow arrays."""
     return _decorator("SCALAR", function, **options)
 
 
 def udtf(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A function of values that returns or yields any number of values, each a row."""
+    """Declare a table function that returns or yields values, one per row."""
     return _decorator("TABLE", function, **options)
 
 
 def udaf(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A class with ksqlDB's methods: initialize() and aggregate(value, aggregate).
+    """Declare an aggregate: a class with ksqlDB's methods initialize() and aggregate(value, aggregate).
 
-    If it needs them, also merge(one, other) for session windows, map(aggregate) for the result, and
-    undo(value, aggregate) for tables.
+    Optional methods are merge(one, other) for session windows, map(aggregate) for the result, and undo(value,
+    aggregate)
+    for tables.
     """
     return _decorator("AGGREGATE", function, **options)
 
@@ -122,7 +123,7 @@ def _decorator(
 ) -> Any:
     def declare(run: Callable[..., Any]) -> UserFunction:
         called = (name or run.__name__).upper()
-        # Of what has no docstring, the first line of the docstring that a class inherits says nothing.
+        # Use only the function's own docstring, because an inherited class docstring describes something else.
         doc = inspect.cleandoc(run.__doc__) if run.__doc__ else ""
         about = description or doc.split("\n\n")[0].replace("\n", " ")
         overload = _signature(called, kind, run, params, returns, arrow, about)

@@ -1,4 +1,4 @@
-"""Functions out of a file or a module of Python."""
+"""Loading of user functions from Python files and modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.sql.user_functions.declaring import UserFunction
 
 
 def load(places: Sequence[str | Path | ModuleType | UserFunction]) -> list[UserFunction]:
-    """Each place is a file, the name of a module, a module, or a function itself."""
+    """Load functions. Each place is a file, a module name, a module or a function."""
     found: list[UserFunction] = []
     for place in places:
         if isinstance(place, UserFunction):
@@ -57,7 +57,7 @@ def _from_file(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.exists():
         raise FileNotFoundError(str(path))
-    # Two files of the same name are two modules.
+    # Files with the same name are different modules.
     name = f"ottla_functions_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -80,7 +80,7 @@ def _line(error: Exception) -> str:
 
 
 def _ship_by_value(module: ModuleType) -> None:
-    """The workers of Spark have no such module: its functions go there with their code."""
+    """Pickle the module's functions by value, because Spark's workers cannot import it."""
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)

@@ -1,4 +1,4 @@
-"""ksqlDB's types of Python's annotations, and of types that are written as texts."""
+"""ksqlDB types from Python annotations and from type texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SERIES = (
 
 
 def written_type(text: str) -> SqlType:
-    """`MAP<STRING, INT>` as it stands in a statement."""
+    """Parse a type as in a statement, such as `MAP<STRING, INT>`."""
     words = Words(Text(text), Text(text).tokens())
     if words.at_end:
         raise SqlError("a type is missing")
@@ -41,7 +41,7 @@ def written_type(text: str) -> SqlType:
 
 
 def allows_none(annotation: Any) -> bool:
-    """What has no annotation may be null."""
+    """Return True if null is allowed, which is the default without an annotation."""
     if annotation is None or annotation is Any:
         return True
     if get_origin(annotation) is Annotated:
@@ -50,7 +50,7 @@ def allows_none(annotation: Any) -> bool:
 
 
 def annotated_type(annotation: Any) -> SqlType | None:
-    """None if there is no such type in ksqlDB, or more must be said, as of DECIMAL and STRUCT."""
+    """Return the ksqlDB type, or None for unknown types and for types with parameters, such as DECIMAL and STRUCT."""
     if isinstance(annotation, str):
         return written_type(annotation)
     if annotation in _PLAIN:
@@ -75,5 +75,5 @@ def annotations_of(function: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError):
-        # A name that is imported for type checkers only.
+        # The name is imported only for type checkers.
         return dict(getattr(function, "__annotations__", {}))

@@ -1,4 +1,4 @@
-"""Functions of Python in Spark's workers: over batches of Arrow, a failing row at a time becoming null."""
+"""Python functions in Spark's workers, over Arrow batches. A failing row becomes null."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _complained: set[str] = set()
 
 
 def spark_name(name: str, number: int, kind: Kind) -> str:
-    """Under which a signature is known to Spark. An aggregate is folded over the list of its rows."""
+    """Return the Spark name of a signature. An aggregate is folded over the list of its rows."""
     return f"ottla_{kind.lower()}_{name.lower()}_{number}"
 
 
@@ -36,7 +36,7 @@ def register(spark: SparkSession, functions: Sequence[UserFunction]) -> None:
                 returns = SqlType("ARRAY", element=returns)
             run = _scalar if function.kind == "SCALAR" else _table if function.kind == "TABLE" else _folded
             batches = run(function.name, overload, _arrow_type(returns), returns)
-            # Spark would take annotations for a choice between kinds of functions.
+            # Spark would use annotations to choose the kind of function.
             batches.__annotations__.clear()
             registered = arrow_udf(batches, returns.ddl)
             spark.udf.register(spark_name(function.name, number, function.kind), registered)
@@ -73,7 +73,7 @@ def _table(name: str, overload: Overload, arrow: pa.DataType, returns: SqlType) 
 
 
 def _folded(name: str, overload: Overload, arrow: pa.DataType, returns: SqlType) -> Batches:
-    """The rows of a group come as a list of structs, in their order, and the literals after it."""
+    """Fold an aggregate over groups. Rows arrive as an ordered list of structs, followed by the literals."""
 
     def run(rows: pa.Array, *settings: pa.Array) -> pa.Array:
         made = [each[0].as_py() for each in settings] if len(rows) else []
@@ -112,7 +112,7 @@ def _arrow_function(name: str, overload: Overload, arrow: pa.DataType) -> Batche
 
 
 class UserAggregate:
-    """An aggregate of Python. What fails leaves the state as it was."""
+    """Wraps a Python aggregate. Failures leave the state unchanged."""
 
     def __init__(self, name: str, overload: Overload, settings: Sequence[Any]) -> None:
         self._name = name
@@ -159,7 +159,7 @@ class UserAggregate:
 
 
 def _rows(overload: Overload, columns: Sequence[pa.Array]) -> Any:
-    if not overload.parameters:  # Spark wants one column to know how many rows there are
+    if not overload.parameters:  # Spark needs a column for the row count
         return [()] * len(columns[0])
     types = [each.type for each in wanted(overload, len(columns))]
     return zip(*(_column(each, kind) for each, kind in zip(columns, types, strict=True)), strict=True)
@@ -186,7 +186,7 @@ def _called(name: str, overload: Overload, row: Sequence[Any], many: bool = Fals
 
 
 def complain(name: str, error: Exception) -> None:
-    """Once for each function, in the log of the worker."""
+    """Log the first error of each function in the worker's log."""
     if name in _complained:
         return
     _complained.add(name)
@@ -203,7 +203,7 @@ def complain(name: str, error: Exception) -> None:
 
 
 def _from_arrow(value: Any, kind: SqlType) -> Any:
-    """Arrow's maps are lists of pairs."""
+    """Convert Arrow maps, which are lists of pairs, to dictionaries."""
     if value is None:
         return None
     if kind.name == "MAP" and kind.element is not None:
@@ -235,7 +235,7 @@ def _to_plain(value: Any, kind: SqlType) -> Any:
 
 
 def to_arrow(name: str, values: list[Any], arrow: pa.DataType, kind: SqlType) -> pa.Array:
-    """What is not of the type is null."""
+    """Convert values to Arrow, with null for values of the wrong type."""
     import pyarrow as pa
 
     nested = kind.element is not None or kind.fields or kind.name == "TIMESTAMP"
@@ -270,7 +270,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 
 def fits(name: str, value: Any, kind: SqlType) -> bool:
-    """Whether a result is of the type that was declared; it complains if not."""
+    """Return True if a result has the declared type. Log a complaint otherwise."""
     if value is None:
         return True
     problem = _problem(value, kind)

@@ -1,7 +1,7 @@
-"""ksqlDB's aggregates, and those of the user, one record at a time.
+"""ksqlDB's aggregates and user aggregates, one record at a time.
 
-`accumulator` makes one of a call. Some arguments are settings: of TOPK how many, of LATEST_BY_OFFSET how many and
-whether nulls count. `settings_of` says which.
+`accumulator` creates an accumulator for a call. Some arguments are settings: the count of TOPK, and the count and
+null handling of LATEST_BY_OFFSET. `settings_of` returns how many.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Accumulator", "AggregateCall", "Values", "accumulator", "can_undo", 
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """`types` are those of the arguments that are columns, `user` the signature of a function of Python."""
+    """A call of an aggregate. `types` belong to the column arguments; `user` is the signature of a Python function."""
 
     name: str
     types: tuple[SqlType | None, ...]
@@ -39,7 +39,7 @@ class AggregateCall:
     user: Overload | None = None
 
     def parameters(self) -> list[Parameter]:
-        """Of a function of Python, those of its arguments that are columns."""
+        """Return the parameters of a Python function that are columns."""
         assert self.user is not None
         return wanted(self.user, len(self.types) + len(self.settings))[: len(self.types)]
 
@@ -78,7 +78,7 @@ def accumulator(call: AggregateCall) -> Accumulator:
 
 
 def settings_of(name: str, arguments: int) -> int:
-    """How many of the last arguments are settings."""
+    """Return the number of trailing arguments that are settings."""
     if name in ("LATEST_BY_OFFSET", "EARLIEST_BY_OFFSET"):
         return arguments - 1
     return 1 if name in ("TOPK", "TOPKDISTINCT") else 0
@@ -89,7 +89,7 @@ def can_undo(call: AggregateCall) -> bool:
 
 
 class UserAccumulator(Accumulator):
-    """An aggregate of Python."""
+    """Accumulator for a Python aggregate."""
 
     def __init__(self, name: str, overload: Overload, settings: Sequence[Any]) -> None:
         self._aggregate = UserAggregate(name, overload, settings)
@@ -110,6 +110,6 @@ class UserAccumulator(Accumulator):
         return self._aggregate.merge(one, other)
 
     def result(self, state: Any) -> Any:
-        """What is not of the type that was declared is null, as of every function of Python."""
+        """Return null for results of the wrong type, as for every Python function."""
         found = self._aggregate.result(state)
         return found if fits(self._name, found, self._returns) else None

@@ -1,4 +1,4 @@
-"""The interface of an aggregate: pure functions over a state that consists of plain values."""
+"""Interface of aggregates: pure functions over a state of plain values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Values = Sequence[Any]
 
 
 class Accumulator:
-    """`place` grows with each record that is processed: what came later has the higher one.
+    """`place` increases with each record, so later records have a higher `place`.
 
-    States are never changed in place: the one before a change is still needed, for HAVING.
+    States are immutable: HAVING still needs the state before a change.
     """
 
-    #: Whether a row can be taken out again: the aggregate works over tables then.
+    #: Whether rows can be removed again, which tables require.
     can_undo = False
 
     def initial(self) -> Any:
@@ -27,7 +27,7 @@ class Accumulator:
         raise NotImplementedError
 
     def merge(self, one: Any, other: Any) -> Any:
-        """Two sessions become one; `one` began first."""
+        """Merge two sessions. `one` started first."""
         raise NotImplementedError
 
     def result(self, state: Any) -> Any:
@@ -35,7 +35,7 @@ class Accumulator:
 
 
 def frozen(value: Any) -> Any:
-    """The same for equal values, and hashable."""
+    """Return a hashable value that is equal for equal inputs."""
     if isinstance(value, dict):
         return ("map", frozenset((name, frozen(each)) for name, each in value.items()))
     if isinstance(value, list | tuple):

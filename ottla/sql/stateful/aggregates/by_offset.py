@@ -1,4 +1,4 @@
-"""The first and the last values, in the order in which they were processed."""
+"""First and last values in processing order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Placed = tuple[tuple[int, Any], ...]
 
 
 class ByOffset(Accumulator):
-    """One value, or an array of `count` of them."""
+    """One value, or an array of `count` values."""
 
     def __init__(self, *, last: bool, count: int | None, ignores_nulls: bool) -> None:
         self._last = last

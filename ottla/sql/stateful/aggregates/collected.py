@@ -1,4 +1,4 @@
-"""Aggregates that keep the values, or how often each came."""
+"""Aggregates that keep all values, or the count of each value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HISTOGRAM_LIMIT = 1000
 
 
 class CollectList(Accumulator):
-    """In the order in which they came; nulls are among them."""
+    """Collects values in arrival order, including nulls."""
 
     can_undo = True
 
@@ -21,7 +21,7 @@ class CollectList(Accumulator):
         return (*state, values[0])
 
     def undo(self, state: tuple[Any, ...], values: Values) -> tuple[Any, ...]:
-        """The last of those that are equal goes, as in ksqlDB."""
+        """Remove the last equal value, as in ksqlDB."""
         gone = frozen(values[0])
         for number in range(len(state) - 1, -1, -1):
             if frozen(state[number]) == gone:
@@ -51,7 +51,7 @@ class CollectSet(Accumulator):
 
 
 class CountDistinct(CollectSet):
-    """Exactly, where ksqlDB estimates. Nulls do not count."""
+    """Exact count, where ksqlDB estimates. Nulls are ignored."""
 
     def add(self, state: dict[Any, Any], values: Values, place: int) -> dict[Any, Any]:
         return state if values[0] is None else super().add(state, [values[0]], place)
@@ -61,7 +61,7 @@ class CountDistinct(CollectSet):
 
 
 class Histogram(Accumulator):
-    """How often each text came; a thousand of them at most."""
+    """Counts each string, up to a thousand different strings."""
 
     can_undo = True
 
@@ -87,7 +87,7 @@ Counted = dict[Any, tuple[Any, int]]
 
 
 class Attr(Accumulator):
-    """The value that all rows have; null if they differ."""
+    """The common value of all rows, or null if they differ."""
 
     can_undo = True
 

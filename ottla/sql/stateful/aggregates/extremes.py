@@ -1,4 +1,4 @@
-"""The smallest, the largest, the largest few. None of them can undo: what was second is forgotten."""
+"""MIN, MAX and TOPK. None of them can undo, because they forget the other values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.sql.stateful.aggregates.accumulator import Accumulator, Values
 
 
 class Extreme(Accumulator):
-    """MIN or MAX, by the function that chooses between two."""
+    """MIN or MAX, with a function that chooses between two values."""
 
     def __init__(self, choose: Callable[[Any, Any], Any]) -> None:
         self._choose = choose
@@ -27,7 +27,7 @@ class Extreme(Accumulator):
 
 
 class TopK(Accumulator):
-    """Of equal ones those that came first. With other columns it is an array of structs."""
+    """Among equal values, the first wins. With other columns, the result is an array of structs."""
 
     def __init__(self, count: int, others: int = 0) -> None:
         self._count = count

@@ -1,4 +1,4 @@
-"""Aggregates that count and calculate. All of them can undo."""
+"""Counting and numeric aggregates. All of them can undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BITS = {"INTEGER": 32, "BIGINT": 64}
 
 
 class Count(Accumulator):
-    """Of what is not null."""
+    """Counts values other than null."""
 
     can_undo = True
 
@@ -31,7 +31,7 @@ class Count(Accumulator):
 
 
 class Sum(Accumulator):
-    """Of the type of its argument: an INT overflows as Java's does."""
+    """Keeps the type of its argument: an INT overflows as in Java."""
 
     can_undo = True
 
@@ -87,7 +87,7 @@ Moments = tuple[int, float, float]
 
 
 class StandardDeviation(Accumulator):
-    """Of a sample. The state is how many, their sum, and the sum of the squares of the distances from the mean."""
+    """Sample standard deviation. The state is the count, the sum, and the sum of squared deviations from the mean."""
 
     can_undo = True
 
@@ -126,7 +126,7 @@ Sums = tuple[int, float, float, float, float, float]
 
 
 class Correlation(Accumulator):
-    """Pearson's coefficient of the pairs of which neither is null."""
+    """Pearson's coefficient over pairs without nulls."""
 
     can_undo = True
 

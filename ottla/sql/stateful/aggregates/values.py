@@ -1,4 +1,4 @@
-"""Values of records as aggregates see them, and results as Arrow takes them."""
+"""Conversion of record values for aggregates, and of results for Arrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def plain(value: Any, kind: SqlType | None) -> Any:
-    """Structs and maps as dictionaries, so that they can be compared and put into lists."""
+    """Convert structs and maps to dictionaries, which can be compared and put into lists."""
     if value is None or kind is None:
         return value
     if kind.name == "STRUCT":
@@ -25,7 +25,7 @@ def plain(value: Any, kind: SqlType | None) -> Any:
 
 
 def for_python(value: Any, kind: SqlType | None) -> Any:
-    """Also times as Python has them, for functions of the user."""
+    """Convert values for user functions, including times to Python's types."""
     value = plain(value, kind)
     if value is None or kind is None or not isinstance(value, int):
         return value
@@ -39,7 +39,7 @@ def for_python(value: Any, kind: SqlType | None) -> Any:
 
 
 def for_arrow(value: Any, kind: SqlType | None) -> Any:
-    """Arrow takes maps as lists of pairs."""
+    """Convert maps to lists of pairs, as Arrow expects."""
     if value is None or kind is None:
         return value
     if kind.name == "MAP":

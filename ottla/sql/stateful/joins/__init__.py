@@ -1,1 +1,1 @@
-"""Joins as Kafka Streams does them, one class each. They know nothing of columns: rows are tuples of sources' rows."""
+"""Joins as in Kafka Streams, one class each. They know no columns: a row is a tuple of source rows."""

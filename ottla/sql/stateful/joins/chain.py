@@ -1,4 +1,4 @@
-"""Joins by the same key, one after the other: what one makes is the left side of the next, record by record."""
+"""Chain of joins by the same key: the output of each join is the left side of the next, record by record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.sql.stateful.records import Operator, Record
 
 @dataclass(frozen=True)
 class JoinChain:
-    """`joins` have inputs that follow each other: the first has `first` on its right side, the next the one after."""
+    """`joins` have consecutive inputs, starting with `first` on the right side of the first join."""
 
     name: str
     first: int

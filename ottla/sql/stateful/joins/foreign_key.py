@@ -1,8 +1,8 @@
-"""Two tables, the left one by a foreign key. Three stages, because the rows of a foreign key have keys of their own:
+"""Foreign-key join of two tables, in three stages because the rows of a foreign key have different primary keys:
 
-1. `ForeignKeys`, by the primary key of the left table, knows the old row: its foreign key has to be told that it left.
-2. `ForeignKeyJoin`, by the foreign key, has the rows of the left table that it concerns, and the row of the right one.
-3. `InOrder`, by the primary key again, because results of one row may come from several partitions of the second.
+1. `ForeignKeys`, by the left primary key, knows the old row and notifies its old foreign key of the removal.
+2. `ForeignKeyJoin`, by the foreign key, holds the matching left rows and the right row.
+3. `InOrder`, by the left primary key, orders the results of a row, which may come from several partitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.spark.state.value_codec import decode, encode, encode_key
 from ottla.sql.stateful.joins.sides import Sides
 from ottla.sql.stateful.records import Record, Values
 
-#: What the first stage says of rows, by inputs of the second; 1 is the right table.
+#: Inputs of the second stage, by kind of change in the first stage. Input 1 is the right table.
 NEW, REPLACED, GONE, DELETED = 0, 2, 3, 4
 
 _ROWS, _RIGHT = b"l", b"r"
@@ -42,9 +42,9 @@ class ForeignKeys:
 
 @dataclass(frozen=True)
 class ForeignKeyJoin:
-    """`primary` are the places of the columns of the primary key in a row of the left table.
+    """`primary` lists the positions of the primary key columns in a left row.
 
-    A foreign key that is null has no row of the right table.
+    A null foreign key matches no row of the right table.
     """
 
     name: str
@@ -78,7 +78,7 @@ class ForeignKeyJoin:
             and not self.keeps_left
             and (record.input == NEW or (record.input == DELETED and not record.key))
         ):
-            return  # there was no result, and there is none
+            return  # no result before or after
         yield Record(0, None, max(time, record.time), is_gone, self.sides.joined(record.values, right))
 
     def _right(self, record: Record, key: bytes, state: State) -> Iterable[Record]:
@@ -98,7 +98,7 @@ class ForeignKeyJoin:
 
 @dataclass(frozen=True)
 class InOrder:
-    """Keeps nothing: a stage brings the records of a key together, and in their order."""
+    """Stateless: the stage itself groups the records of a key in order."""
 
     name: str
 
@@ -107,5 +107,5 @@ class InOrder:
 
 
 def _prefix(key: bytes) -> bytes:
-    """So that none is the beginning of another."""
+    """Add the length, so that no key is a prefix of another key."""
     return len(key).to_bytes(4, "big") + key

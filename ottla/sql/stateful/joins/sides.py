@@ -1,4 +1,4 @@
-"""The two sides of a join in one row: the sources that have been joined so far, and the next one."""
+"""Two sides of a join in one row: the sources joined so far, and the next source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.sql.stateful.records import Values
 
 @dataclass(frozen=True)
 class Sides:
-    """A row has a value for each of `sources`. The left side is those before `right`, the right side is that one."""
+    """A row has a value for each of `sources`. Values before index `right` are the left side."""
 
     right: int
     sources: int
@@ -25,6 +25,6 @@ class Sides:
         return values[self.right]
 
     def joined(self, left: Values | None, right: Any) -> Values:
-        """`left` may be a whole row."""
+        """Combine both sides. `left` may be a whole row."""
         before = (None,) * self.right if left is None else left[: self.right]
         return (*before, right, *(None,) * (self.sources - self.right - 1))

@@ -1,4 +1,4 @@
-"""The joins of a plan as stages: those by the same key in one, with a repartition before each other."""
+"""Stages for the joins of a plan: joins by the same key share a stage, and other joins are repartitioned first."""
 
 from __future__ import annotations
 

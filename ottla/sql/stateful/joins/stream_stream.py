@@ -1,4 +1,4 @@
-"""Two streams within a span of time."""
+"""Stream-stream join within a time window."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from ottla.spark.state.value_codec import decode, encode
 from ottla.sql.stateful.joins.sides import Sides
 from ottla.sql.stateful.records import Record, Values
 
-#: Namespaces of the state: records of the left and of the right stream by key, time and number; the same by time and
-#: number, to forget them; those that have found nothing yet, by time, side, key and number; and how far times are.
+#: State namespaces:
+#: - buffers of the left and right records by key, time and number
+#: - the same records by time and number, for expiry
+#: - unmatched records by time, side, key and number
+#: - clocks
 _BUFFERS, _BY_TIME, _ALONE, _CLOCKS = (b"l", b"r"), (b"L", b"R"), b"o", b"t"
 _DEFAULT_GRACE_MS = 24 * 3_600_000
 _SHORTEST_SEGMENT_MS = 60_000
@@ -19,12 +22,12 @@ _SHORTEST_SEGMENT_MS = 60_000
 
 @dataclass(frozen=True)
 class StreamStreamJoin:
-    """A record of one stream is joined with those of the other that are within reach, at the later of their times.
+    """Joins a record with all records of the other stream within reach, at the later of both times.
 
-    Those that find none: with a grace period they come as soon as nothing can join them any more, by the times of the
-    records that have been seen in this partition. Without one they come at once, and again if they are joined later.
+    With a grace period, unmatched records are emitted once nothing can match them, judged by the record times in this
+    partition. Without one, unmatched records are emitted immediately, and again if they match later.
 
-    `before` is how much earlier than a record of the left stream one of the right may be, `after` how much later.
+    A right record may be up to `before` earlier than a left record, and up to `after` later.
     """
 
     name: str
@@ -50,7 +53,7 @@ class StreamStreamJoin:
         made += self._matches(record, is_right, state, clocks)
         return made
 
-    # What came
+    # Matches
 
     def _keep(self, record: Record, is_right: bool, state: State, clocks: _Clocks) -> None:
         oldest = self._oldest(clocks.get(1 + is_right))
@@ -95,10 +98,10 @@ class StreamStreamJoin:
                 encode(self._only(record.values, is_right)),
             )
 
-    # What found nothing
+    # Unmatched records
 
     def _closed(self, state: State, now: int) -> Iterator[Record]:
-        """Records without a match to which none can come any more."""
+        """Yield unmatched records that can no longer find a match."""
         assert self.grace is not None
         alone = Namespace(state, _ALONE)
         reach = min(self.after, self.before) + self.grace
@@ -114,14 +117,14 @@ class StreamStreamJoin:
         return self.sides.joined(values, None)
 
     def _oldest(self, now: int) -> int:
-        """What is older is forgotten: a segment at a time, as the stores of Kafka Streams do it in ksqlDB."""
+        """Return the expiry time. Records expire by segment, like the stores of Kafka Streams in ksqlDB."""
         retention = self.before + self.after + (_DEFAULT_GRACE_MS if self.grace is None else self.grace)
         segment = max(retention // 2, _SHORTEST_SEGMENT_MS)
         return max(now - retention, 0) // segment * segment
 
 
 class _Clocks:
-    """The highest time of all records (0), of the left stream's (1) and of the right's (2), and a counter."""
+    """Highest time of all records (0), of the left stream (1) and of the right stream (2), and a counter."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -147,7 +150,7 @@ def _long(number: int) -> bytes:
 
 
 def _key(key: bytes) -> bytes:
-    """So that none is the beginning of another."""
+    """Add the length, so that no key is a prefix of another key."""
     return len(key).to_bytes(4, "big") + key
 
 

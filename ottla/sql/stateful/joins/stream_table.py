@@ -1,4 +1,4 @@
-"""A stream that looks into a table."""
+"""Stream-table join."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.sql.stateful.records import Record
 
 @dataclass(frozen=True)
 class StreamTableJoin:
-    """A record of the stream finds the row that the table has when it comes; one of the table makes no result."""
+    """Joins each stream record with the current row of the table. Table records emit no result."""
 
     name: str
     sides: Sides

@@ -1,4 +1,4 @@
-"""Two tables by their primary keys."""
+"""Table-table join by primary keys."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LEFT, _RIGHT = b"l", b"r"
 
 @dataclass(frozen=True)
 class TableTableJoin:
-    """A change of either table is a change of the result, at the later of the two times.
+    """A change of either table changes the result, at the later of both times.
 
-    `keeps_left` and `keeps_right`: whether a row of that table makes a result without one of the other.
+    `keeps_left` and `keeps_right` tell whether a row of that table yields a result without a match.
     """
 
     name: str
@@ -41,10 +41,10 @@ class TableTableJoin:
         keeps_mine = self.keeps_right if is_right else self.keeps_left
         keeps_theirs = self.keeps_left if is_right else self.keeps_right
         if held is None and (not keeps_mine or (record.deleted and before is None)):
-            return ()  # there was no result, and there is none
+            return ()  # no result before or after
         time, other = (record.time, None) if held is None else decode(held)
         is_gone = record.deleted and (held is None or not keeps_theirs)
-        # A deletion keeps the columns of the key, of which its own key is made.
+        # A deletion keeps the key columns, from which its key is built.
         mine_now: Any = row if is_gone or not record.deleted else None
         values = self.sides.joined(other, mine_now) if is_right else self.sides.joined(mine_now, other)
         return (Record(0, record.key, max(record.time, time), is_gone, values),)
