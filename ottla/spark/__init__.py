@@ -1,4 +1,4 @@
-"""Pipelines on Spark: topics are DataFrames, by the wire protocol and without a jar.
+"""Pipelines on Spark: topics as DataFrames, over the Kafka protocol and without a jar.
 
     from ottla.spark import json, read_topic, session, to_topic
 
@@ -7,7 +7,7 @@
     large = orders.where("value.amount > 100")
     to_topic(large, "large-orders", checkpoint="checkpoints/large-orders").awaitTermination()
 
-Underneath is `format("ottla")`, whose options, columns and meaning are those of Spark's Kafka connector.
+The functions build on `format("ottla")`, which has the options, columns and semantics of Spark's Kafka connector.
 """
 
 import sys

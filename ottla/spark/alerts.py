@@ -1,4 +1,4 @@
-"""Rows handed to a function one by one: for alerts, mail and other things that are not tables."""
+"""Function calls per row, for alerts, mail and other effects that are not tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RowFailed(Exception):
-    """What the function raised, with the query, the batch and the row it was about."""
+    """The function failed. The message names the query, the batch and the row."""
 
 
 def foreach(
@@ -25,9 +25,9 @@ def foreach(
     trigger: str | None = None,
     output_mode: str = "append",
 ) -> StreamingQuery | None:
-    """Call `function` with each row, in the driver. After a failure a row may come again; none is skipped.
+    """Call `function` with each row, in the driver. After a failure a row may be repeated; none is skipped.
 
-    What the function raises ends the query, which starts with the same micro-batch next time.
+    An exception from the function ends the query. The next start repeats the same micro-batch.
     """
 
     def call(rows: DataFrame, batch: int) -> None:

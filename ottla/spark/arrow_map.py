@@ -1,4 +1,4 @@
-"""`mapInArrow` without pandas, which PySpark asks for before it looks at the function, and never uses in it."""
+"""`mapInArrow` without pandas, which PySpark requires up front but never uses here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
 ) -> DataFrame:
-    """As `frame.mapInArrow(function, schema)`: each task gives its rows to the function, and has what that yields."""
+    """Work like `frame.mapInArrow(function, schema)`: each task passes its rows through the function."""
     from pyspark.sql import DataFrame
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType

@@ -1,7 +1,7 @@
-"""Checkpoints of streaming queries as they lie on disk: whose they are, and whether they are still there.
+"""Checkpoints of streaming queries on disk: their owners, and whether they still exist.
 
-Spark writes the id of a query into its checkpoint when it is started first, and makes up a new one wherever there is
-no checkpoint. So a query whose checkpoint is gone never comes back.
+Spark writes the id of a query to its checkpoint at the first start, and creates a new id without a checkpoint. So a
+query whose checkpoint is gone never comes back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOCAL = ("", "file")
 
 
 def location(checkpoint: str) -> str:
-    """Where a checkpoint is, so that every machine understands it: a local path with the name of this host."""
+    """Return the location of a checkpoint for any machine: a local path gets the name of this host."""
     parts = urlsplit(checkpoint)
     if parts.scheme not in _LOCAL:
         return checkpoint
@@ -26,7 +26,7 @@ def location(checkpoint: str) -> str:
 
 
 def local_path(found: str) -> Path | None:
-    """The path of a location or a checkpoint, if it is one of this machine."""
+    """Return the path of a location or checkpoint if it is on this machine."""
     parts = urlsplit(found)
     if parts.scheme not in _LOCAL or parts.netloc not in ("", socket.gethostname()):
         return None
@@ -34,7 +34,7 @@ def local_path(found: str) -> Path | None:
 
 
 def query_of(checkpoint: Path) -> str | None:
-    """The id of the query whose checkpoint this is."""
+    """Return the id of the query that owns the checkpoint."""
     try:
         found: str = json.loads((checkpoint / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -43,8 +43,8 @@ def query_of(checkpoint: Path) -> str | None:
 
 
 def remove(checkpoint: Path) -> list[str]:
-    """Delete a checkpoint, or a directory of them. The ids of their queries, which never come back, are returned."""
-    # `ottla pipeline` keeps one for each query, SQL one for each cluster and query.
+    """Delete a checkpoint, or a directory of checkpoints. Return the ids of their queries."""
+    # `ottla pipeline` has a checkpoint per query, SQL one per cluster and query.
     folders = [checkpoint, *checkpoint.glob("*"), *checkpoint.glob("*/*")]
     queries = [query for each in folders if (query := query_of(each)) is not None]
     with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""`format("ottla")`: what Spark calls, in the driver and in its workers. `source/` reads, `sink/` writes.
+"""`format("ottla")`: the interface for Spark, in the driver and in workers. `source/` reads, `sink/` writes.
 
-Spark starts a process to make the source, one to plan each stream, and one to plan each read. What compiles and decodes
-is loaded in the tasks that need it, because it takes longer than everything else such a process does.
+Spark starts one process to create the source, one to plan each stream, and one to plan each read. Tasks import the
+compilers and decoders only when needed, because these imports dominate the start of such a process.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ JsonOffsets = dict[str, dict[str, int]]
 
 
 class OttlaDataSource(DataSource):
-    """Topics of any broker that speaks Kafka's protocol, with the options of Spark's Kafka connector."""
+    """Topics of any Kafka-compatible broker, with the options of Spark's Kafka connector."""
 
     @classmethod
     def name(cls) -> str:
         return "ottla"
 
     def schema(self) -> str:
-        # Called by load(): the place to refuse options, long before anything runs.
+        # load() calls this first, so it refuses bad options before anything runs.
         columns = column_types(parse_options(self.options))
         return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
@@ -68,7 +68,7 @@ class OttlaDataSource(DataSource):
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """Range of offsets for one task."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(wanted)
@@ -85,7 +85,7 @@ class OttlaReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from ottla.spark.source.range_reader import current_range, read_range
 
-        if partition.value is None:  # Spark plans one task where there is nothing to read
+        if partition.value is None:  # Spark plans one task even without data
             return iter(())
         wanted: OffsetRange = partition.value
         if self._options.follow:
@@ -94,7 +94,7 @@ class OttlaReader(DataSourceReader):
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark makes two: one plans the micro-batches in the driver, the other is pickled for the tasks' `read`."""
+    """Spark creates two readers: one plans micro-batches in the driver, the other is pickled for `read` in tasks."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -110,7 +110,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json(self._offsets.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark takes one limit. That there is any is enough, because `latestOffset` knows both.
+        # Spark accepts one limit. Either is enough, because `latestOffset` applies both.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -138,7 +138,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark calls it one batch late, and never for the last: `latestOffset` commits to the group instead."""
+        """Do nothing. Spark calls this one batch late and never for the last; `latestOffset` commits to the group
+        instead.
+        """
 
     def stop(self) -> None:
         if self._held is not None:
@@ -146,7 +148,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _with_types(options: SourceOptions, schema: StructType) -> SourceOptions:
-    """Refuse a .schema(…) that changes the columns, and keep the types that Spark has parsed from the options."""
+    """Refuse a .schema(…) that changes the columns, and keep the types that Spark parsed from the options."""
     expected = list(column_types(options))
     if schema.fieldNames() != expected:
         raise OptionError(f"The columns are always {', '.join(expected)}: omit .schema(…).")

@@ -1,4 +1,4 @@
-"""Imports by the names that packages had while they were part of `ottla.spark`."""
+"""Import hook for the former module names of packages that moved out of `ottla.spark`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Finds a module under its old name and gives the one that has the new name, not a copy."""
+    """Resolves an old module name to the module with the new name, not to a copy."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,6 +1,6 @@
-"""Options as Spark hands them over: their names, single values, and how to reach the cluster.
+"""Options from Spark: names, single values, and the connection to the cluster.
 
-What the options of reading and of writing mean is said in `source/source_options.py` and `sink/sink_options.py`.
+`source/source_options.py` and `sink/sink_options.py` define the options for reading and writing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _BOOLEANS = {"true": True, "false": False}
 
 # fmt: off
-#: Who the client is, and how it proves that: the same for reading and for writing.
+#: Options for authentication and encryption, shared by reading and writing.
 SECURITY_OPTIONS = (
     "enable.ssl.certificate.verification", "https.ca.location", "sasl.jaas.config", "sasl.kerberos.keytab",
     "sasl.kerberos.principal", "sasl.kerberos.service.name", "sasl.mechanism",
@@ -36,24 +36,24 @@ SECURITY_OPTIONS = (
 
 
 class OptionError(ClientError):
-    """Options that are unknown, that contradict each other or that have no meaning here."""
+    """Options are unknown, contradictory or meaningless here."""
 
 
 class KnownOptions(NamedTuple):
-    """Every option that reading or writing knows, so that a misspelt one is refused and not ignored."""
+    """All known options of reading or writing. Misspelt options are refused instead of ignored."""
 
     names: tuple[str, ...]
-    #: Options of Kafka's clients that have a meaning here, without the prefix `kafka.`.
+    #: Supported Kafka client options, without the prefix `kafka.`.
     kafka: tuple[str, ...]
-    #: Those that the Java client has and that have no meaning here: accepted, and not used.
+    #: Options of the Java client without effect here: accepted and ignored.
     without_effect: tuple[str, ...]
-    #: Those that are refused, with what to use instead.
+    #: Refused options, with the replacement.
     refused: Mapping[str, str]
     no_path: str
     purpose: str = ""
 
     def check(self, given: Mapping[str, str]) -> None:
-        """`given` has its names in lower case, as Spark hands them over."""
+        """Refuse unknown options. Names in `given` are lower case, as Spark passes them."""
         spelling = {name.lower(): name for name in self.names}
         for name in sorted(given):
             if name in spelling:
@@ -77,7 +77,7 @@ class KnownOptions(NamedTuple):
 
 
 class Options:
-    """Looks options up in any case. A value that makes no sense is an OptionError that names its option."""
+    """Case-insensitive access to options. Invalid values raise an OptionError with the name of the option."""
 
     def __init__(self, options: Mapping[str, str], known: KnownOptions) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -110,7 +110,7 @@ class Options:
         return (self.count(name) or default_ms) / 1000
 
     def client_settings(self) -> Settings:
-        """How to reach the cluster, out of the options that begin with `kafka.`."""
+        """Return the connection settings from options with the prefix `kafka.`."""
         properties = {
             name.removeprefix("kafka."): value
             for name, value in self._values.items()

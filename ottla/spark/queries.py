@@ -1,4 +1,4 @@
-"""What all queries have in common: the brokers, the checkpoint and the trigger."""
+"""Common settings of all queries: brokers, checkpoint and trigger."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CHECKPOINTS = "spark.ottla.checkpoints"
 TRIGGER = "spark.ottla.trigger"
 SCHEMA_REGISTRY = "spark.ottla.schema.registry."
 
-#: The second is that of the command line.
+#: The command line uses the second variable.
 _ENVIRONMENT = ("OTTLA_BOOTSTRAP_SERVERS", "OTTLA_BOOTSTRAP_SERVER")
 _REGISTRY_ENVIRONMENT = "OTTLA_SCHEMA_REGISTRY_URL"
-#: By the id of a query of this process.
+#: Output topic by the id of a query in this process.
 _outputs: dict[str, str] = {}
 _AVAILABLE_NOW = ("available-now", "availablenow", "available now")
 
@@ -30,7 +30,7 @@ def bootstrap_servers(spark: SparkSession, given: str | None) -> str:
 
 
 def registry_options(spark: SparkSession) -> dict[str, str]:
-    """How the session reaches the schema registry: its settings that begin with spark.ottla.schema.registry."""
+    """Return the session's registry settings, which begin with spark.ottla.schema.registry."""
     found = {
         name.removeprefix("spark.ottla."): value
         for name, value in spark.conf.getAll.items()
@@ -60,22 +60,23 @@ def start_batches(
     trigger: str | None,
     output_mode: str = "append",
 ) -> StreamingQuery:
-    """Start a query that hands every micro-batch to `function`, with its number."""
+    """Start a query that passes every micro-batch and its number to `function`."""
     writer = df.writeStream.outputMode(output_mode).foreachBatch(function)
     return start(writer, df.sparkSession, name, checkpoint, trigger)
 
 
 def note_output(query: StreamingQuery, topic: str) -> StreamingQuery:
-    """So that whoever shows the query can say where its rows go."""
+    """Remember the output topic of a query for progress reports."""
     _outputs[str(query.id)] = topic
     return query
 
 
 def output_topics(query: StreamingQuery) -> tuple[str, ...]:
-    """As far as it is known: `to_topic` says it, and others by the option `topic` of their sink.
+    """Return the known output topics: from `note_output`, or from the sink's option `topic`.
 
-    The options are not a part of Spark's public interface; without them nothing is known. They may be asked for only
-    after the first batch, because the thread of the query has to be the one that makes its plan.
+    The options are not part of Spark's public interface, so they may be missing. Ask only after the first batch,
+    because
+    the query's own thread must create the plan.
     """
     noted = _outputs.get(str(query.id))
     if noted is not None or query.lastProgress is None:
@@ -106,21 +107,20 @@ def _trigger(text: str) -> dict[str, Any]:
 
 
 def last_part(path: str) -> str:
-    """The last part of a path or URL."""
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def query_id(spark: SparkSession) -> str | None:
-    """Inside a micro-batch: the id of its query, which the checkpoint keeps."""
+    """Return the id of the current micro-batch's query, which the checkpoint keeps."""
     return _of_this_thread(spark, "sql.streaming.queryId")
 
 
 def run_id(spark: SparkSession) -> str | None:
-    """Inside a micro-batch: the id of this start of its query."""
+    """Return the run id of the current micro-batch's query."""
     return _of_this_thread(spark, "spark.jobGroup.id")
 
 
 def _of_this_thread(spark: SparkSession, name: str) -> str | None:
-    # Spark calls the function of foreachBatch in the thread of Java that runs the query, and knows there what it runs.
+    # Spark calls foreachBatch in the JVM thread of the query, which has these properties.
     found: str | None = spark.sparkContext.getLocalProperty(name)
     return found

@@ -1,4 +1,4 @@
-"""A SparkSession that is set up for pipelines on a laptop, and for any master with one word changed."""
+"""SparkSession configured for pipelines on a laptop, or on any other master."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-#: For a JVM that only starts tasks, which run in Python: it is ready sooner if it does not optimize itself.
+#: For a JVM that only starts Python tasks: it starts faster without optimising itself.
 LIGHT_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS = {
-    # Half of what a small micro-batch costs by default goes into TCP between Java and Python, and into checkpoint
-    # files that are written through a slower interface.
+    # By default, half the cost of a small micro-batch is TCP between Java and Python, and a slower interface for
+    # checkpoint files.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -47,20 +47,20 @@ _LOCAL_SETTINGS = {
 def session(
     app_name: str | None = None, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session in which `format("ottla")` is known. `config` has the last word on every setting.
+    """Create a session that knows `format("ottla")`. `config` overrides every setting.
 
-    Without a master it runs on this machine, on all its cores.
+    Without a master, Spark runs on all cores of this machine.
     """
     from pyspark.sql import SparkSession
 
     os.environ["JAVA_HOME"] = str(java_home())
-    # Workers must run the interpreter that has Ottla, whatever `python3` is on the path.
+    # Workers must run the interpreter with Ottla, regardless of `python3` on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     guard_workers()
     master = master or default_master()
     settings = dict(_SETTINGS)
     settings["spark.driver.extraJavaOptions"] = driver_java_options()
-    if find_spec("pandas") is None:  # without pandas Spark warns at every Python function
+    if find_spec("pandas") is None:  # without pandas, Spark warns at every Python function
         settings["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
@@ -76,13 +76,14 @@ def session(
 
 
 def driver_java_options(*more: str) -> str:
-    """What `session` starts the driver's JVM with, and more."""
+    """Return the driver's JVM options of `session`, plus more."""
     return " ".join([f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", *more])
 
 
 def ignore_closed_connections(server: BaseServer) -> None:
-    """Java closes its connection to the server of PySpark's accumulators when a query is stopped in the midst of a
-    batch, and opens another for the next. PySpark prints a traceback about that, as `socketserver` does by default.
+    """Suppress the traceback that PySpark's accumulator server prints for closed connections.
+
+    Java closes its connection when a query stops in the middle of a batch, and opens another for the next batch.
     """
     print_error = server.handle_error
 
@@ -98,7 +99,7 @@ def default_master() -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("ottla")` known to a session that was created elsewhere."""
+    """Register `format("ottla")` with a session created elsewhere."""
     from ottla.spark.data_source import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)

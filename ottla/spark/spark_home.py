@@ -1,11 +1,11 @@
-"""A home of Spark whose Python processes start from PySpark's files instead of its archive.
+"""Spark home whose Python processes import PySpark's files instead of its archive.
 
-Spark puts SPARK_HOME/python/lib/pyspark.zip before everything else on the path of its Python processes. What comes from
-an archive is compiled anew in each of them, two fifths of the time that one needs to start, and a streaming query
-starts one for each of its sources. In this home the names of the archives are directories with links to the installed
-packages, whose files are compiled already. Everything else in it is a link to the installed PySpark.
+Spark puts SPARK_HOME/python/lib/pyspark.zip first on the path of its Python processes. Modules from an archive are
+compiled again in each process, which takes two fifths of its start, and a streaming query starts one per source. In
+this home, directories with links to the installed, compiled packages replace the archives. Everything else links to
+the installed PySpark.
 
-YARN and Kubernetes hand the archives to other machines, so they get the home that PySpark has.
+YARN and Kubernetes send the archives to other machines, so they use PySpark's own home.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.jvm.java import cache_directory, link
 
 @contextmanager
 def quick_home(master: str) -> Iterator[None]:
-    """Within it Spark is started in such a home; what the user has set as SPARK_HOME stays."""
+    """Start Spark in such a home within the context. A SPARK_HOME set by the user stays."""
     home = None
     if master.startswith(("local", "spark:")) and "SPARK_HOME" not in os.environ:
         home = linked_home(cache_directory())
@@ -37,11 +37,11 @@ def quick_home(master: str) -> Iterator[None]:
 
 
 def linked_home(cache: Path) -> Path | None:
-    """None if PySpark is not installed as a wheel, or the cache cannot be written: then it is as slow as always."""
+    """Create the home. Return None if PySpark is not a wheel or the cache is not writable; Spark then starts slowly."""
     spark = _package("pyspark")
     if spark is None or not (spark / "python" / "lib" / "pyspark.zip").is_file():
         return None
-    # One for each place, because each virtual environment has a PySpark of its own.
+    # One home per location, because each virtual environment has its own PySpark.
     home = cache / f"spark-{sha256(bytes(spark)).hexdigest()[:8]}"
     archives = home / "python" / "lib"
     try:

@@ -1,10 +1,9 @@
-"""A Spark cluster on this machine, out of the pip install: a master and some workers, each a process of its own.
+"""Local Spark cluster from the pip install: a master and workers, each in its own process.
 
     with StandaloneCluster(workers=2) as cluster:
         spark = session("orders", master=cluster.url)
 
-For tests, and to try out what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
-running until Ctrl-C.
+For tests, and for trying a pipeline on a cluster. `python -m ottla.spark.standalone` runs one until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ class ClusterError(Exception):
 
 
 class StandaloneCluster:
-    """Owns its processes and, unless `directory` is given, the directory of their logs and files."""
+    """Owns its processes and, unless `directory` is given, the directory with their logs and files."""
 
     def __init__(
         self, workers: int = 2, cores: int = 1, memory: str = "1g", directory: Path | None = None
     ) -> None:
-        """`cores` and `memory` are those of each worker."""
+        """Configure the cluster. `cores` and `memory` apply to each worker."""
         self._count = workers
         self._worker_options = ["--cores", str(cores), "--memory", memory, "--webui-port", "0"]
         self._temporary = directory is None
@@ -53,7 +52,7 @@ class StandaloneCluster:
 
     @property
     def url(self) -> str:
-        """What to give as `master`."""
+        """Return the URL to pass as `master`."""
         return f"spark://{_LOOPBACK}:{self._port}"
 
     @property
@@ -61,7 +60,7 @@ class StandaloneCluster:
         return [process.pid for name, process in self._processes.items() if name != "master"]
 
     def start(self, seconds: float = 60) -> Self:
-        """Returns when all workers are known to the master."""
+        """Start the cluster and wait until all workers have registered with the master."""
         ports = ["--port", str(self._port), "--webui-port", str(self._web_port)]
         deadline = time.monotonic() + seconds
         try:
@@ -79,7 +78,7 @@ class StandaloneCluster:
         return self
 
     def stop(self, seconds: float = 20) -> None:
-        # Workers first, so that they can still end their executors.
+        # Stop workers first, so that they can still end their executors.
         for process in reversed(self._processes.values()):
             process.terminate()
         deadline = time.monotonic() + seconds
@@ -106,7 +105,7 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
         }
         self.directory.mkdir(parents=True, exist_ok=True)
-        # The script execs the JVM, so this process is the one to signal.
+        # The script execs the JVM, so signals go to this process.
         command = [str(home / "bin" / "spark-class"), main_class, "--host", _LOOPBACK, *options]
         with open(self._log(name), "ab") as log:
             self._processes[name] = subprocess.Popen(
@@ -117,7 +116,7 @@ class StandaloneCluster:
         return self.directory / f"{name}.log"
 
     def _alive_workers(self) -> int:
-        """As the master's web page says; 0 until it answers."""
+        """Return the count from the master's web page, or 0 until it responds."""
         try:
             with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-#: Columns of `read_topic` that describe the record where it was read. They are not written to another topic.
+#: Columns of `read_topic` that describe the source record. They are not written to another topic.
 _ABOUT_THE_RECORD = ("topic", "partition", "offset", "timestampType", "badKey", "badValue")
-#: Columns that are written along with the value.
+#: Columns written along with the value.
 _KEPT = ("headers", "timestamp")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _NESTED = ("struct", "array", "map", "variant")
@@ -37,13 +37,14 @@ def read_topic(
     decrypt_with: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of a topic (or of several, separated by commas), with keys and values decoded.
+    """Read the records of a topic (or several, separated by commas), with keys and values decoded.
 
     The columns are key, value, topic, partition, offset and timestamp, and headers if `options` has includeHeaders.
-    `value` and `key` are json(schema), avro(), protobuf(), jsonschema(), text or raw. What cannot be read is null in
-    `value`, and its bytes are in `badValue`; with `dead_letter` such records go to that topic instead. `starting` is
-    what startingOffsets takes.
-    With `decrypt_with`, such as "file:/etc/secrets/keys.json", values are decrypted first; the others are bad.
+    `value` and `key` are json(schema), avro(), protobuf(), jsonschema(), text or raw. An undecodable record has a null
+    `value` and its bytes in `badValue`; with `dead_letter` such records go to that topic instead. `starting` takes the
+    values of startingOffsets.
+    With `decrypt_with`, such as "file:/etc/secrets/keys.json", values are decrypted first; undecryptable values are
+    bad.
     """
     given = {
         "kafka.bootstrap.servers": queries.bootstrap_servers(spark, bootstrap_servers),
@@ -84,14 +85,14 @@ def to_topic(
     encrypt_fields: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
-    """Write a DataFrame to a topic. Returns the running query of a stream; a batch has been written on return.
+    """Write a DataFrame to a topic. Return the running query of a stream; a batch is complete on return.
 
-    `key` is a column, by default the column 'key' if there is one. `value` is a column too; by default it is the
-    column 'value', and where there is none, all columns but the key as JSON. value=json does that in any case;
-    value=avro() (protobuf(), jsonschema()) writes the column 'value', or all columns but the key, in that format;
-    value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
+    `key` is a column and defaults to the column 'key', if present. `value` is a column too. It defaults to the column
+    'value', or without one to all columns but the key as JSON. value=json always does the latter. value=avro()
+    (protobuf(), jsonschema()) writes the column 'value', or all columns but the key, in that format. value=text and
+    value=raw take the only remaining column. Structs, arrays and maps are written as JSON.
     With key_format=avro() (protobuf(), jsonschema()) the key is written in that format.
-    With `encrypt_with`, such as "file:/etc/secrets/keys.json", values are encrypted, or of JSON only `encrypt_fields`.
+    With `encrypt_with`, such as "file:/etc/secrets/keys.json", values are encrypted, or only the JSON `encrypt_fields`.
     """
     given = {
         "kafka.bootstrap.servers": queries.bootstrap_servers(df.sparkSession, bootstrap_servers),
@@ -118,7 +119,7 @@ def to_topic(
     if not df.isStreaming:
         rows.write.format("ottla").mode("append").options(**given).save()
         return None
-    if output_mode == "update":  # which Spark does not offer to sinks in Python
+    if output_mode == "update":  # Spark does not offer it to Python sinks
         from ottla.spark.sink.batches import write_batch
 
         place = queries.checkpoint_of(df.sparkSession, name or topic, checkpoint)
@@ -142,9 +143,9 @@ def _encoded(
     *,
     is_key_encoded: bool = False,
 ) -> DataFrame:
-    """The columns that the sink takes: key, value, and of records that are passed on, headers and timestamp.
+    """Return the sink's columns: key, value, and for forwarded records headers and timestamp.
 
-    A column that decides the partition goes to the sink as it is, too.
+    A column that determines the partition is passed to the sink unchanged.
     """
     if key is None and "key" in df.columns:
         key = "key"

@@ -1,4 +1,4 @@
-"""Python workers of Spark that start tasks fast: what is loaded before they are forked, and what they do once."""
+"""Fast Spark Python workers: modules loaded before the fork, and one-time setup."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 
 _settled = False
-# After pyspark.worker has loaded its own.
+# pyspark.worker comes first and loads its own modules.
 _LOADED = ("pyspark.worker", "pyarrow", "ottla.records.kernels")
 
 
 def serve(modules: Iterable[str]) -> None:
-    """Be Spark's daemon that forks Python workers, with everything loaded that their tasks need.
+    """Run Spark's daemon that forks Python workers, with all modules for their tasks loaded.
 
-    No thread is started here and no connection opened: neither would survive the fork.
+    The daemon starts no threads and opens no connections, because neither would survive the fork.
     """
     for name in (*_LOADED, *modules):
-        # Whatever is missing, a task that needs it says so.
+        # A task that needs a missing module reports it.
         with contextlib.suppress(ImportError):
             import_module(name)
     with contextlib.suppress(Exception):
@@ -27,13 +27,13 @@ def serve(modules: Iterable[str]) -> None:
     from pyspark import daemon
 
     daemon.worker = without_reader(daemon.worker)
-    # All of it stays: tasks that make many objects need not look at it each time the garbage is collected.
+    # Exempt all loaded objects, so that garbage collection in tasks does not scan them.
     gc.freeze()
     daemon.manager()
 
 
 def without_reader(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """Nobody may read what a task returns: Spark has ended before it. That is worth no traceback."""
+    """Suppress the traceback when Spark ends before it has read a task's result."""
 
     def run(connection: socket.socket, authenticated: bool) -> int:
         try:
@@ -45,7 +45,7 @@ def without_reader(worker: Callable[[socket.socket, bool], int]) -> Callable[[so
 
 
 def load_kernels() -> None:
-    """Compiled loops are loaded by their first use, which would take each task a quarter of a second of CPU."""
+    """Use the compiled loops once, because loading them would cost each task a quarter of a second of CPU."""
     import pyarrow as pa
 
     from ottla.records.kernels import Encoder, Seal, decode, rows_by_partition
@@ -61,9 +61,9 @@ def load_kernels() -> None:
 
 
 def settle() -> None:
-    """Called at the end of a task: everything that is loaded by now is exempt from garbage collection.
+    """Exempt everything loaded so far from garbage collection. Called at the end of a task.
 
-    Spark's workers collect garbage after every task. With all libraries loaded that takes longer than reading some
+    Spark's workers collect garbage after every task. With all libraries loaded, that takes longer than reading some
     thousand rows, and delays the next task.
     """
     global _settled

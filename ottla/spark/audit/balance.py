@@ -1,8 +1,7 @@
-"""The balance as a pipeline over the records of audit topics.
+"""Audit balance as a pipeline over the records of audit topics.
 
-Spark brings the pages of one place together in the order in which they were written. `Accepted` decides which of them
-count, as in `ottla.monitoring.audit.books`; the rest are sums and joins. Sums of checksums are decimals, taken modulo
-2^64.
+Spark groups the pages of each place in write order. `Accepted` decides which pages count, as in
+`ottla.monitoring.audit.books`. The rest are sums and joins. Checksum totals are decimals modulo 2^64.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MODULUS = 1 << 64
-#: Of which a place is told apart from others; `line` keeps the order of what was written.
+#: Columns that identify a place; `line` keeps the write order.
 _LINES = (
     "topic string, tier string, partition int, topic_id string, books int, line bigint, time_ms bigint, "
     "bucket_ms bigint, checksums boolean, page string"
@@ -32,17 +31,19 @@ _CHANGES = "topic string, tier string, bucket bigint, count bigint, bytes bigint
 
 
 class Terms(NamedTuple):
-    """How books are compared. Topics are called by what `known_as` says, if they have another name in these books."""
+    """Rules for comparing books. `known_as` maps names of topics in these books to their common names."""
 
-    tiers: Sequence[str] = ()  # in the order in which records pass them, or as they began
+    tiers: Sequence[str] = ()  # in the order in which records pass them; by first count if empty
     grace_ms: int = 600_000
     counts_only: bool = False
     known_as: Mapping[str, str] = MappingProxyType({})
-    now_ms: int | None = None  # compare up to then, also if a tier has been silent since
+    now_ms: int | None = None  # compare up to this time, even if a tier has been silent since
 
 
 def balance(books: DataFrame, terms: Terms) -> list[Finding]:
-    """Of books with the columns books (a number), offset and value. By topic, bucket and tier."""
+    """Compare books with the columns books (a number), offset and value. Return findings sorted by topic, bucket and
+    tier.
+    """
     lines = map_in_arrow(books.select("books", "offset", "value"), _lines(dict(terms.known_as)), _LINES)
     lines.persist()
     try:
@@ -54,7 +55,7 @@ def balance(books: DataFrame, terms: Terms) -> list[Finding]:
 
 
 def read_books(spark: SparkSession, clusters: Sequence[Mapping[str, str]], topic: str) -> DataFrame:
-    """The books of all clusters, each with the options by which `format("ottla")` reaches it."""
+    """Read the books of all clusters. Each cluster is given as options for `format("ottla")`."""
     from pyspark.sql import functions as f
 
     frames = [
@@ -105,7 +106,7 @@ def _findings(lines: DataFrame, terms: Terms) -> DataFrame:
 
 
 def _counts(lines: DataFrame) -> DataFrame:
-    """Records, bytes and checksum by topic, tier and bucket."""
+    """Sum records, bytes and checksums by topic, tier and bucket."""
     from pyspark.sql import functions as f
 
     pages = lines.where("page IS NOT NULL")
@@ -121,7 +122,7 @@ def _counts(lines: DataFrame) -> DataFrame:
 
 
 def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
-    """Which tiers are compared of a topic, up to when, the length of a bucket, and whether without checksums."""
+    """Return the pairs of tiers to compare per topic, with end time, bucket length and checksum availability."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -157,7 +158,7 @@ def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
             f.min(f.when(f.col("tier").isin(tiers), f.col("until"))).alias("until"),
             f.count(f.when(f.col("tier").isin(tiers), 1)).alias("found"),
         )
-        if terms.now_ms is None:  # a tier that has never counted has counted up to the beginning of time
+        if terms.now_ms is None:  # skip topics in which a tier has never counted
             of_topic = of_topic.where(f.col("found") == len(set(tiers)))
         pairs = of_topic.drop("found").crossJoin(given)
     else:
@@ -188,7 +189,7 @@ def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
 
 
 def _lines(known_as: dict[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each record of an audit topic says; those of somebody else are left out."""
+    """Parse the records of an audit topic. Unknown records are skipped."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -219,7 +220,7 @@ def _read(books: int, line: int, value: bytes | None, known_as: dict[str, str]) 
 
 
 def _accepted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What pages add, in the order in which they were written; those that are replaced are taken back."""
+    """Yield the contribution of each page in write order. Replaced pages are subtracted."""
     places: dict[tuple[Any, ...], Accepted] = {}
     for batch in batches:
         rows: list[tuple[Any, ...]] = []

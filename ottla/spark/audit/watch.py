@@ -1,7 +1,7 @@
-"""The balance as a continuous query: whenever something was counted, and what is found is in a topic.
+"""Audit balance as a continuous query that writes its findings to a topic.
 
-The topic of findings is compacted: a key is a bucket of a topic in a tier, the value what is wrong there. When late
-pages put a bucket right, its key gets a tombstone.
+The findings topic is compacted. A key is a bucket of a topic in a tier, and the value is the discrepancy. When late
+pages resolve a bucket, its key gets a tombstone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[str, int, str, str]
 
 
 class FindingsTopic:
-    """What was found, kept in step with the books. Used by one thread at a time."""
+    """Findings topic, kept in sync with the books. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = FINDINGS_TOPIC) -> None:
         self._cluster = cluster
@@ -68,7 +68,7 @@ class FindingsTopic:
         return found
 
     def update(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-        """Write what has changed: what is new or different, and what is right by now. Raises ClientError."""
+        """Write the changes. Return new or changed findings, and resolved findings. Raises ClientError."""
         known = self.read() if self._known is None else self._known
         now = {_key(each): each for each in findings}
         changed = [each for key, each in now.items() if known.get(key) != each]
@@ -102,7 +102,7 @@ def watch(
 ) -> Watching:
     """Balance the books of clusters when they change, at most every `interval` seconds.
 
-    Clusters are given as options of `format("ottla")`.
+    Each cluster is given as options for `format("ottla")`.
     """
     checkpoint = tempfile.mkdtemp(prefix="ottla-audit-")
 
@@ -132,7 +132,7 @@ def watch(
 
 
 class Watching:
-    """Its checkpoint is of no importance: every look is at all of the books."""
+    """Running audit query. Every check reads all books, so the checkpoint is disposable."""
 
     def __init__(self, query: StreamingQuery, checkpoint: str) -> None:
         self.query = query

@@ -1,1 +1,1 @@
-"""Formats of keys and values: JSON with a schema, text, bytes."""
+"""Formats of keys and values: JSON, Avro, Protobuf, JSON Schema, text and bytes."""

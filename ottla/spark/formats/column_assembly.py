@@ -1,4 +1,4 @@
-"""What a compiled loop has written to an arena, as Arrow columns."""
+"""Conversion of an arena, filled by a compiled loop, to Arrow columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.spark.formats.column_tree import DECIMAL, LIST, NOTHING, STRUCT, TEXT
 
 @compiled
 def _fill_texts(data: Any, constants: Any, spans: Any, ends: Any, target: Any) -> Any:
-    """Put texts one behind the other. A start below 0 counts in the constants, from the end of -1."""
+    """Concatenate texts. A negative start refers to the constants: -1 is their first byte."""
     at = np.int64(0)
     ends[0] = 0
     for row in range(len(ends) - 1):
@@ -28,7 +28,7 @@ def _fill_texts(data: Any, constants: Any, spans: Any, ends: Any, target: Any) -
 
 
 class Assembly:
-    """`data` are the bytes that texts start in, and `constants` those that the program brought along."""
+    """`data` holds the bytes of the texts, and `constants` the bytes from the program."""
 
     def __init__(self, arena: Arena, data: Any, constants: Any) -> None:
         self._places = arena.places
@@ -79,7 +79,7 @@ class Assembly:
 
 
 def gathered(data: Any, starts: Any, sizes: Any, valid: pa.Buffer | None) -> pa.BinaryArray:
-    """Bytes from anywhere in `data`, as a column."""
+    """Gather bytes from any positions of `data` into a column."""
     spans = np.stack([starts, sizes], axis=1).reshape(-1)
     return _filled(pa.binary(), data, data, spans, valid)
 

@@ -1,6 +1,6 @@
-"""Arrow columns as a compiled loop takes them to write binary formats: the tree of `column_tree`, filled.
+"""Arrow columns as input for the compiled encoding loops: the tree of `column_tree`, filled.
 
-A list has two slots here, where its elements begin and how many they are, so that lists of nulls can be passed over.
+Here a list has two slots, the start and the number of its elements, so that lists of nulls can be skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.spark.formats.column_tree import DECIMAL, LIST, NOTHING, STRUCT, TEXT
 
 
 class Filled(NamedTuple):
-    """By column: where its slots and its validity begin; and the bytes of all texts."""
+    """Slot and validity offsets by column, and the bytes of all texts."""
 
     slots: Any
     valid: Any
@@ -29,7 +29,7 @@ class Filled(NamedTuple):
 
 
 def column_of(kind: pa.DataType) -> Column:
-    """The tree for a type of Arrow."""
+    """Return the tree for an Arrow type."""
     if pa.types.is_struct(kind):
         return tree.struct([each.name for each in kind], [column_of(each.type) for each in kind])
     if pa.types.is_map(kind):
@@ -46,7 +46,7 @@ def column_of(kind: pa.DataType) -> Column:
 
 
 class Filler:
-    """Fills the slots of a laid out tree with one batch."""
+    """Fills the slots of a laid-out tree with one batch."""
 
     def __init__(self, layout: tree.Layout) -> None:
         self._layout = layout
@@ -125,7 +125,7 @@ def _valid(array: pa.Array) -> Any:
 
 
 def _words(array: pa.Array, width: int) -> Any:
-    """The 64-bit words of a column, nulls included."""
+    """Return the 64-bit words of a column, including nulls."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array) * width, np.int64)
@@ -133,7 +133,7 @@ def _words(array: pa.Array, width: int) -> Any:
 
 
 def _numbers(array: pa.Array) -> Any:
-    """Whole numbers as they are; floats as their bits."""
+    """Return integers unchanged and floats as their bits."""
     kind = array.type
     if pa.types.is_boolean(kind):
         return pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.int64)

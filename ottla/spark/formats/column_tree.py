@@ -1,7 +1,7 @@
-"""The columns that binary formats are decoded to: a tree, laid out so that a compiled loop can fill it.
+"""Columns of binary formats as a tree, laid out for a compiled loop.
 
-Every column belongs to a level. Level 0 has one place per record; each list or map has a level of its own for its
-elements. All columns of a level are equally long, so that one position per level says where the next value goes.
+Every column belongs to a level. Level 0 has one place per record, and the elements of each list or map form a level of
+their own. All columns of a level have equal length, so one position per level addresses the next value.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from ottla.spark.formats.json_types import TIMESTAMP, TIMESTAMP_NTZ
 
-#: What a place of a column holds: one number; start and length of a text; 128 bits; nothing but whether it is null
-#: (structs, and columns that are always null); how many elements a list has.
+#: Contents of a place: one number, start and length of a text, 128 bits, or the number of list elements.
+#: STRUCT and NOTHING (a column that is always null) only have validity.
 NUMBER, TEXT, DECIMAL, STRUCT, LIST, NOTHING = range(6)
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",
@@ -37,7 +37,7 @@ _WIDTHS = {NUMBER: 1, TEXT: 2, DECIMAL: 2, STRUCT: 0, LIST: 1, NOTHING: 0}
 
 @dataclass
 class Column:
-    """`inner` is the level of a list's elements; a map has two columns there, of keys and of values."""
+    """`inner` is the level of a list's elements. A map has two columns there, for keys and values."""
 
     kind: int
     type: pa.DataType
@@ -48,7 +48,7 @@ class Column:
 
     @property
     def together(self) -> list[Column]:
-        """The column and those below it that have a value, or a null, whenever it has one."""
+        """Return the column and all descendants that always have a value or a null along with it."""
         found = [self]
         if self.kind == STRUCT:
             for child in self.children:
@@ -86,7 +86,7 @@ def mapping(key: Column, value: Column) -> Column:
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """The type of a column, as Spark's SQL writes it."""
+    """Return the type of a column as Spark DDL."""
     if pa.types.is_struct(kind):
         fields = ", ".join(f"`{each.name.replace('`', '``')}`: {sql_type(each.type)}" for each in kind)
         return f"STRUCT<{fields}>"
@@ -100,7 +100,7 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 class Layout:
-    """Gives each column of a tree its place: its index, and its level."""
+    """Assigns an index and a level to each column of a tree."""
 
     def __init__(self, root: Column) -> None:
         self.root = root
@@ -122,7 +122,7 @@ class Layout:
 
 
 class Places(NamedTuple):
-    """Where columns have their slots and their validity, as the compiled loops take it."""
+    """Slot and validity offsets of columns for the compiled loops."""
 
     slots: Any
     valid: Any
@@ -135,7 +135,7 @@ class Places(NamedTuple):
 
 
 class Arena:
-    """The memory of one batch. Everything is valid until a null is written."""
+    """Memory of one batch. Everything is valid until a null is written."""
 
     def __init__(self, layout: Layout, rows: int) -> None:
         self._layout = layout
@@ -145,7 +145,7 @@ class Arena:
         self.places = self._allocate(capacities)
 
     def grow(self, level: int, needed: int) -> None:
-        """Make room for at least so many elements of a level."""
+        """Grow a level to at least `needed` elements."""
         old = self.places
         capacities = old.capacities.copy()
         capacities[level] = max(needed, capacities[level] * 2)

@@ -1,7 +1,7 @@
-"""The loops over JSON texts, compiled: plain objects to columns, and texts to lines.
+"""Compiled loops over JSON texts: plain objects to columns, and texts to lines.
 
-A plain object has strings, numbers, booleans and nulls, and no escapes. Every other text is odd, and left to slower
-readers; what is taken is checked to its last byte. Texts come as `kernels.input_columns` describes strings.
+A plain object has only strings without escapes, numbers, booleans and nulls. Every other text is odd and left to slower
+readers. Accepted texts are validated to the last byte. `kernels.input_columns` describes the input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from ottla.records.kernels.compiling import compiled, compiled_inline, copy_bytes
 
-#: What a column takes: strings, whole numbers, booleans, or numbers that are kept as they are written.
+#: Kinds of columns: strings, integers, booleans, or numbers kept as text.
 TEXT, WHOLE, TRUTH, NUMBER = range(4)
 
 _0, _1, _2, _3, _4, _5 = map(np.uint64, range(6))
@@ -39,7 +39,9 @@ def _skip_blank(data: Any, at: Any, end: Any) -> Any:
 
 @compiled_inline
 def _end_of_text(data: Any, at: Any, end: Any) -> Any:
-    """Where the closing quote is; `end` if there is none, or an escape or a control character before it."""
+    """Return the position of the closing quote, or `end` if it is missing or an escape or control character precedes
+    it.
+    """
     while at < end:
         byte = data[at]
         if byte == _QUOTE:
@@ -59,7 +61,7 @@ def _digits(data: Any, at: Any, end: Any) -> Any:
 
 @compiled
 def _end_of_number(data: Any, at: Any, end: Any) -> Any:
-    """Where a number ends, and whether it is a whole one; nowhere, if it is none."""
+    """Return the end of a number and whether it is an integer. Invalid numbers have no end."""
     if data[at] == _MINUS:
         at += _1
     first = at
@@ -99,7 +101,7 @@ def _whole_number(data: Any, at: Any, end: Any) -> Any:
 
 @compiled
 def _column_of(data: Any, start: Any, end: Any, fields: Any, expected: Any) -> Any:
-    """The column of a name, or -1; most texts have their fields in the same order."""
+    """Return the column of a name, or -1. Start at the expected column, because most texts keep the field order."""
     columns = np.int64(len(fields.name_ends) - 1)
     for turn in range(columns):
         column = expected + turn
@@ -131,7 +133,7 @@ def _is_null(data: Any, at: Any, end: Any) -> Any:
 
 @compiled
 def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
-    """Where `true` or `false` ends, or `at` if there is neither."""
+    """Return the end of `true` or `false`, or `at` for anything else."""
     if end - at < _4 or data[at + _1] != (_R if data[at] == _T else _A):
         return at
     third, fourth = data[at + _2], data[at + _3]
@@ -144,7 +146,7 @@ def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
 
 @compiled
 def _parse_object(data: Any, at: Any, end: Any, row: Any, fields: Any, columns: Any) -> Any:
-    """Read one object into its row of the columns, and say whether it was plain."""
+    """Read one object into its row of the columns. Return True if it was plain."""
     at = _skip_blank(data, at, end)
     if at >= end or data[at] != _OPEN:
         return False
@@ -229,7 +231,7 @@ def _parse_object(data: Any, at: Any, end: Any, row: Any, fields: Any, columns: 
 
 @compiled
 def parse_objects(texts: Any, fields: Any, columns: Any, odd: Any) -> Any:
-    """Read all texts into the columns, which must be zeros. Odd texts are marked in `odd`, and counted."""
+    """Read all texts into zeroed columns. Mark odd texts in `odd`, and return their count."""
     count = 0
     for row in range(len(texts.ends) - 1):
         if len(texts.nulls) and texts.nulls[row]:
@@ -247,7 +249,7 @@ def parse_objects(texts: Any, fields: Any, columns: Any, odd: Any) -> Any:
 
 @compiled
 def fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
-    """Put texts one behind the other. `ends` has one more than there are rows."""
+    """Concatenate texts. `ends` has one more entry than there are rows."""
     at = _0
     ends[0] = 0
     for row in range(len(starts)):
@@ -260,9 +262,9 @@ def fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> 
 
 @compiled
 def fill_lines(texts: Any, target: Any) -> Any:
-    """Write each text to a line of `target`, and return how many bytes that is; 0 if one is no object.
+    """Write each text to a line of `target`. Return the number of bytes, or 0 if a text is not an object.
 
-    Ends of lines in a text become tabs: as good between tokens, and as bad inside a string.
+    Line breaks in a text become tabs, which are equally valid between tokens and equally invalid inside strings.
     """
     data = texts.data
     at = _0

@@ -1,6 +1,6 @@
-"""Columns of values that are encrypted before they are written, and decrypted where they are read.
+"""Encryption of value columns before writing, and decryption after reading.
 
-Each worker asks for keys of its own and keeps them in memory only. See `ottla.security.encryption`.
+Each worker requests its own keys and keeps them only in memory. See `ottla.security.encryption`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ottla.spark.formats.encryption_options import (
     make_encryptor,
 )
 
-#: What is wrong with a value that was encrypted is not told in detail: it would go to logs and to dead letters.
+#: Keep details of decrypted values out of errors, which go to logs and dead letters.
 _UNFIT = "the value, once it is decrypted, does not fit the schema"
 
-# One for all tasks of a worker, so that a data key serves more than one micro-batch.
+# Shared by all tasks of a worker, so that a data key serves several micro-batches.
 _shared_encryptor = functools.lru_cache(maxsize=32)(make_encryptor)
 _shared_decryptor = functools.lru_cache(maxsize=32)(make_decryptor)
 
@@ -37,7 +37,7 @@ _shared_decryptor = functools.lru_cache(maxsize=32)(make_decryptor)
 def encrypted(
     options: Encryption, topic: str, values: pa.Array, headers: pa.Array | None
 ) -> tuple[pa.Array, pa.Array]:
-    """The columns to write. Nulls stay null, and get no header."""
+    """Return the encrypted values and the headers. Nulls stay null and get no header."""
     if headers is not None and pc.any(pc.equal(headers.flatten().field(0), HEADER)).as_py():
         raise ClientError(
             f"A row has a header {HEADER}, so its value is encrypted already: drop the column 'headers', or read the "
@@ -69,7 +69,7 @@ def encrypted(
 
 
 class Opened(NamedTuple):
-    """`values` are null where they cannot be decrypted; `reasons` says by row why."""
+    """`values` are null if decryption failed; `reasons` has the error by row."""
 
     values: pa.BinaryArray
     reasons: dict[int, str]
@@ -99,12 +99,12 @@ class ColumnDecryptor:
 
 
 def unfit(reasons: dict[int, str]) -> dict[int, str]:
-    """What the rows are told in place of reasons that quote a value."""
+    """Replace reasons that quote a value by a neutral one."""
     return dict.fromkeys(reasons, _UNFIT)
 
 
 def without_own_header(headers: pa.ListArray, kept: dict[int, str]) -> pa.ListArray:
-    """Headers for who passes plain values on. Rows in `kept` are still encrypted, and keep theirs."""
+    """Remove the encryption header from decrypted rows. Rows in `kept` are still encrypted and keep it."""
     rows = [
         pairs if pairs is None or row in kept else [pair for pair in pairs if pair["key"] != HEADER] or None
         for row, pairs in enumerate(headers.to_pylist())
@@ -113,13 +113,13 @@ def without_own_header(headers: pa.ListArray, kept: dict[int, str]) -> pa.ListAr
 
 
 def _own_headers(headers: pa.ListArray) -> tuple[list[bytes | None], dict[int, str]]:
-    """The header of each row that belongs to the encryption, and what is wrong with rows that have several."""
+    """Return the encryption header of each row, and errors for rows with several."""
     found: list[bytes | None] = [None] * len(headers)
     reasons: dict[int, str] = {}
     pairs = headers.flatten()
     which = pc.indices_nonzero(pc.equal(pairs.field(0), HEADER))
     rows = pc.list_parent_indices(headers).take(which).to_pylist()
-    # Nearly all rows have the same one.
+    # Nearly all rows share the same header value.
     values = pairs.field(1).take(which).dictionary_encode()
     distinct = values.dictionary.to_pylist()
     for row, code in zip(rows, values.indices.to_pylist(), strict=True):
@@ -130,6 +130,6 @@ def _own_headers(headers: pa.ListArray) -> tuple[list[bytes | None], dict[int, s
 
 
 def _clause(error: EncryptionError) -> str:
-    """A sentence as a part of another one."""
+    """Turn a sentence into a clause."""
     text = str(error).rstrip(".")
     return text[:1].lower() + text[1:]

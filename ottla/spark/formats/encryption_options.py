@@ -1,6 +1,6 @@
-"""How values are encrypted before they are written, and decrypted where they are read: the options.
+"""Options for encrypting values before writing and decrypting them after reading.
 
-Options, plans, checkpoints and tasks carry where the keys are, and never a key. `encrypted_columns` does the work.
+Options, plans, checkpoints and tasks contain the location of keys, never a key. `encrypted_columns` does the work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN_VALUES = {"refuse": False, "allow": True}
 
 @dataclass(frozen=True)
 class Encryption:
-    """How values are encrypted; `fields` are those of JSON, and none of them is the whole value."""
+    """Encryption of values. `fields` are JSON fields; without fields the whole value is encrypted."""
 
     keys: str
     fields: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Encryption:
 
 @dataclass(frozen=True)
 class Decryption:
-    """How values are decrypted; `topic` is the one that they were encrypted for, if they were copied."""
+    """Decryption of values. `topic` is the original topic of copied values."""
 
     keys: str
     allow_plain: bool = False
@@ -67,7 +67,7 @@ def parse_decryption(given: Options) -> Decryption | None:
 
 
 def _check(keys: str, make: Callable[[], object]) -> None:
-    """Refuse in the driver what no worker could use. Keys are not asked for: only workers may have them."""
+    """Refuse unusable options in the driver, without requesting keys: only workers may have them."""
     from ottla.encryption import KeyFile, open_keys
 
     try:

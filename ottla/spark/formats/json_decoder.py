@@ -1,8 +1,8 @@
-"""A column of JSON texts to a column of a Spark type.
+"""Decoder from JSON texts to a column of a Spark type.
 
-Three readers, each slower than the one before and used for the rows that it leaves: a compiled loop over plain objects,
-Arrow's reader of whole blocks, and a parser of single rows that does what Spark's `from_json` does. The first two leave
-every row that `from_json` might read differently. A block that Arrow refuses is cut into smaller ones first.
+Three readers handle the rows, each slower and used for the rest of the one before: a compiled loop over plain objects,
+Arrow's block reader, and a row parser that works like Spark's `from_json`. The first two leave every row that
+`from_json` might read differently. A block that Arrow refuses is first cut into smaller blocks.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ except ModuleNotFoundError as error:
         raise
     PlainReader = None
 
-#: With more odd rows than this among all, the plain reader is not worth its time.
+#: Above this share of odd rows, the plain reader is not worthwhile.
 _MOST_ODD = 0.5
-#: Up to this many rows, a block costs more than its rows.
+#: Up to this many rows, parsing rows is cheaper than parsing a block.
 _FEW = 8
-#: A block that is refused and has no more rows than this is read row by row.
+#: Refused blocks up to this size are read row by row.
 _SMALL = 64
 _PARTS = 16
 
 
 class Decoded(NamedTuple):
-    """`column` is null where a text is, and where it is bad; `reasons` says by row what is wrong with those."""
+    """`column` is null for null and bad texts; `reasons` has the error of each bad row."""
 
     column: pa.Array
     reasons: dict[int, str]
@@ -68,7 +68,7 @@ class JsonDecoder:
         return self._decode_others(texts)
 
     def _decode_plain(self, texts: pa.BinaryArray) -> Decoded | None:
-        """None if there is nothing plain about it."""
+        """Decode with the plain reader, or return None if too few rows are plain."""
         try:
             _check_utf8(texts)
             columns, odd, count = self._plain.read(texts)
@@ -122,7 +122,7 @@ class JsonDecoder:
         return pa.array(values, self._type)
 
     def _block(self, texts: pa.BinaryArray) -> pa.Array | None:
-        """All rows at once, or None if any of them has to be looked at."""
+        """Read all rows at once, or return None if any row needs the row parser."""
         text = lines(texts)
         if text is None:
             return None
@@ -140,7 +140,7 @@ class JsonDecoder:
         except (pa.ArrowInvalid, ValueError):
             return None
 
-    # From what Arrow reads to what is wanted
+    # From Arrow's types to the requested types
 
     def _struct(self, kind: Any, wanted: pa.DataType, children: list[pa.Array], rows: pa.Array) -> pa.Array:
         arrays = [
@@ -174,6 +174,6 @@ class JsonDecoder:
 
 
 def _check_utf8(texts: pa.BinaryArray) -> None:
-    """Arrow's reader of JSON does not."""
+    """Validate UTF-8, because Arrow's JSON reader does not."""
     strings = pa.Array.from_buffers(pa.string(), len(texts), texts.buffers(), offset=texts.offset)
     strings.validate(full=True)

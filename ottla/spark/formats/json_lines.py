@@ -1,7 +1,7 @@
-"""JSON texts on lines of their own, as Arrow's reader takes them.
+"""JSON texts as lines for Arrow's reader.
 
-Each line holds one text that starts and ends with a brace. So every line gives at least one row, no row reaches over
-the end of a line, and where there are as many rows as lines each row is that of its line.
+Each line holds one text that starts and ends with a brace. So every line yields at least one row, and no row spans
+lines. If there are as many rows as lines, row and line numbers agree.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ENDS_OF_LINES = bytes.maketrans(b"\n\r", b"\t\t")
 
 
 def lines(texts: pa.BinaryArray) -> pa.Buffer | None:
-    """None if a text is not between braces. A null is an empty object."""
+    """Return the lines, or None if a text lacks braces. A null becomes an empty object."""
     if fill_lines is None:
         return _slow_lines(texts)
     strings = input_columns.strings(texts)
-    # A null is three bytes, and has none of its own.
+    # A null needs three bytes: braces and a line break.
     room = int(strings.ends[-1] - strings.ends[0]) + len(texts) + 2 * texts.null_count
     buffer = pa.allocate_buffer(room)
     size = int(fill_lines(strings, np.frombuffer(buffer, np.uint8)))

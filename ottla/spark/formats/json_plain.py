@@ -1,4 +1,4 @@
-"""Plain JSON to columns, by the compiled loop: a text that is not plain is left out, and said to be odd."""
+"""Plain JSON to columns with the compiled loop. Other texts are reported as odd."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KINDS = {
     "boolean": TRUTH,
 }
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
-#: The loop marks the columns that it has seen in a word.
+#: The loop tracks seen columns as bits of one word.
 _MOST_COLUMNS = 64
 
 
 class _Fields(NamedTuple):
-    """The names of the fields, one behind the other, what each column takes, and the range of whole numbers."""
+    """Concatenated field names, the kind of each column, and the range of integers."""
 
     names: Any
     name_ends: Any
@@ -31,7 +31,7 @@ class _Fields(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """By column and row: whole numbers and booleans, where a text or number lies, and whether there is a value."""
+    """By column and row: integers and booleans, positions of texts and numbers, and validity."""
 
     numbers: Any
     starts: Any
@@ -40,7 +40,7 @@ class _Columns(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Columns as Arrow's reader of JSON would give them, and a mask of the rows that are not in them."""
+    """Columns like those of Arrow's JSON reader, and a mask of the missing rows."""
 
     columns: list[pa.Array]
     odd: Any
@@ -49,7 +49,7 @@ class Plain(NamedTuple):
 
 class PlainReader:
     def __init__(self, kind: Any, types: list[pa.DataType]) -> None:
-        """`types` are those of the columns that are given; strings for dates and timestamps."""
+        """Prepare a reader. `types` are the types of the resulting columns; dates and timestamps are strings."""
         names = [field.name.encode() for field in kind.fields]
         fields = [field.dataType.typeName() for field in kind.fields]
         self._types = types

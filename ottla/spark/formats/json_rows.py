@@ -1,6 +1,6 @@
-"""One JSON text to one value of a Spark type, as `from_json` makes it; and what is wrong with one that has none.
+"""Row parser from one JSON text to a value of a Spark type, like `from_json`, with an error for bad texts.
 
-Slow and exact: used for the rows that Arrow's reader does not take, and for types that it does not know.
+Slow and exact: used for rows that Arrow's reader refuses, and for types that it does not support.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from ottla.spark.formats.json_text import any_value, json_text
 from ottla.spark.formats.json_times import days, microseconds
 
-#: Reads a value that starts at a position, and gives it with the position after it.
+#: Reads the value at a position. Returns it with the position after it.
 Reader = Callable[[str, int], tuple[Any, int]]
-#: Makes the error for the value that starts at a position.
+#: Creates the error for the value at a position.
 Misfit = Callable[[str, int], "BadJson"]
 
 _decoder: Any = JSONDecoder(parse_int=str, parse_float=str)
@@ -37,18 +37,18 @@ _MOST_SHOWN = 40
 
 
 class BadJson(Exception):
-    """Why a text is not JSON, or not of the type."""
+    """The text is not JSON, or does not have the type. The message says why."""
 
 
 class Reading(NamedTuple):
-    """`lax` takes what ksqlDB takes, and `from_json` does not: numbers in texts, and fractions for whole numbers."""
+    """`lax` accepts more than `from_json`, as ksqlDB does: numbers in strings, and fractions for integers."""
 
     zone: tzinfo
     lax: bool = False
 
 
 def row_parser(kind: Any, zone: tzinfo, *, lax: bool = False) -> Callable[[bytes], Any]:
-    """Parses a whole text, or raises BadJson."""
+    """Return a parser for a whole text that raises BadJson."""
     read = _reader(kind, Reading(zone, lax), "")
 
     def parse(data: bytes) -> Any:
@@ -76,7 +76,7 @@ def row_parser(kind: Any, zone: tzinfo, *, lax: bool = False) -> Callable[[bytes
 
 
 def _reader(kind: Any, how: Reading, where: str) -> Reader:
-    """A reader that takes null too."""
+    """Return a reader that also accepts null."""
     read = _reader_of_some(kind, how, where)
 
     def read_or_null(text: str, at: int) -> tuple[Any, int]:
@@ -200,7 +200,7 @@ def _array(kind: Any, how: Reading, where: str) -> Reader:
 
 
 def _string(text: str, at: int) -> tuple[Any, int]:
-    """Whatever is not a string is taken as its JSON."""
+    """Read a string. Any other value is returned as JSON text."""
     if text.startswith('"', at):
         value, end = _text(text, at + 1, True)
         return _readable(value), end
@@ -324,7 +324,7 @@ def _of_text(kind: Any, how: Reading, where: str) -> Reader:
     name = kind.typeName()
     misfit = _misfit(kind.simpleString(), where)
 
-    # A timestamp may be a number of seconds; as many as fit when they are microseconds.
+    # A timestamp may be a number of seconds: 44 bits fit a range of microseconds.
     read_seconds = _integer(44, "timestamp", where)
 
     def convert(value: str) -> Any:
@@ -364,7 +364,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _readable(text: str) -> str:
-    """Halves of surrogate pairs, which only escapes can write, are question marks, as in Java."""
+    """Replace lone surrogates, which only escapes can write, by question marks, as in Java."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""JSON that is wanted as text although it is not a string: written anew, as Spark does, without blanks."""
+"""JSON values requested as text: written again like Spark, without blanks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SCIENTIFIC = re.compile(r"(-?)(\d)(?:\.(\d+))?e([+-]\d+)")
 
 
 class _Written(str):
-    """What is written without quotes."""
+    """Text that is written without quotes."""
 
 
 class _Object(list[tuple[str, Any]]):
-    """With all its members, even those of the same name."""
+    """Object with all its members, including duplicate names."""
 
 
 def json_text(value: Any) -> str:
@@ -30,19 +30,19 @@ def json_text(value: Any) -> str:
 
 
 def java_double(text: str) -> str:
-    """A number as Java writes it: 1.5, 1.0E10."""
+    """Format a number like Java: 1.5, 1.0E10."""
     value = float(text)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return f"{value!r}" if "e" not in repr(value) else f"{value:f}"
     found = _SCIENTIFIC.fullmatch(f"{value:.0e}" if value == float(f"{value:.0e}") else _shortest(value))
-    if found is None:  # not a number, or infinite
+    if found is None:  # NaN or infinity
         return "NaN" if value != value else "-Infinity" if value < 0 else "Infinity"
     sign, first, rest, exponent = found.groups()
     return f"{sign}{first}.{rest or '0'}E{int(exponent)}"
 
 
 def _shortest(value: float) -> str:
-    """With as many digits as `repr` needs, but with an exponent."""
+    """Format with as many digits as `repr`, but with an exponent."""
     digits = len(repr(abs(value)).split("e")[0].replace(".", "").strip("0"))
     return f"{value:.{max(digits - 1, 0)}e}"
 

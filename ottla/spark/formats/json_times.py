@@ -1,4 +1,4 @@
-"""Dates and timestamps in text, in the forms that Spark's CAST takes."""
+"""Dates and timestamps in text, in the formats of Spark's CAST."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIME = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*([A-Za-z+-].*)?)?)?"
 _TIMESTAMP = re.compile(_DATE + r"(?:(?:(?<=-\d)|(?<=-\d\d))[ T]" + _TIME + ")?", re.ASCII)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 
-#: What Arrow and Spark read alike.
+#: Formats that Arrow and Spark read alike.
 _PLAIN_DATE = r"^\d{4}-\d\d-\d\d$"
 _PLAIN_LOCAL = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$"
 _PLAIN_ZONED = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$"
@@ -29,7 +29,7 @@ _MOST_OFFSET = timedelta(hours=18)
 
 
 def days(text: str) -> int:
-    """Days since 1970-01-01. Raises ValueError where there is no date."""
+    """Return the days since 1970-01-01. Raises ValueError if the text is not a date."""
     found = _ONLY_DATE.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
@@ -38,7 +38,7 @@ def days(text: str) -> int:
 
 
 def microseconds(text: str, zone: tzinfo | None) -> int:
-    """Since 1970-01-01 UTC, where text without a zone is of `zone`; without `zone` it must have none."""
+    """Return microseconds since 1970-01-01 UTC. `zone` applies to text without a zone; None refuses text with one."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
@@ -61,7 +61,7 @@ def microseconds(text: str, zone: tzinfo | None) -> int:
 
 
 def time_zone(name: str) -> tzinfo:
-    """A zone as Spark names them. Raises ValueError where there is none."""
+    """Return a zone by Spark's name. Raises ValueError for unknown zones."""
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     found = _OFFSET.fullmatch(name)
@@ -77,7 +77,7 @@ def time_zone(name: str) -> tzinfo:
     return timezone(-offset if sign == "-" else offset)
 
 
-# Whole columns: what is not as plain as this raises ArrowInvalid, and is looked at row by row.
+# Whole columns: unusual formats raise ArrowInvalid and are read row by row.
 
 
 def date_column(texts: pa.StringArray) -> pa.Array:
@@ -90,7 +90,7 @@ def timestamp_column(texts: pa.StringArray, zone: str) -> pa.Array:
         return pc.cast(texts, TIMESTAMP)
     _check(texts, _PLAIN_LOCAL)
     local = pc.cast(texts, TIMESTAMP_NTZ)
-    # In the hour that a clock is put forward there is no such time: Java's answer to that is left to the rows.
+    # Skipped hours at daylight-saving changes raise, so that the row parser can follow Java's rules.
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="raise")
     return moments.cast(TIMESTAMP)
 

@@ -1,4 +1,4 @@
-"""The types that JSON is decoded to: Spark's, as Arrow has them."""
+"""Arrow types for the Spark types that JSON is decoded to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIMPLE = {
     "timestamp_ntz": TIMESTAMP_NTZ,
 }
 
-#: What Arrow's reader of JSON takes for something else than Spark does, or not at all: it is read as text first.
+#: Types that Arrow's JSON reader lacks or reads differently than Spark. They are read as text first.
 _READ_AS_TEXT = ("binary", "date", "timestamp", "timestamp_ntz")
 
 
@@ -44,7 +44,7 @@ def arrow_type(kind: Any) -> pa.DataType:
 
 
 def block_type(kind: Any) -> pa.DataType | None:
-    """What Arrow's reader of JSON is asked for; None where it cannot read the type in any form."""
+    """Return the type for Arrow's JSON reader, or None if it cannot read the type in any form."""
     name = kind.typeName()
     if name == "struct":
         fields = [(field.name, block_type(field.dataType)) for field in kind.fields]
@@ -58,7 +58,7 @@ def block_type(kind: Any) -> pa.DataType | None:
 
 
 def check_type(kind: Any, where: str) -> None:
-    """Refuse what JSON cannot hold, naming the field."""
+    """Refuse types that JSON cannot hold, naming the field."""
     name = kind.typeName()
     if name == "struct":
         repeated = [field for field in kind.names if kind.names.count(field) > 1]

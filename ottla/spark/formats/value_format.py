@@ -1,4 +1,4 @@
-"""What the bytes of keys and values are: a format with a schema, text, or just bytes."""
+"""Formats of keys and values: a format with a schema, text, or raw bytes."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 _WHOLE_TYPE = re.compile(r"(STRUCT|ARRAY|MAP)\s*<", re.IGNORECASE)
 
 
-#: Formats whose schemas a registry keeps.
+#: Formats with schemas in a registry.
 REGISTERED = ("avro", "protobuf", "jsonschema")
 
 
 @dataclass(frozen=True)
 class Format:
-    """`name` is what the option keyFormat or valueFormat says, and `schema` is Spark DDL."""
+    """`name` is the value of keyFormat or valueFormat, and `schema` is Spark DDL."""
 
     name: str
     schema: str | None = None
-    #: Of formats whose schemas a registry keeps: which schema it is.
+    #: Schema of a registry format.
     source: SchemaSource | None = None
-    #: The same as options, without the `key` or `value` that they begin with.
+    #: The schema as options without the prefix `key` or `value`.
     given: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def may_be_bad(self) -> bool:
-        """Whether some bytes are not of the format."""
+        """Return True if some bytes may not be decodable."""
         return self.schema is not None or self.name in REGISTERED
 
     @property
     def sql_type(self) -> str:
-        """What a column of it is, in Spark's DDL. A registry may be asked for it."""
+        """Return the column type as Spark DDL. This may ask a registry."""
         if self.source is not None and self.schema is None:
             from ottla.spark.formats.registered.planning import planned_type
 
@@ -48,7 +48,7 @@ class Format:
         return self.schema if _WHOLE_TYPE.match(self.schema.strip()) else f"STRUCT<{self.schema}>"
 
     def options(self, part: str) -> dict[str, str]:
-        """As options of the data source, for the key or the value."""
+        """Return the format as data source options for the key or the value."""
         schema = {} if self.schema is None else {f"{part}Schema": self.schema}
         return {f"{part}Format": self.name, **schema} | {
             f"{part}{name[0].upper()}{name[1:]}": value for name, value in self.given.items()
@@ -60,7 +60,7 @@ raw = Format("raw")
 
 
 def json(schema: Any) -> Format:
-    """Values in JSON; `schema` is DDL such as "user STRING, likes INT", or a StructType."""
+    """Describe values in JSON. `schema` is DDL such as "user STRING, likes INT", or a StructType."""
     if isinstance(schema, str):
         if not schema.strip():
             raise OptionError(
@@ -75,10 +75,10 @@ def json(schema: Any) -> Format:
 def avro(
     schema: Any = None, *, subject: str | None = None, version: int | None = None, id: int | None = None
 ) -> Format:
-    """Values in Avro, with schemas that a registry keeps.
+    """Describe values in Avro with schemas in a registry.
 
-    Columns come from the latest version of the topic's subject, or from another `subject`, a `version` or an `id`;
-    or they are those of `schema`: DDL, a StructType, or a schema of Avro.
+    Columns come from the latest version of the topic's subject, or from another `subject`, `version` or `id`. Otherwise
+    `schema` gives them: DDL, a StructType, or an Avro schema.
     """
     return _registered("avro", schema, subject=subject, version=version, id=id)
 
@@ -91,14 +91,14 @@ def protobuf(
     version: int | None = None,
     id: int | None = None,
 ) -> Format:
-    """Values in Protobuf, as with `avro`; `message` is the one to read, if it is not the first of its file."""
+    """Describe values in Protobuf, as with `avro`. `message` selects a message other than the first of its file."""
     return _registered("protobuf", schema, message=message, subject=subject, version=version, id=id)
 
 
 def jsonschema(
     schema: Any = None, *, subject: str | None = None, version: int | None = None, id: int | None = None
 ) -> Format:
-    """Values in JSON with schemas that a registry keeps, as with `avro`."""
+    """Describe values in JSON with schemas in a registry, as with `avro`."""
     return _registered("jsonschema", schema, subject=subject, version=version, id=id)
 
 
@@ -117,7 +117,7 @@ def _registered(
 
 
 def as_format(given: Any, what: str) -> Format:
-    """Takes the classes str and bytes for text and raw."""
+    """Return a format. The classes str and bytes mean text and raw."""
     if isinstance(given, Format):
         return given
     if given is str:
@@ -134,7 +134,7 @@ def as_format(given: Any, what: str) -> Format:
 
 
 def ddl(kind: Any) -> str:
-    """A type as DDL, in which every field may be null: of JSON no field can be demanded."""
+    """Return the type as DDL with all fields nullable, because JSON cannot guarantee any field."""
     name = kind.typeName()
     if name == "struct":
         fields = ", ".join(f"{quoted(field.name)}: {ddl(field.dataType)}" for field in kind.fields)
@@ -148,7 +148,7 @@ def ddl(kind: Any) -> str:
 
 @contextmanager
 def numba_needed(name: str) -> Iterator[None]:
-    """Around the import of a format whose loops have no form in plain Python."""
+    """Guard the import of a format that requires numba."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -160,5 +160,5 @@ def numba_needed(name: str) -> Iterator[None]:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
+    """Quote a name for SQL."""
     return "`" + name.replace("`", "``") + "`"

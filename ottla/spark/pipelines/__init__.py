@@ -1,1 +1,1 @@
-"""Pipelines as things that are run, watched and stopped: a file of Python or SQL whose queries one process owns."""
+"""Running pipelines: a file of Python or SQL whose queries one process runs, watches and stops."""

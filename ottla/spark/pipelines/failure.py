@@ -1,4 +1,4 @@
-"""From what Spark says of a failure to one sentence: the pipeline, the query, the batch, the records, the reason."""
+"""Failure messages: reduces Spark's errors to one sentence with pipeline, query, batch, records and reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.pipelines.state import PipelineError
 
 _TRACEBACK = "Traceback (most recent call last):"
 
-# Where Spark begins to talk of plans and stacks.
+# Start of Spark's plans and stack traces.
 _REST = re.compile(
     r"\n=== Streaming Query ===|\n\s*JVM stacktrace:|\n\tat |\s*SQLSTATE: \w+|\n\n\S*[Ll]ogical [Pp]lan:"
 )
@@ -24,7 +24,7 @@ _NAMED_PARTITIONS = 3
 
 
 def query_failed(pipeline: str, query: str, batch: int | None, text: str) -> PipelineError:
-    """`text` is what a StreamingQueryException says."""
+    """Build the error from the text of a StreamingQueryException."""
     where = f"query '{query}'" if batch is None else f"batch {batch} of query '{query}'"
     reason = sentence(text)
     records = "" if "offset" in reason.lower() else records_of_batch(text)
@@ -36,7 +36,7 @@ def query_failed(pipeline: str, query: str, batch: int | None, text: str) -> Pip
 
 
 def start_failed(pipeline: str, file: Path, error: BaseException) -> PipelineError:
-    """Whatever the code of a pipeline, or Spark when it was called from there, had to say."""
+    """Build the error for an exception from the pipeline's code, or from Spark called there."""
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(file)), None)
     where = f" ({file.name}, line {line})" if line is not None else ""
@@ -48,7 +48,7 @@ def start_failed(pipeline: str, file: Path, error: BaseException) -> PipelineErr
 
 
 def sentence(text: str) -> str:
-    """The innermost reason: the last line of a Python traceback, or the message without its wrapping."""
+    """Return the innermost reason: the last line of a Python traceback, or the unwrapped message."""
     if _TRACEBACK in text:
         reason = _raised(text.rpartition(_TRACEBACK)[2])
     else:
@@ -65,14 +65,14 @@ def _cut(text: str) -> str:
 
 
 def _raised(frames: str) -> str:
-    """What stands after the frames of a traceback."""
+    """Return the text after the frames of a traceback."""
     lines = _cut(frames).split("\n")
     first = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), 0)
     return _without_our_names("\n".join(lines[first:]))
 
 
 def _without_our_names(raised: str) -> str:
-    """Our exceptions, and those that Spark captured, are sentences already; the name of any other tells something."""
+    """Drop the class names of Ottla's and Spark's exceptions, whose messages are sentences. Shorten others."""
     found = _EXCEPTION.match(raised)
     if found is None or "." not in found["kind"]:
         return raised
@@ -84,7 +84,7 @@ def _without_our_names(raised: str) -> str:
 
 
 def records_of_batch(text: str) -> str:
-    """`tweets-0 at offsets 5 to 9`: what the batch that failed was reading."""
+    """Return the offsets of the failed batch, as in `tweets-0 at offsets 5 to 9`."""
     committed = _offsets(text, "Current Committed Offsets: ")
     available = _offsets(text, "Current Available Offsets: ")
     ranges = []
@@ -102,7 +102,7 @@ def records_of_batch(text: str) -> str:
 
 
 def _offsets(text: str, label: str) -> dict[tuple[str, str, str], int]:
-    """The offsets in a line like `Current Committed Offsets: {source: {"tweets": {"0": 5}}}`."""
+    """Parse the offsets in a line like `Current Committed Offsets: {source: {"tweets": {"0": 5}}}`."""
     _, found, rest = text.partition(label)
     line = rest.partition("\n")[0] if found else ""
     offsets: dict[tuple[str, str, str], int] = {}

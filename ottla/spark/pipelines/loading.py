@@ -1,4 +1,4 @@
-"""The file of a pipeline: Python with a function `pipeline(spark)`, or a script of SQL."""
+"""Pipeline files: Python with a function `pipeline(spark)`, or a SQL script."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-# Starts the queries of a pipeline in a session that knows the bootstrap servers.
+# Starts the queries of a pipeline in a session with the given bootstrap servers.
 Starter = Callable[["SparkSession", str], "list[StreamingQuery]"]
 
 _MODULE = "ottla_pipeline"
 
 
 def default_name(file: Path) -> str:
-    """examples/tweets/pipeline.py is `tweets`, and so is tweets.sql."""
+    """Return the default name: `tweets` for examples/tweets/pipeline.py and for tweets.sql."""
     return file.resolve().parent.name if file.stem == "pipeline" else file.stem
 
 
 def load(file: Path) -> Starter:
-    """Refuses what can be refused before Spark is started, which takes a while."""
+    """Load a file. Refuse invalid files before Spark starts, which is slow."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def _no_function(file: Path) -> PipelineError:
 
 
 def _execute(file: Path, code: CodeType) -> dict[str, Any]:
-    """Run the file, which may import its neighbours."""
+    """Run the file. It may import modules from its directory."""
     from pyspark import cloudpickle
 
     spec = spec_from_loader(_MODULE, loader=None, origin=str(file))
@@ -76,7 +76,7 @@ def _execute(file: Path, code: CodeType) -> dict[str, Any]:
     module = module_from_spec(spec)
     module.__file__ = str(file)
     sys.modules[_MODULE] = module
-    # Its functions travel to the workers as they are: nobody could import them there.
+    # Pickle the functions by value, because workers cannot import the file.
     cloudpickle.register_pickle_by_value(module)
     add_import_directory(file.resolve().parent)
     exec(code, module.__dict__)

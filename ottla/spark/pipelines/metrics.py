@@ -1,4 +1,4 @@
-"""Streaming queries as metrics: rows, how long batches take, and how far behind a query is."""
+"""Metrics of streaming queries: rows, batch durations and lag."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIGURES = {
 
 
 def query_lines(queries: Iterable[tuple[str, QueryProgress]]) -> Iterator[str]:
-    """Of queries with their labels."""
+    """Yield the metrics of labelled queries."""
     known = list(queries)
     yield from family(
         "ottla_query_active",

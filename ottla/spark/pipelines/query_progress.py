@@ -1,4 +1,4 @@
-"""What Spark says of a query after each micro-batch, as the few figures that people ask for."""
+"""Key figures from Spark's progress report after each micro-batch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-# topic → partition → offset, as the source reports it
+# topic → partition → offset, as reported by the source
 _Offsets = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """None where Spark does not know, or where there was no batch yet."""
+    """Figures of a query, None if unknown or before the first batch."""
 
     name: str
     is_active: bool
@@ -25,26 +25,26 @@ class QueryProgress:
     lag: int | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
-    rows_total: int = 0  # of all batches since the query was started
+    rows_total: int = 0  # of all batches since the start of the query
     reads: tuple[str, ...] = field(default=(), compare=False)  # topics
-    writes: tuple[str, ...] = field(default=(), compare=False)  # topics, as far as they are known
+    writes: tuple[str, ...] = field(default=(), compare=False)  # topics, as far as known
 
     def ended(self) -> QueryProgress:
-        """What has ended has no rate."""
+        """Return the figures of an ended query, which has no rates."""
         return replace(self, is_active=False, rows_in_per_second=None, rows_out_per_second=None)
 
 
 def query_progress(
     name: str, is_active: bool, progress: Mapping[str, Any] | None, before: QueryProgress | None = None
 ) -> QueryProgress:
-    """`progress` is the JSON of a StreamingQueryProgress, and `before` what was made of the one before it."""
+    """Build the figures from the JSON of a StreamingQueryProgress. `before` holds the previous figures."""
     if not is_active:
         return query_progress(name, True, progress, before).ended()
     if progress is None:
         return QueryProgress(name, is_active)
     durations = progress.get("durationMs", {})
     if durations and "addBatch" not in durations:
-        # There was no new data. Spark then gives the number of the next batch; the figures of the last one stay.
+        # Without new data, Spark reports the number of the next batch. Keep the figures of the last batch.
         batch = progress["batchId"] - 1
         last = before or QueryProgress(name, is_active, batch=batch if batch >= 0 else None)
         lag = _lag(progress.get("sources", []))
@@ -68,7 +68,7 @@ def query_progress(
         is_active,
         batch=progress["batchId"],
         rows_in=rows_in,
-        # Spark counts from the start of the batch before, and gives 0 for the first one of a run.
+        # Spark counts from the start of the previous batch and reports 0 for the first batch of a run.
         rows_in_per_second=None if rate == 0 and rows_in else rate,
         rows_out_per_second=_rows_out(progress, milliseconds),
         batch_seconds=None if milliseconds is None else milliseconds / 1000,
@@ -82,7 +82,7 @@ def query_progress(
 
 
 def missed_batches(before: QueryProgress | None, last: Mapping[str, Any]) -> bool:
-    """Whether there may have been batches between what was seen before and the last one."""
+    """Return True if batches may have run between the previous and the last report."""
     if before is None or before.batch is None:
         return True
     batch: int = last["batchId"]
@@ -96,20 +96,20 @@ def _rate(value: object) -> float | None:
 
 def _rows_out(progress: Mapping[str, Any], milliseconds: float | None) -> float | None:
     rows: int | None = progress.get("sink", {}).get("numOutputRows", -1)
-    if rows is None or rows < 0 or not milliseconds:  # a sink of one's own does not count
+    if rows is None or rows < 0 or not milliseconds:  # a custom sink does not count
         return None
     return round(rows * 1000 / milliseconds, 1)
 
 
 def _state_bytes(operator: Mapping[str, Any]) -> int:
-    """In memory and, with RocksDB, in its files."""
+    """Return the bytes in memory and, with RocksDB, in its files."""
     on_disk: int = operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
     in_memory: int = operator.get("memoryUsedBytes", 0)
     return in_memory + on_disk
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:
-    """Records that are in the topics and have not been read."""
+    """Return the number of unread records in the topics."""
     found = [
         _behind(end, latest)
         for source in sources
@@ -132,7 +132,7 @@ def _behind(end: _Offsets, latest: _Offsets) -> int:
 
 
 def offsets_of(value: object) -> _Offsets | None:
-    """Offsets by topic and partition; None if the source is not one of topics."""
+    """Return offsets by topic and partition, or None if the source does not read topics."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

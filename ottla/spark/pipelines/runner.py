@@ -1,4 +1,4 @@
-"""Runs one pipeline in this process: starts its queries, publishes their state, and stops them on request."""
+"""Runner for one pipeline in this process: starts its queries, publishes their state, and stops them on request."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ Report = Callable[[PipelineState], None]
 _LOOK_EVERY = 0.5
 _ONCE = 1.0
 
-# A query without new data says so this often, in milliseconds, so that its figures do not stay those of its last batch.
+# Interval in milliseconds at which an idle query reports progress, so that its figures stay current.
 _IDLE_PROGRESS = "5000"
 
-# How long a query may take to end the step that it is at.
+# Time for a query to finish its current step.
 _STOP_TIMEOUT = "20s"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run, and how."""
+    """Pipeline to run and its settings."""
 
     file: Path
     name: str
     master: str
     bootstrap_servers: str
     checkpoints: str
-    trigger: str | None = None  # None: as fast as it goes
+    trigger: str | None = None  # None: as fast as possible
     conf: Mapping[str, str] = field(default_factory=dict)
     verbose: bool = False
 
@@ -71,7 +71,7 @@ class Plan:
 
 
 class Stop:
-    """Set by SIGTERM, SIGINT and SIGHUP. A second signal ends the process at once."""
+    """Set by SIGTERM, SIGINT and SIGHUP. A second signal ends the process immediately."""
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -87,7 +87,7 @@ class Stop:
         if not self._asked.is_set():
             self._asked_at = time.monotonic()
             self._asked.set()
-        # A signal that is sent to the process and to its group arrives twice, and counts once.
+        # A signal to both the process and its group arrives twice, and counts once.
         elif time.monotonic() - self._asked_at > _ONCE:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -100,7 +100,7 @@ class Stop:
 
 
 def run(plan: Plan, pipelines: Pipelines, report: Report) -> PipelineState:
-    """Until the queries end, one of them fails (a PipelineError), or a signal asks to stop."""
+    """Run until the queries end or a signal arrives. Raises PipelineError if a query fails."""
     starter = load(plan.file)
     stop = Stop()
     with pipelines.claim(check_name(plan.name)):
@@ -156,7 +156,7 @@ def _run(
             state.phase = Phase.RUNNING
             return _follow(plan.name, queries, state, stop, publish)
         except _java_errors() as error:
-            if stop.is_asked():  # the signal went to Java too, which ended first
+            if stop.is_asked():  # Java received the signal too and ended first
                 return Phase.STOPPED
             raise PipelineError(
                 f"Pipeline '{plan.name}' failed: the Java that ran it has ended; {state.log} may say why.",
@@ -167,7 +167,7 @@ def _run(
 
 
 def _java_errors() -> tuple[type[Exception], ...]:
-    """What calls of Java raise when it is not there any more."""
+    """Return the exceptions of calls to a JVM that has ended."""
     from py4j.protocol import Py4JError
 
     return ConnectionError, Py4JError
@@ -183,7 +183,7 @@ def _start_spark(plan: Plan, log: str, stop: Stop) -> SparkSession:
     except Exception as error:
         failure = start_failed(plan.name, plan.file, error)
         raise PipelineError(f"{failure.message} {log} may say more.", failure.detail) from error
-    stop.listen()  # PySpark has put a handler of its own in place
+    stop.listen()  # PySpark has installed its own handler
     return spark
 
 
@@ -198,7 +198,7 @@ def _start_queries(plan: Plan, starter: Starter, spark: SparkSession) -> list[St
 
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Of this process and of the Java that it starts: their stack traces are not for the terminal."""
+    """Redirect the stderr of this process and its JVM to a file, because stack traces do not belong on the terminal."""
     kept = os.dup(2)
     with log.open("a") as file:
         os.dup2(file.fileno(), 2)
@@ -220,7 +220,7 @@ def _follow(
     seen: list[QueryProgress] | None = None
     before: dict[str, QueryProgress] = {}
     while True:
-        # Asked before the figures are read, so that those of the last batch are not missed.
+        # Check before reading the figures, so that the figures of the last batch are included.
         ended = not any(query.isActive for query in queries)
         state.queries = [
             _progress(name, query, before.get(name)) for name, query in zip(names, queries, strict=True)
@@ -243,7 +243,7 @@ def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) ->
     is_active, last = query.isActive, query.lastProgress
     progress = None if last is None else json.loads(last.json)
     if progress is not None and missed_batches(before, progress):
-        # Batches may follow each other faster than we look.
+        # Several batches may have run since the last check.
         seen = -1 if before is None or before.batch is None else before.batch
         for each in (json.loads(each.json) for each in query.recentProgress):
             if seen < each["batchId"] < progress["batchId"]:
@@ -253,7 +253,7 @@ def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) ->
 
 
 def _current_batch(query: StreamingQuery) -> int | None:
-    """The batch that a query was at. Not a part of Spark's public interface; without it the number is left out."""
+    """Return the current batch of a query, or None. This is not part of Spark's public interface."""
     try:
         return int(query._jsq.streamingQuery().getLatestExecutionContext().batchId())
     except Exception:
@@ -261,7 +261,7 @@ def _current_batch(query: StreamingQuery) -> int | None:
 
 
 def _stop_spark(spark: SparkSession) -> None:
-    """Each query ends between two steps of its batch, and what the checkpoint says is what counts."""
+    """Stop all queries. Each ends between two steps of its batch, and the checkpoint stays authoritative."""
     with contextlib.suppress(Exception):
         for query in spark.streams.active:
             query.stop()

@@ -1,6 +1,6 @@
-"""What is known of each pipeline: a file per name, written by the process that runs it and read by everybody else.
+"""State files of pipelines: one per name, written by the process that runs the pipeline and read by others.
 
-Nothing here needs Spark. A file stays when its pipeline ends, so that `status` can still say why.
+This module does not need Spark. The file remains after the pipeline ends, so that `status` can report the reason.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class PipelineError(Exception):
 class Phase(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
-    STOPPED = "stopped"  # was asked to stop
-    FINISHED = "finished"  # its queries came to their end
+    STOPPED = "stopped"  # stopped on request
+    FINISHED = "finished"  # all queries ended
     FAILED = "failed"
-    LOST = "lost"  # its process is gone and could not say why
+    LOST = "lost"  # its process ended without a reason
 
 
 _ALIVE = frozenset({Phase.STARTING, Phase.RUNNING})
@@ -51,7 +51,7 @@ _ALIVE = frozenset({Phase.STARTING, Phase.RUNNING})
 class PipelineState:
     name: str
     pid: int
-    pid_started: int  # clock ticks since boot, which tells a process from another that got its number later
+    pid_started: int  # clock ticks since boot, to detect reused process ids
     file: str
     master: str
     bootstrap_servers: str
@@ -85,12 +85,12 @@ def check_name(name: str) -> str:
 
 
 def process_started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None if there is no such process."""
+    """Return the start time of a process in clock ticks since boot, or None if it does not exist."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name of the command stands in parentheses and may hold anything; what follows it is fields.
+    # The command name in parentheses may contain anything. The fields follow it.
     fields_after_name = line.rpartition(")")[2].split()
     if fields_after_name[0] in "ZX":
         return None
@@ -98,7 +98,7 @@ def process_started(pid: int) -> int | None:
 
 
 class Pipelines:
-    """The files of all pipelines of a user."""
+    """State files of a user's pipelines."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.root = state_directory() if directory is None else directory
@@ -117,7 +117,7 @@ class Pipelines:
         return [state for name in self.names() if (state := self.find(name)) is not None]
 
     def find(self, name: str) -> PipelineState | None:
-        """The state as it was last written; a pipeline whose process is gone without a word is lost."""
+        """Return the last written state. A pipeline whose process disappeared is lost."""
         try:
             state = _from_json(json.loads(self._file(name).read_text()))
         except FileNotFoundError:
@@ -142,14 +142,14 @@ class Pipelines:
         return state
 
     def write(self, state: PipelineState) -> None:
-        """Atomic: readers see the old state or the new one, even if this process is killed."""
+        """Write atomically: readers see the old or the new state, even if this process is killed."""
         draft = self._directory / f".{state.name}.{os.getpid()}"
         draft.write_text(json.dumps(asdict(state), indent=1))
         draft.replace(self._file(state.name))
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[None]:
-        """Hold a name; another process that wants it meanwhile is refused."""
+        """Hold a name, so that other processes cannot use it."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             lock = (self._directory / f"{name}.lock").open("w")
@@ -174,7 +174,7 @@ class Pipelines:
         )
 
     def stop(self, name: str, seconds: float) -> PipelineState:
-        """Ask the process to stop, and wait until it has."""
+        """Ask the process to stop, and wait for it."""
         state = self.get(name)
         if not state.is_alive:
             raise PipelineError(f"Pipeline '{name}' is not running: it is {state.phase}.")
@@ -191,7 +191,7 @@ class Pipelines:
         return self.get(name)
 
     def forget(self, name: str) -> list[str]:
-        """Remove the checkpoints of a pipeline that does not run, and all that is known of it.
+        """Remove the checkpoints and the state of a pipeline that is not running.
 
         Returns the ids of its queries.
         """

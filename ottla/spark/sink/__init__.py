@@ -1,1 +1,1 @@
-"""Writing: the sink of `format("ottla")`, its producer and its exactly-once commit."""
+"""Sink of `format("ottla")`: writers, the producer and the exactly-once commit."""

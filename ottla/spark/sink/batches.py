@@ -1,19 +1,19 @@
-"""Exactly once from foreachBatch: a micro-batch written through the same two-phase commit as by the streaming sink.
+"""Exactly-once writes from foreachBatch, with the same two-phase commit as the streaming sink.
 
     def each(rows, number):
         write_batch(rows, {"kafka.bootstrap.servers": …, "topic": …}, batch_id=number, checkpoint="/checkpoints/q")
 
     frame.writeStream.foreachBatch(each).option("checkpointLocation", "/checkpoints/q").start()
 
-Here the driver is in Python, and knows query, run and batch before any task starts. So it joins the run itself, and
-hands tasks all that they need with the function that they execute; they return the transactions that they left open.
+Here the driver runs in Python and knows query, run and batch before any task starts. It joins the run itself and
+passes everything to the tasks with their function. The tasks return the transactions that they left open.
 
-- `options` are those of `format("ottla")` for writing; with ottla.delivery=at-least-once it is an ordinary save.
-- `query_id` and `run_id` are found in the thread in which Spark calls the function; another thread has to give them.
-- Each batch is written by one call, because it has one decision in the commit log. Rows for several topics go by a
-  column 'topic'.
-- A batch that has been decided before writes nothing, but its rows are computed: operators that keep state, Spark's
-  and our own, have it only then.
+- `options` are the write options of `format("ottla")`. With ottla.delivery=at-least-once this is an ordinary save.
+- `query_id` and `run_id` are known in the thread in which Spark calls the function. Other threads must pass them.
+- One call writes each batch, because a batch has one decision in the commit log. A column 'topic' routes rows to
+  several topics.
+- A batch that was already decided writes nothing, but its rows are computed, because stateful operators (Spark's and
+  Ottla's) update their state only then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _TRANSACTION = "transactional_id string, producer_id bigint, producer_epoch int"
 
-#: The run and batch that each query has written last, in this process.
+#: Last run and batch of each query, written by this process.
 _written: dict[str, tuple[str, int]] = {}
 
 
@@ -89,7 +89,7 @@ def write_batch(
 
 
 def prepare(frame: DataFrame, options: SinkOptions, attempt: Attempt) -> list[Transaction]:
-    """Run the tasks, which leave their transactions open. Those of attempts that Spark did not need are left out."""
+    """Run the tasks and return their open transactions, without those of superseded attempts."""
     prepared = map_in_arrow(frame, _prepare(options, attempt), _TRANSACTION).collect()
     return [Transaction(*row) for row in prepared]
 
@@ -116,7 +116,7 @@ def commit(options: SinkOptions, attempt: Attempt, transactions: list[Transactio
 
 
 def _abort(options: SinkOptions, attempt: Attempt) -> None:
-    """After a failure, which is the error that counts."""
+    """Abort after a failure. Log errors here instead of raising them, so that the original failure is reported."""
     try:
         with shared_cluster(options.settings) as cluster:
             BatchCommit(cluster, attempt, options.transaction_timeout_ms).abort()

@@ -1,4 +1,4 @@
-"""Which partition each row goes to: the one it names, the one of its key, or the next in turn."""
+"""Partition of each row: explicit, by key, or round robin."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 from ottla.records import kernels
 from ottla.spark.options import OptionError
 
-#: Rows without a key share a partition in runs of at least so many, because large batches are cheap ones.
+#: Minimum run of rows without a key in one partition, because large batches are cheaper.
 _RUN = 1000
 
 
 class Partitioner:
-    """For one topic. Rows without a key go round robin, from a partition that is chosen at random."""
+    """Partitioner for one topic. Rows without a key go round robin, starting at a random partition."""
 
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
@@ -38,7 +38,7 @@ class Partitioner:
         return result
 
     def _named(self, named: pa.Array, otherwise: Any) -> Any:
-        """Where the column has null, the key decides."""
+        """Use the explicit partitions, and `otherwise` for nulls."""
         given = named.is_valid().to_numpy(zero_copy_only=False)
         numbers = named.fill_null(0).to_numpy(zero_copy_only=False)
         wrong = numbers[(numbers < 0) | (numbers >= self._count)]

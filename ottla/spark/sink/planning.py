@@ -1,4 +1,4 @@
-"""What the driver knows before anything is written: whether the columns fit, and the schemas they are written with."""
+"""Checks in the driver before writing: column types and schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
-    """The options with the schemas, which are registered or looked up. OptionError, if columns cannot be written."""
+    """Return the options with registered or existing schemas. Raises OptionError if columns cannot be written."""
     encodings = {"key": options.key_encoding, "value": options.value_encoding}
     encoded = tuple(part for part, encoding in encodings.items() if encoding is not None)
     check_schema(schema, options.topic, options.partition_column, encoded)

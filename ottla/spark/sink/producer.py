@@ -1,7 +1,7 @@
-"""Delivers record batches to partition leaders: in order, acknowledged, and retried while a retry may help.
+"""Producer that delivers record batches to partition leaders in order, with acknowledgements and retries.
 
-Each broker has at most one request in flight, while the next batches are encoded. So a batch that fails is always the
-first of its partition's queue, and stays there until it is acknowledged: that keeps the order.
+Each broker has at most one request in flight while the next batches are encoded. So a failed batch is always the first
+in its partition's queue, and stays there until it is acknowledged, which preserves the order.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from ottla.records.kernels import Encoder, Seal
 from ottla.records.kernels.sealing import restamp
 from ottla.spark.sink.sink_options import SinkOptions
 
-#: The last version that names topics; all later ones take topic ids.
+#: Last version with topic names; later versions use topic ids.
 _LAST_WITH_NAMES = 12
-#: From the next version on, a write adds its partition to the transaction (KIP-890), whose end raises the epoch.
+#: From the next version on, a write adds its partition to the transaction, and its end bumps the epoch (KIP-890).
 _LAST_OF_TRANSACTIONS = 11
-#: With more than this encoded and not yet acknowledged, encoding waits.
+#: Limit of unacknowledged bytes at which encoding waits.
 _MOST_WAITING = 16 << 20
-#: A request stops growing at this size.
+#: Size at which a request stops growing.
 _REQUEST_BYTES = 8 << 20
 _PARTS = 4
 _EVERYTHING = 1 << 62
 _SEQUENCES = 0x7FFFFFFF
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-#: The broker has lost our producer state. We can continue with a new producer id.
+#: The broker has lost the producer state. The producer can continue with a new producer id.
 _IDENTITY_LOST = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
 
 
 class ProducerTransaction(Protocol):
-    """What a producer asks of the transaction that it writes in."""
+    """Transaction interface that the producer needs."""
 
     def begin(self) -> Transaction:
-        """The open one, or a new one."""
+        """Return the open transaction, or begin a new one."""
 
     def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of them that are not part of it yet."""
+        """Return the partitions that are not part of the transaction yet."""
 
     def add(self, partitions: list[TopicPartition]) -> None: ...
 
@@ -78,9 +78,9 @@ class _Request(NamedTuple):
 
 
 class Producer:
-    """Invariant: what is in flight of a partition is the first batch of its queue. Owner: one task, in one thread.
+    """Invariant: the batch in flight for a partition is the first in its queue. Owner: one task, in one thread.
 
-    Everything that was sent is acknowledged when `flush` returns. In a transaction, the caller ends it.
+    All sent records are acknowledged when `flush` returns. The caller ends the transaction, if any.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Producer:
         transaction: ProducerTransaction | None = None,
         on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
-        """`on_retry` is called with what keeps a partition from being written for now."""
+        """Create a producer. `on_retry` receives the errors that delay a partition."""
         self._cluster = cluster
         self._options = options
         self._transaction = transaction
@@ -108,13 +108,13 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for request in self._in_flight:  # whose answers nobody will read
+        for request in self._in_flight:  # nobody reads these responses
             request.connection.close()
 
-    # What a task calls
+    # Interface for tasks
 
     def partition_count(self, topic: str) -> int:
-        """Waits for a topic that does not exist, because brokers may create it on demand."""
+        """Return the partition count. Wait for a missing topic, because brokers may create it on demand."""
         self._receive_all()
         deadline = time.monotonic() + self._options.topic_timeout
         while True:
@@ -134,7 +134,7 @@ class Producer:
             time.sleep(self._cluster.settings.retry_backoff)
 
     def send(self, partition: TopicPartition, encoder: Encoder, rows: Any) -> None:
-        """Queue rows in their order; blocks while too much is waiting."""
+        """Queue rows in order. Block while too many bytes are waiting."""
         producer_id, epoch = self._identified()
         sequence = self._sequences.get(partition, 0)
         options = self._options
@@ -148,7 +148,7 @@ class Producer:
             self._exchange()
 
     def push(self) -> None:
-        """Send what can be sent now, without waiting."""
+        """Send all ready batches without waiting."""
         if not self._stale:
             self._join_transaction()
             self._send_ready()
@@ -169,22 +169,22 @@ class Producer:
             self._receive(self._in_flight.pop(0))
 
     def _receive_all(self) -> None:
-        """Afterwards nothing is in flight, and connections are free for other requests."""
+        """Wait for all responses, so that connections are free for other requests."""
         while self._in_flight:
             self._receive(self._in_flight.pop(0))
 
     def _recover(self) -> None:
-        """After a failure: look up the leaders again, and get a new producer id if ours is unknown."""
+        """Look up the leaders again after a failure, and get a new producer id if the broker lost ours."""
         time.sleep(self._cluster.settings.retry_backoff)
         for topic in self._stale:
             self._cluster.forget(topic)
         stale, self._stale = self._stale, set()
-        with suppress(ClientError):  # failures show partition by partition
+        with suppress(ClientError):  # failures surface for each partition
             self._cluster.topics(sorted(stale))
         self._identified()
 
     def _join_transaction(self) -> None:
-        """A partition is part of the transaction before the first batch is sent to it."""
+        """Add partitions to the transaction before sending their first batch."""
         if self._transaction is not None and (new := self._transaction.without(self._queues)):
             self._receive_all()
             self._transaction.add(new)
@@ -277,11 +277,11 @@ class Producer:
 
     @property
     def _can_change_producer_id(self) -> bool:
-        """Not in a transaction, which belongs to one producer id."""
+        """Return False in a transaction, which belongs to one producer id."""
         return self._options.idempotent and self._transaction is None
 
     def _done(self, partition: TopicPartition, instead: Iterable[bytearray] = ()) -> None:
-        """Remove the first batch of a partition, or put smaller ones in its place."""
+        """Remove the first batch of a partition, or replace it by smaller ones."""
         queue = self._queues[partition]
         self._waiting_bytes -= len(queue.popleft().data)
         for batch in reversed([*self._with_deadline(instead)]):
@@ -291,7 +291,7 @@ class Producer:
             del self._queues[partition]
 
     def _check_retry(self, partition: TopicPartition, batch: _Batch, error: ClientError) -> None:
-        """Leave the batch where it is, for a retry. Raises if a retry is of no use or time is up."""
+        """Keep the batch for a retry. Raises ClientError if a retry is useless or time is up."""
         hint = ""
         if error.code in _TOO_LARGE:
             hint = f" (a record of {len(batch.data)} bytes: see max.message.bytes of the topic)"
@@ -311,7 +311,7 @@ class Producer:
         return [_Batch(batch, deadline) for batch in batches]
 
     def _split(self, data: bytearray) -> list[bytearray]:
-        """The same records in smaller batches, for a topic with a small max.message.bytes. Sequence numbers stay."""
+        """Split a batch for a topic with a small max.message.bytes. Sequence numbers stay."""
         header = read_header(data)
         columns, _ = kernels.decode(data, start=0, end=_EVERYTHING, with_headers=True)
         encoder = Encoder(columns.keys, columns.values, columns.headers, columns.timestamps)
@@ -338,7 +338,7 @@ class Producer:
                 sequence += read_header(batch.data).record_count
             self._sequences[partition] = sequence
 
-    # Who we are, and which topics there are
+    # Identity and topics
 
     def _identified(self) -> tuple[int, int]:
         if self._identity is None:

@@ -1,6 +1,6 @@
-"""The columns that the sink writes: those of Spark's Kafka connector, and timestamps.
+"""Columns of the sink: those of Spark's Kafka connector, and timestamps.
 
-Other columns are ignored. Types are checked in the driver, before anything runs.
+Other columns are ignored. The driver checks types before anything runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TEXT_OR_BYTES = ("string", "binary")
 HEADERS = "array<struct<key:string,value:binary>>"
 
-#: What each column may be, in Spark's words.
+#: Allowed Spark types of each column.
 TYPES = {
     "key": TEXT_OR_BYTES,
     "value": TEXT_OR_BYTES,
@@ -32,7 +32,7 @@ TYPES = {
 def check_schema(
     schema: StructType, topic: str | None, partition_column: str | None = None, encoded: tuple[str, ...] = ()
 ) -> None:
-    """The columns that are `encoded` may be of any type."""
+    """Check the types of the columns. Columns in `encoded` may have any type."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {name: types for name, types in TYPES.items() if name not in encoded}
     if partition_column is not None:
@@ -42,7 +42,7 @@ def check_schema(
             )
         wanted.setdefault(partition_column, TEXT_OR_BYTES)
     for name, types in wanted.items():
-        # Strings with a collation or a length are strings.
+        # Strings with a collation or a length count as strings.
         kind = found.get(name, types[0])
         if kind not in types and not (
             kind.startswith(("string ", "varchar(", "char(")) and "string" in types
@@ -55,7 +55,7 @@ def check_schema(
 
 
 class Chunk(NamedTuple):
-    """Some rows, column by column; a column that is not there is None."""
+    """Rows by column. Missing columns are None."""
 
     keys: pa.Array | None
     values: pa.Array
@@ -63,7 +63,7 @@ class Chunk(NamedTuple):
     timestamps: pa.Array | None  # milliseconds
     partitions: pa.Array | None
     topics: pa.Array | None
-    hashed: pa.Array | None  # what decides the partition: the key, or the column that was chosen
+    hashed: pa.Array | None  # determines the partition: the key, or the chosen column
 
     def take(self, rows: pa.Array) -> Chunk:
         return Chunk(*(None if column is None else column.take(rows) for column in self))
@@ -95,7 +95,7 @@ def chunk(batches: list[pa.RecordBatch], partition_column: str | None = None) ->
 
 
 def by_topic(rows: Chunk, topic: str | None) -> list[tuple[str, Chunk]]:
-    """The rows of each topic; the one that an option names is for all of them."""
+    """Group rows by topic. A topic from the options applies to all rows."""
     if topic is not None:
         return [(topic, rows)]
     topics = rows.topics

@@ -1,4 +1,4 @@
-"""The options of writing: those of Spark's Kafka connector and of a producer, checked as a whole."""
+"""Options for writing: those of Spark's Kafka connector and of a producer, validated together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Opt
 
 # fmt: off
 _KNOWN = KnownOptions(
-    # checkpointLocation and queryName are Spark's own; includeHeaders is for a source, and ignored here.
+    # checkpointLocation and queryName belong to Spark. includeHeaders is a source option, ignored here.
     (
         "topic", "ottla.delivery", "partitionColumn", "failOnDataLoss", "includeHeaders", "checkpointLocation",
         "queryName", KEYS, FIELDS, *AUDIT_OPTIONS, *REGISTRY_OPTIONS, *SCHEMA_OPTIONS, *WRITE_OPTIONS,
@@ -29,7 +29,7 @@ _KNOWN = KnownOptions(
         "compression.type", "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence", "max.block.ms",
         "request.timeout.ms", "retry.backoff.ms", "transaction.timeout.ms",
     ),
-    # This producer is given whole columns.
+    # This producer receives whole columns.
     without_effect=(
         "buffer.memory", "client.dns.lookup", "connections.max.idle.ms", "linger.ms",
         "max.in.flight.requests.per.connection", "max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms",
@@ -63,31 +63,31 @@ class SinkOptions:
     batch_bytes: int = MAX_BATCH_BYTES
     acks: int = _ALL
     idempotent: bool = True
-    #: For how long a batch is tried again, and a commit.
+    #: Time limit for retrying a batch or a commit.
     delivery_timeout: float = 120.0
-    #: For how long a topic that is not there is waited for: the broker may be about to create it.
+    #: How long to wait for a missing topic, which the broker may be about to create.
     topic_timeout: float = 10.0
-    #: Whether what a task writes becomes visible with the whole batch, and once.
+    #: Whether the rows of a batch become visible together and exactly once.
     exactly_once: bool = False
-    #: The longest that brokers allow by default.
+    #: The brokers' default maximum.
     transaction_timeout_ms: int = 900_000
-    #: Whether transactions that are lost after all end the query.
+    #: Whether lost transactions end the query.
     fail_on_data_loss: bool = True
-    #: The column that decides the partition, if it is not the key.
+    #: Column that determines the partition instead of the key.
     partition_column: str | None = None
-    #: Where the checkpoint of the query is, if it was said for this query.
+    #: Checkpoint location, if set for this query.
     checkpoint: str = ""
-    #: How values are encrypted.
+    #: Encryption of values.
     encryption: Encryption | None = None
-    #: How keys and values are written that are not text or bytes already.
+    #: Encodings of keys and values other than text and bytes.
     key_encoding: Encoding | None = None
     value_encoding: Encoding | None = None
-    #: As what the rows are counted for the audit.
+    #: Tier under which the audit counts rows.
     audit: Tier | None = None
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
-    """A stream is written exactly once unless the options say otherwise; a batch only if they say so."""
+    """Parse the options. Streams default to exactly-once, batches to at-least-once."""
     given = Options(options, _KNOWN)
     settings = given.client_settings()
     topic = given.text("topic")

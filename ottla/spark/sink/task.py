@@ -1,4 +1,4 @@
-"""What one task of the sink does with its rows."""
+"""Sink task: encodes and writes rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ottla.spark.sink.row_chunks import Chunk, by_topic, chunk
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.workers import settle
 
-#: Spark hands over ten thousand rows at a time; more together make larger batches where partitions are many.
+#: Spark passes ten thousand rows at a time. Combining them yields larger batches for many partitions.
 _CHUNK_BYTES = 4 << 20
 
 
 def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write all rows and wait until they are acknowledged. Returns how many they were."""
+    """Write all rows, wait for acknowledgements, and return the number of rows."""
     with shared_cluster(options.settings) as cluster:
         return _write(cluster, options, batches)
 
@@ -35,7 +35,7 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
 def prepare_rows(
     options: SinkOptions, batches: Iterator[pa.RecordBatch], attempt: Attempt
 ) -> tuple[int, Transaction | None]:
-    """The same in a transaction, which stays open for the driver to end. Without rows there is none."""
+    """Write all rows in a transaction that stays open for the driver. Without rows there is no transaction."""
     with shared_cluster(options.settings) as cluster:
         transaction = TaskTransaction(cluster, attempt, options.transaction_timeout_ms)
         try:
@@ -100,7 +100,7 @@ class _Task:
         self._producer.push()
 
     def write_pages(self) -> None:
-        """To the audit topic, with the rows: both are there, or neither."""
+        """Write the audit pages in the same transaction as the rows."""
         if self._passed is not None and (pages := self._passed.take_columns()).keys:
             encoder = Encoder(
                 pa.array(pages.keys, pa.binary()), pa.array(pages.values, pa.binary()), None, None
@@ -114,7 +114,7 @@ class _Task:
         if self._key_encoding is not None and rows.keys is not None:
             keys = encode_column(self._key_encoding, rows.keys)
             rows = _named(rows, self._key_encoding, keys)
-            # The bytes decide the partition, as with Java's serializers.
+            # The bytes determine the partition, as with Java's serializers.
             rows = rows._replace(keys=keys, hashed=keys if rows.hashed is rows.keys else rows.hashed)
         return rows
 
@@ -127,7 +127,7 @@ class _Task:
 
 
 def _named(rows: Chunk, encoding: Encoding, records: pa.Array) -> Chunk:
-    """With the header that names the schema, if it is to be there."""
+    """Add the schema header if configured."""
     if not encoding.header:
         return rows
     return rows._replace(headers=with_header(rows.headers, encoding.part, encoding.header, records))

@@ -1,7 +1,7 @@
-"""`format("ottla")` for writing, in batches and in streams: what the data source returns to Spark.
+"""Writers of `format("ottla")` for batches and streams.
 
-At least once, every row is acknowledged by all in-sync replicas before its task ends, and a task or a micro-batch that
-is run again writes again. Exactly once, tasks write in transactions that the driver ends; see `exactly_once`.
+At-least-once: all in-sync replicas acknowledge every row before its task ends, and repeated tasks or micro-batches
+write again. Exactly-once: tasks write in transactions that the driver ends; see `exactly_once`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-    """`overwrite` is output mode complete, of which each batch is appended, as by Spark's Kafka connector."""
+    """Create the writer of a stream. In output mode complete (`overwrite`), batches are appended, as in Spark's
+    connector.
+    """
     return OttlaStreamWriter(checked(parse_sink_options(options, streaming=True), schema))
 
 
@@ -54,7 +56,7 @@ class Written(WriterCommitMessage):
 
 @dataclass
 class Prepared(WriterCommitMessage):
-    """Rows that become visible when the driver commits the transaction; without rows there is none."""
+    """Rows that become visible when the driver commits the transaction. Without rows there is no transaction."""
 
     rows: int
     attempt: Attempt
@@ -69,7 +71,7 @@ def _prepared(messages: Messages) -> list[Prepared]:
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """One save. Tasks get it pickled; the driver commits with the same one."""
+    """Writer of one save. Tasks receive a pickled copy; the driver commits with the same object."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -82,7 +84,7 @@ class OttlaWriter(DataSourceArrowWriter):
         return Prepared(rows, self._attempt, transaction)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A save is never repeated, so it needs no commit log."""
+        """Commit the transactions. A save is never repeated, so it needs no commit log."""
         transactions = [each.transaction for each in _prepared(messages) if each.transaction is not None]
         if not self._options.exactly_once:
             return
@@ -108,7 +110,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes one for each batch and another to commit it: all that the driver knows is in the messages."""
+    """Spark creates one writer per batch and another to commit it, so the messages carry all state for the driver."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -122,8 +124,8 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         check_batch(state, query, batch)
         attempt = Attempt(query, state.generation, batch)
         if state.is_decided(batch):
-            # An earlier run has committed it. The rows are still consumed, because operators before the sink keep
-            # their state only then.
+            # An earlier run has committed this batch. Consume the rows anyway, because stateful operators before the
+            # sink update their state only then.
             rows = sum(each.num_rows for each in iterator)
             return Prepared(rows, attempt, None)
         rows, transaction = prepare_rows(self._options, iterator, attempt)
@@ -131,7 +133,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         prepared = _prepared(messages)
-        if not prepared:  # at least once: what a task has written is written
+        if not prepared:  # at-least-once: nothing to commit
             return
         transactions = [each.transaction for each in prepared if each.transaction is not None]
         with shared_cluster(self._options.settings) as cluster:
@@ -146,7 +148,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _current_batch() -> tuple[str, str, int]:
-    """The query, its run and the micro-batch of this task, by the names that Spark gives them."""
+    """Return the query, run and micro-batch of this task from Spark's local properties."""
     context = TaskContext.get()
     assert context is not None
     found = [

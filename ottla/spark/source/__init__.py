@@ -1,1 +1,1 @@
-"""Reading: the data source of `format("ottla")`, from options to columns."""
+"""Source of `format("ottla")`, from options to columns."""

@@ -1,4 +1,4 @@
-"""The columns of Spark's Kafka connector, as Spark and Arrow know them, and batches of them."""
+"""Columns of Spark's Kafka connector as Spark and Arrow types, and batches of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", _HEADERS)])
 
 
 def column_types(options: SourceOptions) -> dict[str, str]:
-    """The columns that the source has with these options, each with its type in DDL."""
+    """Return the source's columns with their types as DDL."""
     typed = options.typed
     columns = {"key": typed.key.sql_type, "value": typed.value.sql_type, **_ABOUT_THE_RECORD}
     if options.include_headers:
@@ -51,12 +51,12 @@ def column_types(options: SourceOptions) -> dict[str, str]:
     return columns | dict.fromkeys(typed.bad_columns, "BINARY")
 
 
-#: Larger batches leave the processor's caches, smaller ones cost more calls.
+#: Larger batches exceed the processor's caches, and smaller batches cost more calls.
 _BATCH_BYTES = 4 << 20
 
 
 class BatchBuilder:
-    """Makes batches of one partition's records."""
+    """Builds batches from the records of one partition."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition

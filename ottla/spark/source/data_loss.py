@@ -1,4 +1,4 @@
-"""Records that are gone before they were read: an error or a warning, as failOnDataLoss says."""
+"""Handling of records deleted before they were read: an error or a warning, depending on failOnDataLoss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DataLoss(ClientError):
 
 
 def report(what: str, *, fail: bool) -> None:
-    """`what` is a sentence without its full stop."""
+    """Raise or log a data loss. `what` is a sentence without its full stop."""
     if fail:
         raise DataLoss(
             f"{what}. Some data may have been missed; with failOnDataLoss=false the query continues with what is left."

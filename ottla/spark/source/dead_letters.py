@@ -1,6 +1,6 @@
-"""Records that could not be decoded, on their way to a dead-letter topic: as they were, with headers that say why.
+"""Undecodable records for a dead-letter topic: unchanged, with headers that state the reason.
 
-The headers are named in `ottla.client.dead_letters`; by them the command line sends records back.
+`ottla.client.dead_letters` names the headers. The command line uses them to send records back.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
 
-#: A task writes them when so many are waiting.
+#: Number of waiting records at which a task writes them.
 _MOST_WAITING = 10_000
 
 
 class DeadLetters:
-    """Of one partition and one task; what was added is acknowledged when `flush` returns."""
+    """Dead letters of one partition and one task. All added records are acknowledged when `flush` returns."""
 
     def __init__(self, settings: Settings, topic: str, source: TopicPartition) -> None:
         self._options = SinkOptions(settings=settings, topic=topic)

@@ -1,4 +1,4 @@
-"""Planning, on the driver: the partitions of a subscription, their bounds, and ranges for the tasks."""
+"""Planning in the driver: partitions of a subscription, their bounds, and ranges for the tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ottla.spark.source.source_options import SourceOptions, Subscription
 
 
 class MissingPartition(ClientError):
-    """A topic or a partition that the options name does not exist."""
+    """A topic or partition named in the options does not exist."""
 
 
 def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
-    """Those partitions of the subscription that exist now."""
+    """Return the existing partitions of the subscription."""
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
         topics = cluster.topics()
@@ -33,7 +33,7 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
 
 
 def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
-    """The same, at the start of a query: what is named must exist."""
+    """Return all partitions at the start of a query. Raises MissingPartition if a named partition is absent."""
     found = cluster.retrying(lambda: existing_partitions(cluster, subscription))
     missing = sorted(set(subscription.topics or ()) - {partition.topic for partition in found})
     if missing:
@@ -55,14 +55,14 @@ def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
         start, end = _within_bounds(cluster, options, start, end)
     ranges = [OffsetRange(each, start[each], end[each]) for each in partitions]
     if options.follow:
-        return ranges  # also those without records: some may arrive
+        return ranges  # including empty ranges, whose records may still arrive
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 
 def _within_bounds(
     cluster: Cluster, options: SourceOptions, start: Offsets, end: Offsets
 ) -> tuple[Offsets, Offsets]:
-    """Offsets given as numbers may lie before the first record or after the last."""
+    """Clamp the offsets to the existing records. Report offsets outside as data loss."""
     first = list_offsets(cluster, dict.fromkeys(start, EARLIEST), options.isolation_level)
     last = list_offsets(cluster, dict.fromkeys(start, LATEST), options.isolation_level)
     for each in start:

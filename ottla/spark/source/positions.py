@@ -1,4 +1,4 @@
-"""Where reading starts and ends: positions as options give them, and the offsets they stand for."""
+"""Start and end positions from options, and their resolution to offsets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.spark.options import OptionError
 
 Offsets = dict[TopicPartition, int]
 
-#: What an option may name instead of an offset.
+#: Names that an option accepts instead of an offset.
 _NAMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True)
 class Position:
-    """One of three: the same for all partitions, an offset for each, or a time for each.
+    """One of three: the same position for all partitions, an offset for each, or a time for each.
 
     Offsets and times may be EARLIEST or LATEST.
     """
@@ -27,20 +27,20 @@ class Position:
     offsets: Mapping[TopicPartition, int] | None = None
     timestamp: int | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
-    #: Where a time is that no record has reached yet: LATEST, or None if that is an error.
+    #: Offset for a time after the last record: LATEST, or None to raise an error.
     beyond: int | None = LATEST
     option: str = ""
 
     @property
     def bounds(self) -> set[int]:
-        """Which of EARLIEST and LATEST are asked for by name or number."""
+        """Return which of EARLIEST and LATEST are requested by name or number."""
         asked = {self.everywhere, *(self.offsets or {}).values()}
         return {bound for bound in (EARLIEST, LATEST) if bound in asked}
 
     def resolve(
         self, cluster: Cluster, partitions: Iterable[TopicPartition], isolation_level: int
     ) -> Offsets:
-        """The offset of each partition."""
+        """Return the offset of each partition."""
         partitions = list(partitions)
         if self.offsets is not None:
             return self._resolve_offsets(cluster, partitions, isolation_level)
@@ -90,7 +90,7 @@ class Position:
 
 
 def parse_offsets(option: str, text: str) -> Position:
-    """`earliest`, `latest`, or JSON such as {"topic": {"0": 23, "1": -1}}."""
+    """Parse `earliest`, `latest`, or JSON such as {"topic": {"0": 23, "1": -1}}."""
     name = text.strip().lower()
     if name in _NAMES:
         return Position(everywhere=_NAMES[name], option=option)

@@ -1,4 +1,4 @@
-"""Reading a range of offsets, on an executor: through leader changes and lost connections, to the last record."""
+"""Reader of an offset range on an executor, robust to leader changes and lost connections."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from ottla.spark.workers import settle
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
-# A new leader may not know for a moment that a topic exists, or how far it is replicated. Only after so many seconds
-# do we believe that records are gone.
+# Seconds before missing records count as lost. A new leader may briefly not know a topic or its high watermark.
 _PATIENCE = 10.0
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """All records of the range, in batches of a few megabytes."""
+    """Yield all records of the range, in batches of a few megabytes."""
     builder = BatchBuilder(wanted.partition)
     typed = TypedReader(options, wanted.partition) if options.typed.is_needed else None
     with shared_cluster(options.settings) as cluster:
@@ -41,9 +40,9 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
 
 
 def current_range(options: SourceOptions, planned: OffsetRange) -> OffsetRange:
-    """The range with the end, and if need be the start, that its partition has now.
+    """Update a range to the current end, and if necessary the current start, of its partition.
 
-    Spark plans a batch once, and runs it again in each micro-batch of a stream that is joined with it.
+    Spark plans a batch once, and runs it again in each micro-batch of a stream joined with it.
     """
     with shared_cluster(options.settings) as cluster:
         first, last = (
@@ -78,7 +77,7 @@ class _RangeReader:
             fetcher.close()
 
     def _next(self, fetcher: PartitionFetcher) -> RecordColumns | None:
-        """The next columns, or None if this attempt brought nothing."""
+        """Return the next columns, or None if this attempt brought nothing."""
         try:
             fetched = fetcher.fetch(self._offset)
         except ClientError as error:
@@ -123,7 +122,7 @@ class _RangeReader:
         time.sleep(self._cluster.settings.retry_backoff)
 
     def _is_out_of_range(self) -> bool:
-        """Ask the leader again. True if it does not have the offset: what is lost has been skipped then."""
+        """Ask the leader again. Return True if it lacks the offset; lost records are then skipped."""
         self._cluster.forget(self._partition.topic)
         first = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset
         last = list_offsets(self._cluster, {self._partition: LATEST})[self._partition].offset
@@ -136,7 +135,7 @@ class _RangeReader:
         return True
 
     def _check_end(self, high_watermark: int) -> None:
-        """Nothing came: wait on, unless the partition has ended or time is up."""
+        """Keep waiting after an empty fetch, unless the partition has ended or time is up."""
         if self._offset >= high_watermark and self._waited > self._patience:
             self._skip_lost(self._end, f"the partition ends at {high_watermark}")
         elif self._waited > self._options.poll_timeout:

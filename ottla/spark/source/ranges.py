@@ -1,4 +1,4 @@
-"""Ranges of offsets: what one task reads, how a trigger is limited, and how long partitions are split."""
+"""Offset ranges: the input of one task, limits per trigger, and splitting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.source.positions import Offsets
 
 
 class OffsetRange(NamedTuple):
-    """Offsets from `start` up to `end`, which is not included."""
+    """Offsets from `start` to `end`, exclusive."""
 
     partition: TopicPartition
     start: int
@@ -26,7 +26,7 @@ class OffsetRange(NamedTuple):
 def limit_offsets(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], most: int
 ) -> Offsets:
-    """An end at most `most` offsets away in total, divided among partitions by what they have to read."""
+    """Limit the end to `most` offsets in total, divided among partitions in proportion to their backlog."""
     sizes = {
         partition: end[partition] - start[partition] for partition in end if end[partition] > start[partition]
     }
@@ -36,7 +36,7 @@ def limit_offsets(
     limited = dict(end)
     for partition, size in sizes.items():
         share = most * size / total
-        # A partition with little to read still moves, or it might never be read beside a large one.
+        # A partition with a small backlog still advances; otherwise a large one might starve it.
         step = math.ceil(share) if share < 1 else math.floor(share)
         limited[partition] = min(end[partition], start[partition] + step)
     return limited
@@ -45,7 +45,7 @@ def limit_offsets(
 def split_ranges(
     ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """At most `max_records` offsets in each range, and at least about `min_partitions` ranges."""
+    """Split ranges to at most `max_records` offsets each, and at least about `min_partitions` ranges."""
     result = [each for each in ranges if each.size > 0]
     if max_records is not None:
         result = [part for each in result for part in _divide(each, math.ceil(each.size / max_records))]
@@ -72,7 +72,7 @@ def _divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """As Spark's Kafka connector writes offsets into checkpoints, always in the same order."""
+    """Format offsets like Spark's Kafka connector in checkpoints, in a stable order."""
     result: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         result.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]

@@ -1,4 +1,4 @@
-"""The options of reading, with the names and meanings of Spark's Kafka connector, checked as a whole."""
+"""Options for reading, with the names and semantics of Spark's Kafka connector, validated together."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _MAX_TRIGGER_DELAY = 15 * 60.0
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which topics and partitions are read: exactly one of the three is there."""
+    """Topics and partitions to read: exactly one of the three fields is set."""
 
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
@@ -95,7 +95,7 @@ class SourceOptions:
     poll_timeout: float = 120.0
     commit_group: str | None = None
     typed: TypedOptions = field(default_factory=TypedOptions)
-    #: Whether each task of a batch asks for the end when it runs.
+    #: Whether each task of a batch looks up the end when it runs.
     follow: bool = False
 
     @property
@@ -104,8 +104,7 @@ class SourceOptions:
 
     @property
     def fetches_headers(self) -> bool:
-        """Dead letters keep them, encrypted values need them, and ids of schemas may be in them, whether Spark asks for
-        them or not."""
+        """Return True if headers are needed: requested, kept in dead letters, or used for decryption or schema ids."""
         typed = self.typed
         return (
             self.include_headers
@@ -116,7 +115,7 @@ class SourceOptions:
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
-    """Without `streaming`, what only one kind of query refuses is let through."""
+    """Parse the options. Without `streaming`, skip checks that apply to only one kind of query."""
     given = Options(options, _KNOWN)
     defaults = FetchOptions()
     parsed = SourceOptions(
@@ -218,7 +217,7 @@ def _follows(given: Options) -> bool:
 
 
 def _position(given: Options, which: str, beyond: int | None, default: int) -> Position:
-    """One timestamp goes before timestamps by partition, and those before offsets."""
+    """Parse a position. A single timestamp overrides timestamps by partition, which override offsets."""
     timestamp = given.text(f"{which}Timestamp")
     if timestamp is not None:
         return parse_timestamp(f"{which}Timestamp", timestamp, beyond)

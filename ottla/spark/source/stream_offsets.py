@@ -1,6 +1,6 @@
-"""The offsets of a streaming query: where its next micro-batch ends, and what its consumer group commits.
+"""Offsets of a streaming query: the end of its next micro-batch, and the commits of its consumer group.
 
-Runs in the driver. Nothing here survives a restart, because the checkpoint has what counts.
+This runs in the driver. The checkpoint has all durable state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.spark.source.positions import Offsets
 from ottla.spark.source.ranges import OffsetRange, limit_offsets, split_ranges
 from ottla.spark.source.source_options import SourceOptions
 
-# The commit only shows the lag to tools, so a query does not wait long for it.
+# Keep this short, because the commit only shows the lag to tools.
 _COMMIT_SECONDS = 5.0
 
 
@@ -26,7 +26,7 @@ class StreamOffsets:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._cluster = Cluster(options.settings)
-        self._first: Offsets = {}  # of partitions that appeared while the query ran
+        self._first: Offsets = {}  # of partitions added while the query runs
         self._target: Offsets | None = None
         self._last_batch_at: float | None = None
         self._committed: Offsets = {}
@@ -43,11 +43,11 @@ class StreamOffsets:
         return self._options.starting.resolve(self._cluster, partitions, self._options.isolation_level)
 
     def stop_at_latest(self) -> None:
-        """For AvailableNow: records that arrive from now on are left to the next run."""
+        """Leave later records to the next run, for AvailableNow."""
         self._target = self._cluster.retrying(self._read_latest)
 
     def next_end(self, start: Offsets, *, limited: bool) -> Offsets:
-        """Where the next micro-batch ends; `start` itself if there is to be none yet."""
+        """Return the end of the next micro-batch, or `start` if no batch should run yet."""
         latest = self.latest = self._cluster.retrying(self._read_latest)
         self._commit({each: start[each] for each in start if each in latest})
         if self._target is not None:
@@ -63,21 +63,21 @@ class StreamOffsets:
         return latest if most is None else limit_offsets(begin, latest, most)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What the tasks of one micro-batch read."""
+        """Return the ranges for the tasks of one micro-batch."""
         begin = self._begin(start, end)
         ranges = [OffsetRange(each, begin[each], end[each]) for each in sorted(end)]
         return split_ranges(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     def _read_latest(self) -> Offsets:
         partitions = existing_partitions(self._cluster, self._options.subscription)
-        # Without a retry of its own: if a topic was deleted meanwhile, the partitions must be asked for again too.
+        # Do not retry here: if a topic was deleted, the partitions must be looked up again too.
         found = list_offsets(
             self._cluster, dict.fromkeys(partitions, LATEST), self._options.isolation_level, seconds=0
         )
         return {partition: found[partition].offset for partition in partitions}
 
     def _begin(self, start: Offsets, end: Offsets) -> Offsets:
-        """`start`, with the first offset of each partition that is new and has not been read yet."""
+        """Return `start` plus the first offset of each new, unread partition."""
         new = [each for each in end if each not in start and each not in self._first]
         if new:
             self._first.update(self._first_offsets(new, end))
@@ -89,7 +89,7 @@ class StreamOffsets:
         found = list_offsets(self._cluster, {each: EARLIEST for each in new if each in existing})
         first = {}
         for partition in new:
-            if partition not in found:  # the batch runs again, and its topic has been deleted since
+            if partition not in found:  # the batch is repeated and its topic has been deleted
                 self._report(f"{partition} no longer exists")
             elif found[partition].offset > 0:
                 self._report(

@@ -1,4 +1,4 @@
-"""What keys and values are decoded to at the source, and what becomes of those that cannot be."""
+"""Decoding of keys and values at the source, and handling of undecodable records."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class TypedOptions:
     bad_rows: str = KEEP
     dead_letter_topic: str | None = None
     time_zone: str = "UTC"
-    #: Whether JSON may have numbers in texts, and fractions for whole numbers.
+    #: Whether JSON accepts numbers in strings, and fractions for integers.
     lax_numbers: bool = False
-    #: How values are decrypted, before they are decoded.
+    #: Decryption of values before decoding.
     decryption: Decryption | None = None
-    #: Spark's types of the columns, as soon as Spark has parsed the schemas.
+    #: Spark types of the columns, once Spark has parsed the schemas.
     key_type: Any = None
     value_type: Any = None
-    #: The schemas that the columns came from, where no columns were given.
+    #: Schemas of the columns, unless columns were given.
     key_reader: Schema | None = None
     value_reader: Schema | None = None
 
@@ -48,7 +48,7 @@ class TypedOptions:
 
     @property
     def bad_columns(self) -> list[str]:
-        """The columns that keep the bytes of what could not be decoded."""
+        """Return the columns that keep the bytes of undecodable keys and values."""
         if self.bad_rows == FAIL or self.dead_letter_topic is not None:
             return []
         may_be_bad = {
@@ -96,7 +96,7 @@ def parse_typed_options(given: Options) -> TypedOptions:
 
 
 def _format(given: Options, which: str) -> Format:
-    """The format of the key or of the value."""
+    """Return the format of the key or of the value."""
     schema = given.text(f"{which}Schema")
     formats = {name: name for name in ("json", *REGISTERED, "text", "raw")}
     name = given.choice(f"{which}Format", formats, "raw")

@@ -1,4 +1,4 @@
-"""Keys and values decoded where they are read: batches of bytes to batches of the types that were asked for."""
+"""Decoding of keys and values at the source, from batches of bytes to batches of the requested types."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _decode(
         return decoder.decode(column, headers, part)
     if isinstance(decoder, JsonDecoder):
         return decoder.decode(column)
-    # As CAST(value AS STRING): what is not UTF-8 is left as it is.
+    # As in CAST(value AS STRING), keep invalid UTF-8 unchanged.
     buffers = column.buffers()
     return Decoded(pa.Array.from_buffers(decoder, len(column), buffers, offset=column.offset), {})
 
@@ -135,7 +135,7 @@ def _headers(batch: pa.RecordBatch) -> pa.ListArray | None:
 
 
 def _only(column: pa.BinaryArray, rows: dict[int, str]) -> pa.BinaryArray:
-    """The column, with null in all other rows."""
+    """Return the column with null in all other rows."""
     if not rows:
         return pa.nulls(len(column), pa.binary())
     wanted = np.zeros(len(column), np.bool_)

@@ -1,9 +1,9 @@
-"""Files of changes and of snapshots: keys with their values, or without one for deleted keys.
+"""Change and snapshot files: keys with their values, or without one for deleted keys.
 
-A file is compressed with zstd. It ends with the number of its entries and a checksum, which reveal a file that was cut
-short or changed. A file gets its name when it is complete.
+A file is compressed with zstd. It ends with the number of its entries and a checksum, which reveal truncated or
+modified files. A file gets its name when it is complete.
 
-The first line names the format of the keys and values. Format 1 has values of pickle; `value_codec` wrote format 2.
+The first line names the format of the keys and values. Format 1 has pickled values; `value_codec` wrote format 2.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 FORMAT = 2
 #: Every format's first line has this length.
 _MAGIC = b"ottla state 2\n"
-_ENTRY = struct.Struct("<Ii")  # length of the key; length of the value, -1 if it was deleted
-_TRAILER = struct.Struct("<QI")  # how many entries, CRC-32 of them
+_ENTRY = struct.Struct("<Ii")  # length of the key; length of the value, or -1 if deleted
+_TRAILER = struct.Struct("<QI")  # number of entries and their CRC-32
 _END = 0xFFFFFFFF
 _NUMBER = re.compile(rb"ottla state ([1-9])\n")
 _BLOCK = 1 << 20
@@ -75,7 +75,7 @@ def _move(files: Any, source: str, target: str) -> None:
     try:
         files.move(source, target)
     except OSError:
-        # Not every file system replaces an existing file, and an earlier attempt may have written the same batch.
+        # Some file systems cannot replace an existing file, and an earlier attempt may have written the same batch.
         _delete(files, target)
         files.move(source, target)
 

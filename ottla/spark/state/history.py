@@ -1,11 +1,11 @@
-"""The state under the checkpoint: the changes of each batch, and snapshots.
+"""State files under the checkpoint: the changes of each batch, and snapshots.
 
 Invariant: the files can restore the committed version and the version before it. `tidy` deletes all other files.
 
-A file `000000000016-000000000031.delta` has the keys that these batches changed, with their values after batch 31;
-`000000000031.snapshot` has all keys. Sixteen deltas become one, which keeps the number of files small. A snapshot is
-due when the deltas since the last one have outgrown it. So the cost of a batch follows the number of its changes, and
-not the size of the state.
+A file `000000000016-000000000031.delta` has the keys changed in these batches, with their values after batch 31;
+`000000000031.snapshot` has all keys. Sixteen deltas are merged into one, which limits the number of files. A snapshot
+is due when the deltas since the last one have outgrown it. So the cost of a batch depends on the number of its changes,
+not on the size of the state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ATTEMPTS = 5
 @dataclass(frozen=True)
 class StateFile:
     path: str
-    first: int  # of a snapshot, 0
+    first: int  # 0 for a snapshot
     last: int
     size: int
     is_snapshot: bool
@@ -47,7 +47,7 @@ class _OldFormat(Exception):
 
 
 class History:
-    """Owner: the task that has the partition. Two attempts of one task write the same files."""
+    """Owner: the task of the partition. Two attempts of one task write the same files."""
 
     def __init__(self, place: StatePlace) -> None:
         self._place = place
@@ -64,7 +64,7 @@ class History:
         change_files.write(self._files, f"{self._folder}/{version:012d}.snapshot", everything)
 
     def tidy(self, version: int, everything: Callable[[], Iterator[Entry]]) -> None:
-        """Merge and delete files after a commit, now and then. `everything` is the state of that version."""
+        """Merge and delete files occasionally after a commit. `everything` yields the state of that version."""
         if version % _FAN:
             return
         files = self._listed()
@@ -108,7 +108,7 @@ class History:
         if not needed:
             return
         for each in files:
-            # A snapshot that has just been written is not the only way to its version yet.
+            # Keep the deltas of this version: a new snapshot must not be the only way to it yet.
             if each.path not in needed and each.last < version:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.delete_file(each.path)
@@ -121,7 +121,7 @@ class History:
     def restore(
         self, version: int, begin: Callable[[], None], apply: Callable[[int, Iterator[Entry]], None]
     ) -> None:
-        """Hand the format and the entries of each file of a version to `apply`. `begin` drops earlier entries."""
+        """Pass the format and the entries of each file of a version to `apply`. `begin` drops earlier entries."""
         begin()
         if version < 0:
             return
@@ -154,7 +154,7 @@ class History:
         )
 
     def _chain(self, files: list[StateFile], version: int) -> list[StateFile] | None:
-        """A snapshot and deltas that together make a version; None if there are none."""
+        """Return a snapshot and deltas that together restore a version, or None."""
         bases: list[StateFile | None] = [
             each for each in reversed(files) if each.is_snapshot and each.last <= version
         ]
@@ -162,7 +162,7 @@ class History:
             chain = [] if base is None else [base]
             at = -1 if base is None else base.last
             while at < version:
-                # A delta that begins earlier does no harm: it has the keys as they were after its last batch.
+                # A delta may begin earlier, because it has the values after its last batch.
                 fitting = [
                     each
                     for each in files

@@ -1,4 +1,4 @@
-"""The state of one partition of an operator, opened for one batch."""
+"""State of one partition of an operator, opened for one batch."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Upgrade = Callable[[LocalCopy], Iterator[Entry]]
 def open_state(
     place: StatePlace, batch: int, *, headroom: int = HEADROOM, upgrade: Upgrade | None = None
 ) -> KeyedState:
-    """Open the state as the batch before this one left it. Use it in a `with`, and `commit` at the end."""
+    """Open the state of the previous batch. Use it in a `with` statement, and call `commit` at the end."""
     return KeyedState(place, batch, headroom, upgrade)
 
 
 class KeyedState:
-    """A `State` that is committed as a whole. Without `commit` nothing of it remains."""
+    """A `State` that is committed as a whole. Without `commit`, all changes are lost."""
 
     def __init__(self, place: StatePlace, batch: int, headroom: int, upgrade: Upgrade | None) -> None:
         self._batch = batch
@@ -61,7 +61,7 @@ class KeyedState:
         self.delete = self._copy.delete
 
     def _locked(self, directory: Path) -> Path:
-        """Another attempt of the same task may be at work here; then this one makes a copy for itself."""
+        """Lock the directory. If another attempt of the same task holds it, use a separate copy."""
         self._lock = _lock(directory)
         if self._lock is not None:
             for each in directory.glob("attempt-*"):
@@ -106,7 +106,7 @@ class KeyedState:
             self._old = None
         shutil.rmtree(self._directory / _OLD, ignore_errors=True)
 
-    # For a batch
+    # Use by a batch
 
     def scan(
         self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None, limit: int | None = None
@@ -114,7 +114,7 @@ class KeyedState:
         return self._copy.scan(prefix, start, stop, limit)
 
     def commit(self) -> None:
-        """The state is that of this batch from now on, here and under the checkpoint. Raises StateError."""
+        """Commit the state of this batch, locally and under the checkpoint. Raises StateError."""
         try:
             self._history.write(self._batch, self._copy.changes())
         except OSError as error:
@@ -123,7 +123,7 @@ class KeyedState:
             ) from None
         self._copy.finish_batch()
         if self._upgraded:
-            # From here on nobody has to read the files of the old format again.
+            # After this snapshot, nobody needs the files of the old format.
             self._history.snapshot(self._batch, self._copy.everything())
         self._history.tidy(self._batch, self._copy.everything)
 
@@ -178,7 +178,7 @@ def _damages() -> tuple[type[BaseException], ...]:
 
 
 def _lock(directory: Path) -> int | None:
-    """Held until it is closed, or the process ends. None if another process has it."""
+    """Lock the directory until the descriptor is closed or the process ends. Return None if another process has it."""
     lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""The copy of a partition's state on this machine: an LMDB environment, with the changes of its last batch undoable.
+"""Local copy of a partition's state: an LMDB environment in which the last batch can be undone.
 
-It is never synced. A process that is killed loses nothing that was committed, because that is in the page cache; a
-machine that goes down loses the copy, which has the boot in its name.
+The copy is never synced. A killed process loses no committed changes, because they are in the page cache. After a
+reboot the copy is not used, because its name contains the boot id.
 
-LMDB takes keys of up to 511 bytes. A longer one is kept by its beginning and a hash, with the whole key beside the
-value. A checksum before each value covers the key and the value: LMDB itself has none.
+LMDB keys have at most 511 bytes. A longer key is stored as its prefix and a hash, with the whole key next to the value.
+A checksum before each value covers the key and the value, because LMDB has none.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from zlib import crc32
 
 from ottla.spark.state.change_files import Entry
 
-#: Address space for the largest transaction. The file on disk grows only as entries come.
+#: Address space for the largest transaction. The file on disk only grows as needed.
 HEADROOM = 4 << 30
 _CHANGES_PER_TRANSACTION = 20_000
 _LONGEST_KEY = 440
 _VERSION, _UNFINISHED, _UNDOABLE = b"version", b"unfinished", b"undoable"
 _CHECKSUM = Struct("<I")
 _ABSENT, _HELD = b"\0", b"\1"
-_NONE = -2  # no version is whole
+_NONE = -2  # no complete version
 
 
 class DamagedCopy(Exception):
-    """An entry has changed on disk. The copy has to be made again."""
+    """An entry has changed on disk. The copy must be rebuilt."""
 
 
 class LocalCopy:
-    """Invariant: `data` is the state after `version`; if it is `undoable`, `undo` leads to the state before it. While
-    a batch is under way `data` is in between, `undo` leads back to `version`, and `unfinished` says so.
+    """Invariant: `data` is the state after `version`; if `undoable`, `undo` restores the state before it. During a
+    batch,
+    `data` is in between, `undo` restores `version`, and `unfinished` is set.
 
     Owner: one process, which holds the lock of the directory.
     """
@@ -48,14 +49,14 @@ class LocalCopy:
         self._changes = 0
         self._open()
 
-    # Life
+    # Lifecycle
 
     def _open(self) -> None:
         import lmdb
 
         data, size = self._directory / "data.mdb", self._directory / "size"
         with contextlib.suppress(OSError, ValueError):
-            # LMDB maps the file: reading beyond the end of a shortened file would kill the process.
+            # LMDB maps the file: reading beyond the end of a truncated file would kill the process.
             if data.stat().st_size < int(size.read_text()):
                 self._delete()
         try:
@@ -89,7 +90,7 @@ class LocalCopy:
             self._continue()
 
     def _begin(self) -> None:
-        """A transaction, with as much room as it may need."""
+        """Begin a transaction with enough room."""
         used = (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
         if self._environment.info()["map_size"] < used + self._headroom:
             self._environment.set_mapsize(used + 2 * self._headroom)
@@ -97,7 +98,7 @@ class LocalCopy:
         self._changes = 0
 
     def _continue(self) -> None:
-        """Commit what there is, so that no transaction grows without bound."""
+        """Commit and begin again, so that no transaction grows without bound."""
         self._transaction.commit()
         self._begin()
 
@@ -118,7 +119,7 @@ class LocalCopy:
     # Versions
 
     def empty(self) -> None:
-        """No version at all. What is filled in then is `made` when it is complete."""
+        """Drop every version. After filling the copy, call `made`."""
         self._transaction.abort()
         self._environment.close()
         self._delete()
@@ -139,7 +140,7 @@ class LocalCopy:
         self.version = version
 
     def back(self) -> None:
-        """To the version before this one, if that can be: its batch is to be repeated."""
+        """Return to the previous version if possible, to repeat its batch."""
         if self._transaction.get(_UNDOABLE, db=self._meta) is not None:
             self._apply_undo()
             self.made(self.version - 1)
@@ -215,7 +216,7 @@ class LocalCopy:
                 key, value = _unpacked(stored, held)
                 if stop is not None and stored[:_LONGEST_KEY] > stop[:_LONGEST_KEY]:
                     break
-                # Long keys with the same beginning are in no order: all of them have to be seen.
+                # Long keys with the same prefix are unordered, so all of them must be read.
                 if limit is not None and len(found) >= limit and stored[:_LONGEST_KEY] != last_short:
                     break
                 if key.startswith(prefix) and key >= first and (stop is None or key < stop):

@@ -1,4 +1,4 @@
-"""The view that an operator has of its state, and parts of one state for several uses."""
+"""Operator's view of its state, and namespaces within one state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class State(Protocol):
-    """A map from bytes to bytes, ordered by key. Keys are not empty."""
+    """Map from bytes to bytes, ordered by key. Keys are not empty."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -17,12 +17,12 @@ class State(Protocol):
     def scan(
         self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
-        """Entries whose keys begin with `prefix` and lie in start ≤ key < stop, in the order of keys."""
+        """Return entries with start ≤ key < stop whose keys begin with `prefix`, in key order."""
         ...
 
 
 class Namespace:
-    """The part of a state whose keys begin with a prefix, which is not seen inside."""
+    """Part of a state whose keys begin with a prefix. Users of the namespace do not see the prefix."""
 
     def __init__(self, state: State, prefix: bytes) -> None:
         self._state = state

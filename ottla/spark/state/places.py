@@ -1,4 +1,4 @@
-"""Where the state of one partition is: the directory under the checkpoint, and the one on this machine."""
+"""Location of one partition's state: the directory under the checkpoint, and the local directory."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 
 from ottla.spark.state.change_files import FORMAT
 
-#: Under the checkpoint of a query.
+#: Directory under the checkpoint of a query.
 FOLDER = "ottla-state"
-#: Says in which directory local copies are kept; by default it is the directory for temporary files.
+#: Directory for local copies; defaults to the directory for temporary files.
 LOCAL_DIRECTORY = "OTTLA_STATE_DIR"
 
 _ORIGIN = "checkpoint"
 
 
 class StateError(Exception):
-    """A problem that the user of a query can solve. The message is for them."""
+    """A problem that the user of a query can solve. The message is for that user."""
 
 
 @dataclass(frozen=True)
 class StatePlace:
-    """`query_id` is the one in the checkpoint: a checkpoint that is made anew at the same place is another query."""
+    """`query_id` is the id in the checkpoint. A checkpoint recreated at the same place belongs to another query."""
 
     checkpoint: str
     query_id: str
@@ -42,12 +42,12 @@ class StatePlace:
         return f"operator {self.operator}, partition {self.partition} of query {self.query_id}"
 
     def files(self) -> tuple[Any, str]:
-        """The file system of the checkpoint and the directory in it."""
+        """Return the file system of the checkpoint and the directory in it."""
         files, folder = state_folder(self.checkpoint)
         return files, f"{folder}/{self.operator}/{self.partition}"
 
     def local_directory(self) -> Path:
-        """Made if it is not there. A copy does not outlive the boot of the machine, because it is never synced."""
+        """Return the local directory, created if necessary. Copies are not synced, so they do not survive a reboot."""
         root = _root()
         query = root / _digest(self.checkpoint, self.query_id, _boot(), f"format {FORMAT}")
         if not query.is_dir():
@@ -66,23 +66,23 @@ def _digest(*parts: str) -> str:
 
 
 def state_folder(checkpoint: str) -> tuple[Any, str]:
-    """The file system of a checkpoint, and the directory for the state of all operators in it."""
+    """Return the file system of a checkpoint, and the directory for the state of all operators."""
     from pyarrow import fs
 
     parts = urlsplit(checkpoint)
     if parts.scheme in ("", "file"):
         found, base = fs.LocalFileSystem(), os.path.abspath(parts.path if parts.scheme else checkpoint)
     else:
-        # Hadoop's names of the same thing.
+        # Hadoop's names for the same scheme.
         scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
         found, base = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
     return found, f"{base.rstrip('/')}/{FOLDER}"
 
 
 def fixed_partitions(checkpoint: str, wanted: int) -> int:
-    """Return the number of partitions of a query's operators, which is the wanted number of its first start.
+    """Return the number of partitions of a query's operators, which is the wanted number at its first start.
 
-    Keys are spread over the partitions, so the number stays, even if topics get more partitions.
+    The number never changes, even if topics get more partitions, because keys are spread over the partitions.
     """
     files, folder = state_folder(checkpoint)
     path = f"{folder}/partitions"
@@ -105,7 +105,7 @@ def fixed_partitions(checkpoint: str, wanted: int) -> int:
 
 
 def _root() -> Path:
-    """A directory that belongs to this user alone: others must neither read state nor put theirs in its place."""
+    """Return a directory that belongs only to this user, so that others can neither read nor replace state."""
     base = os.environ.get(LOCAL_DIRECTORY) or tempfile.gettempdir()
     root = Path(base) / f"ottla-state-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
@@ -127,7 +127,7 @@ def _boot() -> str:
 
 
 def _remove_orphans(root: Path) -> None:
-    """Copies of queries whose checkpoints on this machine have been deleted."""
+    """Remove copies of queries whose local checkpoints have been deleted."""
     for each in root.iterdir():
         try:
             parts = urlsplit((each / _ORIGIN).read_text())

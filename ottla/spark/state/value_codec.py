@@ -1,9 +1,9 @@
-"""The bytes of one value in the state: a version byte and MessagePack. docs/state-format.md describes the format.
+"""Encoding of one value in the state: a version byte and MessagePack. docs/state-format.md describes the format.
 
 Decoding never runs code and returns values of exactly the types that were encoded.
 
-Most values contain nothing but tuples, dictionaries, numbers, texts and nulls. The encoder marks these as plain, and
-msgspec turns them back without a single step in Python. Other values carry extension types.
+Most values contain only tuples, dictionaries, numbers, texts and nulls. The encoder marks these as plain, and msgspec
+decodes them without any step in Python. Other values use extension types.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class BadValue(Exception):
 
 
 def encode(value: Any) -> bytes:
-    """Return the bytes of a value, version byte included. Raises BadValue for an object that is no data."""
+    """Return the bytes of a value, including the version byte. Raises BadValue for objects that are not data."""
     if _is_plain(value, _PLAIN_DEPTH):
         try:
             return _PLAIN_HEAD + _encoder.encode(value)
         except (OverflowError, UnicodeEncodeError):
-            pass  # an integer beyond 64 bits, or half of a surrogate pair
+            pass  # an integer beyond 64 bits, or a lone surrogate
     return _EXTENDED_HEAD + _extended(value)
 
 
 def encode_key(value: Any) -> bytes:
-    """Return bytes that are the same for equal values, and never the beginning of another value's bytes."""
+    """Return bytes that are the same for equal values, and never a prefix of another value's bytes."""
     if type(value) is tuple and _SIMPLE.issuperset(map(type, value)):
         try:
             return _encoder.encode(value)
@@ -125,11 +125,11 @@ def _extended(value: Any) -> bytes:
 
 
 def _tagged(value: Any) -> Any:
-    """The same value with extension types in place of everything that MessagePack lacks."""
+    """Return the value with extension types for everything that MessagePack lacks."""
     tag = _TAGS.get(type(value))
     if tag is not None:
         return tag(value)
-    # Subclasses of numbers and texts, such as numpy.float64, behave like the number or the text itself.
+    # Subclasses of numbers and texts, such as numpy.float64, are encoded as the base type.
     for kind, plain in _BASES:
         if isinstance(value, kind):
             return _tagged(plain(value))
@@ -181,7 +181,7 @@ def _tagged_tuple(value: tuple[Any, ...]) -> Any:
 
 
 def _tagged_set(code: int) -> Callable[[Any], Any]:
-    """Sorted by their bytes, so that equal sets have equal bytes."""
+    """Sort the elements by their bytes, so that equal sets have equal bytes."""
     return lambda value: _Ext(
         code,
         _encoder.encode([msgspec.Raw(each) for each in sorted(_encoder.encode(_tagged(i)) for i in value)]),
@@ -236,7 +236,7 @@ _TAGS: dict[type, Callable[[Any], Any]] = {
 
 
 class _Settled:
-    """A list or dictionary of an extension type. `_settled` leaves it alone; arrays of MessagePack become tuples."""
+    """List or dictionary of an extension type. `_settled` keeps it; MessagePack arrays become tuples."""
 
     __slots__ = ("value",)
 
@@ -255,7 +255,7 @@ def _extension(code: int, data: memoryview) -> Any:
 
 
 def _settled(value: Any) -> Any:
-    """Turn arrays into tuples, also inside dictionaries."""
+    """Turn arrays into tuples, including those inside dictionaries."""
     kind = type(value)
     if kind is list:
         return tuple(value) if _CONTAINERS.isdisjoint(map(type, value)) else tuple(map(_settled, value))
@@ -316,7 +316,7 @@ _extended_decoder = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
 def _plain_type() -> Any:
-    """Plain values to a depth, for msgspec: types cannot refer to themselves."""
+    """Return msgspec's type for plain values. It has a fixed depth, because types cannot refer to themselves."""
     scalar = bool | int | float | str | None
     key = scalar | tuple[scalar | tuple[scalar, ...], ...]
     kind: Any = scalar

@@ -1,4 +1,4 @@
-"""Tables: a topic as its latest values, and DataFrames that are kept in Parquet, Delta or a database."""
+"""Tables: the latest values of a topic, and DataFrames kept in Parquet, Delta or a database."""
 
 from __future__ import annotations
 
@@ -34,15 +34,19 @@ def table(
     decrypt_with: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The latest record of each key, as Kafka's compaction would leave it, with the columns of `read_topic`.
+    """Read the latest record of each key, like Kafka's compaction, with the columns of `read_topic`.
 
-    A batch has one row per key, and none where the last record is a tombstone. Spark plans it once: a stream that is
-    joined with it sees the table of its first micro-batch; with `follow` it reads the whole topic again each time, and
-    sees it as it is then.
+    A batch has one row per key, and none for keys whose last record is a tombstone. Spark plans it once: a stream
+    joined
+    with it sees the table of its first micro-batch. With `follow`, each micro-batch reads the whole topic again and
+    sees
+    the current table.
 
-    A stream is a streaming aggregation: in output mode update each micro-batch has the keys that changed, in complete
-    all of them. A key whose last record is a tombstone has a null value there, and stays in the state; a key that is
-    in two partitions has a row for each.
+    A stream is a streaming aggregation. In output mode update each micro-batch has the changed keys, in complete all
+    keys.
+    A key whose last record is a tombstone has a null value and stays in the state. A key in two partitions has a row
+    for
+    each.
     """
     from pyspark.sql import functions as F
 
@@ -69,7 +73,7 @@ def table(
     )
     if stream:
         return latest
-    # Where partitions were added, a key may have moved from one to another; what came later is the younger one.
+    # After partitions were added, a key may have moved to another one. The later record wins.
     youngest = (
         latest.groupBy("key")
         .agg(F.max_by(F.struct(*records.columns[1:]), F.struct("timestamp", "offset")).alias("latest"))
@@ -90,14 +94,14 @@ class Parquet:
 
 
 def parquet(path: str, partition_by: Sequence[str] = ()) -> Parquet:
-    """A directory of Parquet files; readers that use Spark see each row exactly once."""
+    """Describe a directory of Parquet files. Readers that use Spark see each row exactly once."""
     return Parquet(path, tuple(partition_by))
 
 
 def delta(
     path: str, *, mode: str = "append", key: Sequence[str] = (), partition_by: Sequence[str] = ()
 ) -> Delta:
-    """A Delta table, written by the deltalake package in the driver: each micro-batch exactly once."""
+    """Describe a Delta table, written by the deltalake package in the driver: each micro-batch exactly once."""
     _check_mode(mode, key)
     return Delta(path, mode, tuple(key), tuple(partition_by))
 
@@ -110,7 +114,7 @@ def jdbc(
     key: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
 ) -> Jdbc:
-    """A table of a database. Appended rows may be there twice after a failure; with mode='upsert' they are not."""
+    """Describe a database table. Appended rows may occur twice after a failure; mode='upsert' prevents that."""
     _check_mode(mode, key)
     return Jdbc(url, table, mode, tuple(key), dict(properties or {}))
 
@@ -124,9 +128,9 @@ def to_table(
     trigger: str | None = None,
     output_mode: str | None = None,
 ) -> StreamingQuery | None:
-    """Write a DataFrame to parquet(…), delta(…) or jdbc(…). Returns the running query of a stream.
+    """Write a DataFrame to parquet(…), delta(…) or jdbc(…). Return the running query of a stream.
 
-    The output mode is what the target needs: append, update to upsert and complete to overwrite.
+    The target determines the output mode: append, update for upsert, and complete for overwrite.
     """
     name = name or target.name
     if isinstance(target, Parquet):

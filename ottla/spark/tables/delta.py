@@ -1,4 +1,4 @@
-"""Micro-batches into a Delta table, each exactly once: by the deltalake package, in the driver, and without a jar."""
+"""Exactly-once writes of micro-batches to a Delta table, with the deltalake package in the driver and without a jar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delta:
-    """The number of each micro-batch goes into the table's log with its rows, under the id of the query."""
+    """The table's log stores the number of each micro-batch with its rows, under the query id."""
 
     path: str
     mode: str = "append"
@@ -43,7 +43,7 @@ class Delta:
             assert query is not None
             last = DeltaTable(self.path).transaction_version(query) if exists else None
             if last is not None and last >= batch:
-                return  # already written: the query ended before its checkpoint said so
+                return  # already written before the checkpoint recorded it
             marks = [Transaction(query, batch)]
         data = rows.toArrow()
         properties = CommitProperties(app_transactions=marks)

@@ -1,4 +1,4 @@
-"""Micro-batches into a table of a database, by Spark's JDBC writer."""
+"""Writes of micro-batches to a database table, with Spark's JDBC writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.options import OptionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Databases, as their URLs name them, by how they write over rows that are there.
+#: Databases, as named in their URLs, by upsert syntax.
 _ON_CONFLICT = ("postgresql", "sqlite")
 _ON_DUPLICATE_KEY = ("mysql", "mariadb")
 _MERGE = ("derby", "h2")
@@ -42,7 +42,7 @@ class Jdbc:
         rows.write.jdbc(self.url, self.table, mode=self.mode, properties=properties)
 
     def _upsert(self, rows: DataFrame) -> None:
-        """The rows go to a staging table, and from there in one statement: all of them or none."""
+        """Write rows to a staging table, and move them in one statement: all or none."""
         from py4j.protocol import Py4JJavaError
 
         staging = f"{self.table}_ottla_staging"
@@ -50,7 +50,7 @@ class Jdbc:
         columns, key = [names[name] for name in rows.columns], [names[name] for name in self.key]
         statement = upsert(self.url, self.table, staging, columns, key)
         with self._statements(rows.sparkSession) as statements:
-            # It exists only after a failure, and not every database has IF EXISTS.
+            # The staging table remains only after a failure, and not every database has IF EXISTS.
             with suppress(Py4JJavaError):
                 statements.execute(f"DROP TABLE {staging}")
             selected = ", ".join(columns)
@@ -62,7 +62,7 @@ class Jdbc:
             statements.execute(f"DROP TABLE {staging}")
 
     def _names(self, rows: DataFrame) -> dict[str, str]:
-        """The columns as the database spells them, quoted: Spark ignores case."""
+        """Return the columns in the database's spelling, quoted. Spark ignores case."""
         existing = rows.sparkSession.read.jdbc(self.url, self.table, properties=self.properties).columns
         spelt = {name.lower(): name for name in existing}
         missing = [name for name in (*rows.columns, *self.key) if name.lower() not in spelt]
@@ -73,7 +73,7 @@ class Jdbc:
 
     @contextmanager
     def _statements(self, spark: SparkSession) -> Iterator[Any]:
-        """A connection as Spark makes it: the same driver, the same properties."""
+        """Open a connection like Spark, with the same driver and properties."""
         jvm = spark._jvm
         options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
             self.url, self.table, jvm.PythonUtils.toScalaMap(self.properties)
@@ -89,14 +89,14 @@ class Jdbc:
 
 
 def upsert(url: str, table: str, staging: str, columns: Sequence[str], key: Sequence[str]) -> str:
-    """The statement that moves all rows of `staging` into the table, over those with the same key."""
+    """Return the statement that upserts all rows of `staging` into the table."""
     database = _database(url)
     names = ", ".join(columns)
     others = [name for name in columns if name not in key]
     if database in _ON_CONFLICT:
         update = ", ".join(f"{name} = excluded.{name}" for name in others)
         action = f"UPDATE SET {update}" if others else "NOTHING"
-        # Without a WHERE, SQLite reads ON as part of a join.
+        # Without WHERE, SQLite parses ON as part of a join.
         return (
             f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} WHERE true "
             f"ON CONFLICT ({', '.join(key)}) DO {action}"

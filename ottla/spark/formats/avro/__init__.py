@@ -1,1 +1,1 @@
-"""Avro: schemas, their resolution, and columns of values."""
+"""Avro: schemas, schema resolution and column codecs."""

@@ -1,4 +1,4 @@
-"""The columns that a schema of Avro is read to, and the schema that columns ask for: as spark-avro maps the types."""
+"""Mapping between Avro schemas and columns, with the type mapping of spark-avro."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERS = {
     "local-timestamp-millis": TIMESTAMP_NTZ,
     "local-timestamp-micros": TIMESTAMP_NTZ,
 }
-#: Spark's types as those of Avro.
+#: Spark type → Avro type
 _NODES = {
     "boolean": Node("boolean"),
     "integer": Node("int"),
@@ -43,7 +43,7 @@ _NODES = {
 
 
 def columns_of(node: Node) -> Column:
-    """A column tree for all that a schema describes."""
+    """Return the column tree for a schema."""
     return _Columns().column(node, (), "the schema")
 
 
@@ -104,7 +104,7 @@ def members_of(union: Node) -> list[Node]:
 
 
 def wide_number(members: list[Node]) -> Node | None:
-    """The type of a column for numbers of either width, if that is what a union has."""
+    """Return the common type of a union of two numeric widths, or None for other unions."""
     kinds = {each.type for each in members}
     if len(members) == 2 and not any(each.logical for each in members):
         if kinds == {"int", "long"}:
@@ -115,7 +115,7 @@ def wide_number(members: list[Node]) -> Node | None:
 
 
 def node_of(kind: Any, where: str) -> Node:
-    """What a reader who gives columns asks for: every field may be missing, and everything may be null."""
+    """Return the reader schema for given columns: every field is optional and nullable."""
     return Node("union", of=[Node("null"), _some(kind, where)])
 
 

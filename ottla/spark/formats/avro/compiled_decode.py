@@ -1,7 +1,7 @@
-"""The compiled loop that runs programs over the bytes of records. `operations` says what the instructions are.
+"""Compiled loop that runs decoding programs over the bytes of records. `operations` describes the instructions.
 
-It reads no byte outside a record, and writes no place outside the arena: where a level is full, it stops before the
-record, and is called again for it with a larger arena.
+The loop never reads outside a record or writes outside the arena. When a level is full, it stops before the record,
+and the caller repeats that record with a larger arena.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ from ottla.spark.formats.binary.compiled_reading import write_null
 _1, _7, _63, _127 = map(np.uint64, (1, 7, 63, 127))
 _INT_MIN, _INT_MAX = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)
 _LONG_MAX = np.int64((1 << 63) - 1)
-#: Elements of a record that take no bytes: an array of them could be endless.
+#: Limit for array elements without bytes, because such an array could be endless.
 _MOST_EMPTY = 10_000
 
 
 @compiled_inline
 def read_varint(data: Any, at: Any, end: Any) -> Any:
-    """An unsigned number and the place after it, which is -TRUNCATED or -TOO_LONG if there is none."""
+    """Read an unsigned varint. Return it and the position after it, or -TRUNCATED or -TOO_LONG as position."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < end:
@@ -92,7 +92,7 @@ def _zigzag(value: Any) -> Any:
 
 @compiled_inline
 def _word(data: Any, at: Any, count: Any) -> Any:
-    """Bytes as a little-endian number."""
+    """Read bytes as a little-endian number."""
     value = np.uint64(0)
     for index in range(count):
         value |= np.uint64(data[at + index]) << np.uint64(8 * index)
@@ -130,7 +130,7 @@ def is_utf8(data: Any, at: Any, end: Any) -> Any:
 
 @compiled
 def _read_decimal(data: Any, at: Any, size: Any, precision: Any, slots: Any, place: Any, limits: Any) -> Any:
-    """A big-endian number of any size as 128 bits, low word first. False if it has too many digits."""
+    """Read a big-endian number of any size as 128 bits, low word first. Return False if it has too many digits."""
     negative = size > 0 and data[at] >= 0x80
     filler = np.uint64(0xFFFFFFFFFFFFFFFF) if negative else np.uint64(0)
     low, high = filler, filler
@@ -152,8 +152,10 @@ def _read_decimal(data: Any, at: Any, size: Any, precision: Any, slots: Any, pla
 
 @compiled
 def _read_block(data: Any, at: Any, end: Any, skip: Any) -> Any:
-    """How many elements come next, and the place of the first; below 0 what is wrong. Blocks that say how many bytes
-    they have can be skipped as a whole."""
+    """Return the number of elements in the next block and the position of the first, or a negative error.
+
+    With `skip`, blocks that contain their size in bytes are skipped as a whole.
+    """
     while True:
         raw, at = read_varint(data, at, end)
         count = _zigzag(raw)
@@ -174,7 +176,7 @@ def _read_block(data: Any, at: Any, end: Any, skip: Any) -> Any:
 
 @compiled
 def _run(data: Any, at: Any, end: Any, pc: Any, program: Any, places: Any, positions: Any, stack: Any) -> Any:
-    """One record: what is wrong with it, where in the program, and for GROW how many places are needed."""
+    """Decode one record. Return the status, the position in the program, and for GROW the required capacity."""
     code, side, limits = program.code, program.side, program.limits
     slots = places.slots
     depth = 0
@@ -317,7 +319,7 @@ def _run(data: Any, at: Any, end: Any, pc: Any, program: Any, places: Any, posit
             return REFUSED, pc, 0
         elif op == END:
             return (GOOD if at == end else MORE), pc, 0
-        # What is skipped needs nothing else.
+        # Skipped values need no further work.
         at += size
         pc += 1
 
@@ -334,9 +336,9 @@ def decode_rows(
     positions: Any,
     wrong: Any,
 ) -> Any:
-    """Decode from `row` on. An entry below 0 makes a null. In `wrong` is by row what is wrong, and where.
+    """Decode rows starting at `row`. A negative entry is a null. `wrong` receives the error and its position by row.
 
-    Returns the row that was not decoded, its level and how many places of it are needed; or how many rows there are.
+    Returns the first row that did not fit, its level and the required capacity; or the number of rows.
     """
     saved = positions.copy()
     stack = np.empty(1000, np.int64)

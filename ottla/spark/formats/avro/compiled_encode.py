@@ -1,4 +1,4 @@
-"""The compiled loop that writes records of Avro. `encode_operations` says what its instructions are."""
+"""Compiled loop that encodes Avro records. `encode_operations` describes the instructions."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from ottla.spark.formats.binary.compiled_writing import is_same, write_varint
 
 @compiled_inline
 def _write_whole(out: Any, at: Any, value: Any) -> Any:
-    """A zigzag number; returns the place after it. There must be room."""
+    """Write a zigzag number and return the position after it. The caller ensures room."""
     return write_varint(out, at, np.uint64((value << 1) ^ (value >> 63)))
 
 
 @compiled
 def _write_decimal(out: Any, at: Any, low: Any, high: Any, size: Any) -> Any:
-    """Big-endian; with a size below 0 as few bytes as are needed, after their number. -1 if it does not fit."""
+    """Write big-endian bytes; with a negative size, the minimal bytes after their length. Return -1 on overflow."""
     negative = high < 0
     needed = 16
     while needed > 1:
@@ -75,7 +75,7 @@ def _write_decimal(out: Any, at: Any, low: Any, high: Any, size: Any) -> Any:
 
 @compiled
 def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: Any) -> Any:
-    """One record: where it ends, what is wrong, and where in the program."""
+    """Encode one record. Return its end, the status, and the position in the program."""
     code, side, constants = program.code, program.side, program.constants
     slots, data = columns.slots, columns.data
     room = len(out)
@@ -183,9 +183,9 @@ def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: A
 def encode_rows(
     out: Any, at: Any, row: Any, rows: Any, program: Any, columns: Any, ends: Any, frame: Any
 ) -> Any:
-    """Write rows, each after `frame`, from `row` on; a null of the whole has no bytes.
+    """Encode rows starting at `row`, each after `frame`. A null row has no bytes.
 
-    Returns the row that was not written, where, and what is wrong with it.
+    Returns the first row that was not written, its position, and the error.
     """
     positions = np.zeros(program.levels, np.int64)
     stack = np.empty(program.levels + 1, np.int64)

@@ -1,4 +1,4 @@
-"""A column of Avro to a column of Spark's types, whatever schemas its records were written with."""
+"""Decoder from Avro records with any writer schemas to one column."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.spark.formats.json_decoder import Decoded
 
 
 class AvroDecoder:
-    """`writers` are added as they are met; each has a number, which says what a record was written with."""
+    """Writers are added as they are encountered. Each gets a number that identifies the schema of a record."""
 
     def __init__(self, reader: Node, *, by_columns: bool = False) -> None:
         self._layout = Layout(columns_of(reader))
@@ -29,11 +29,11 @@ class AvroDecoder:
         return self._layout.root.type
 
     def add(self, writer: Node) -> int:
-        """The number of a writer. Unresolvable, if the columns cannot hold what it writes."""
+        """Return the number of a writer. Raises Unresolvable if the columns cannot hold its values."""
         return self._programs.add(writer)
 
     def decode(self, values: pa.BinaryArray, writers: Any, skipped: Any) -> Decoded:
-        """`writers` has the number of each row's writer, below 0 for a null, and `skipped` the bytes before it."""
+        """Decode rows. `writers` holds each row's writer (negative for null), `skipped` the length of the prefix."""
         texts = input_columns.strings(values)
         rows = len(values)
         starts = texts.ends[:-1].astype(np.int64) + skipped

@@ -1,6 +1,6 @@
-"""The instructions of the programs that encode Avro, and what can be wrong with a row.
+"""Instructions of Avro encoding programs, and the possible errors of a row.
 
-After a change here, touch the modules that are compiled: numba keeps what it has compiled by their time.
+After a change here, touch the compiled modules, because numba's cache only checks their modification times.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
     FIXED,      # column, size
     DECIMAL,    # column, size or -1
     ENUM,       # column, start in the side table, count: pairs of start and length in the constants
-    IF_NULL,    # column, number of the branch for null or -1, number of the other or -1: where it goes on if it is null
+    IF_NULL,    # column, branch number for null or -1, other branch number or -1: target if null
     REQUIRE,    # column
-    LOOP,       # list column, level of elements; where it goes on
-    NEXT,       # where the loop begins
-    JUMP,       # where it goes on
+    LOOP,       # list column, level of elements; target
+    NEXT,       # start of the loop
+    JUMP,       # target
     LITERAL,    # start in the constants, count
     REFUSE,     #
     DONE,       #
@@ -28,7 +28,7 @@ from __future__ import annotations
 FINISHED, FULL, NULL, OUT_OF_RANGE, WRONG_SIZE, NO_SYMBOL = range(6)
 # fmt: on
 
-#: Where instructions have what they are made of.
+#: Positions of the operands in an instruction.
 CODE, A, B, C, AFTER = range(5)
 
 REASONS = {

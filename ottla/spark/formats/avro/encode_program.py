@@ -1,4 +1,4 @@
-"""The program that writes columns with a schema of Avro, and the schema that columns are written with by default."""
+"""Program that writes columns with an Avro schema, and the default schema of columns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INT_MIN, _LONG_MIN = -(1 << 31), -(1 << 63)
 
 
 class Unwritable(Exception):
-    """Why columns cannot be written with a schema."""
+    """The schema does not fit the columns."""
 
 
 class Tables(NamedTuple):
-    """A program as the compiled loop takes it."""
+    """Program in the form of the compiled loop."""
 
     code: Any
     side: Any
@@ -37,7 +37,7 @@ class EncodeProgram:
         self._side: list[int] = []
         self._constants = bytearray()
         self._where = ""
-        # A row that is null as a whole is not written at all.
+        # A row that is null as a whole is not written.
         root = layout.root
         branches = [each for each in schema.branches if each.type != "null"]
         if schema.type == "union" and len(branches) == 1:
@@ -91,7 +91,7 @@ class EncodeProgram:
             self._literal(_zigzag(node.of.index(fitting)))
             self._some(fitting, column, where)
         elif column.kind == STRUCT and len(column.children) == len(members) > 1:
-            # Of the members of a general union, the one that is not null counts.
+            # For a general union, write the member that is not null.
             for member, child in zip(members, column.children, strict=True):
                 test = self._emit(op.IF_NULL, child.index, -1, node.of.index(member))
                 self._some(member, child, where)
@@ -106,8 +106,8 @@ class EncodeProgram:
             self._code[each][op.AFTER] = len(self._code)
 
     def _fitting(self, members: list[Node], column: Column) -> Node | None:
-        """The branch that a column of this type is written to."""
-        # A long goes to an int only where there is no long.
+        """Return the branch for a column of this type."""
+        # Use int for a long only if the union has no long.
         for member in sorted(members, key=lambda each: each.type == "int" and column.type == pa.int64()):
             state = len(self._code), len(self._side), len(self._constants), self._where
             try:
@@ -121,7 +121,7 @@ class EncodeProgram:
         return None
 
     def _some(self, node: Node, column: Column, where: str) -> None:
-        """A value that is not null."""
+        """Emit code for a value other than null."""
         self._where = where
         kind, found, at = node.type, column.type, column.index
         if kind == "record" and pa.types.is_struct(found):
@@ -193,7 +193,7 @@ def _zigzag(value: int) -> bytes:
 
 
 def _default(field: Field, name: str) -> bytes:
-    """The bytes of a field that there is no column for."""
+    """Return the default bytes of a field without a column."""
     node, value = field.node, field.default
     if not field.has_default:
         raise Unwritable(f"there is no column for the field {name}, which has no default")
@@ -229,11 +229,11 @@ def _is_whole(found: pa.DataType, node: Node) -> bool:
     return pa.types.is_integer(found) and node.logical not in ("date",) and "timestamp" not in node.logical
 
 
-# The schema of columns, as spark-avro derives it
+# Default schema of columns, as derived by spark-avro
 
 
 def schema_of(kind: pa.DataType) -> str:
-    """The schema that a column is written with where nobody names another, as JSON."""
+    """Return the default schema for a column as JSON."""
     return json.dumps(_schema(kind, "topLevelRecord", ""))
 
 
@@ -270,7 +270,7 @@ def _nullable(schema: Any) -> Any:
 
 
 def _bytes_for(precision: int) -> int:
-    """The smallest size that takes every number of so many digits."""
+    """Return the smallest size in bytes for numbers with this precision."""
     return next(size for size in range(1, 17) if 10**precision - 1 < 1 << (8 * size - 1))
 
 

@@ -1,4 +1,4 @@
-"""A column to records of Avro, each after the bytes that name its schema."""
+"""Encoder from a column to Avro records, each after a prefix with its schema id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.spark.formats.column_tree import Layout
 
 
 class AvroEncoder:
-    """For columns of one type. Unwritable, if the schema cannot hold what they hold."""
+    """For columns of one type. Raises Unwritable if the schema does not fit them."""
 
     def __init__(self, schema: Node, kind: pa.DataType) -> None:
         layout = Layout(column_of(kind))
@@ -21,5 +21,5 @@ class AvroEncoder:
         self._program = EncodeProgram(schema, layout)
 
     def encode(self, column: pa.Array, frame: bytes = b"") -> pa.BinaryArray:
-        """Records, and null where the column is."""
+        """Encode the rows. Null rows stay null."""
         return encode_column(encode_rows, self._program, self._filler, column, frame)

@@ -1,4 +1,4 @@
-"""Small questions that the resolution of schemas asks about two types, or about a type and a default."""
+"""Predicates of schema resolution about two types, or about a type and a default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from ottla.spark.formats.avro.schema import Node
 from ottla.spark.formats.column_tree import Column
 
-#: The factor to microseconds.
+#: Factor to microseconds.
 _FACTORS = {"millis": 1000, "micros": 1, "nanos": -1000}
 
 
@@ -19,21 +19,21 @@ def same_name(writer: Node, reader: Node) -> bool:
 
 
 def is_like(writer: Node, reader: Node) -> bool:
-    """What given columns take besides: enums as strings, fixed as bytes."""
+    """Return True for the extra conversions of given columns: enum to string, fixed to bytes."""
     if writer.type == "enum":
         return reader.type == "string"
     return writer.type == "fixed" and reader.type == "bytes"
 
 
 def is_empty(node: Node, above: tuple[Node, ...]) -> bool:
-    """Whether values may take no bytes at all."""
+    """Return True if values may have no bytes at all."""
     if node.type == "record":
         return node not in above and all(is_empty(each.node, (*above, node)) for each in node.fields)
     return node.type == "null" or (node.type == "fixed" and node.size == 0)
 
 
 def factor(writer: Node, reader: Node, column: Column) -> int:
-    """By what a number is multiplied, so that timestamps are microseconds. The writer knows its unit best."""
+    """Return the factor that converts timestamps to microseconds. The writer's unit has priority."""
     if not pa.types.is_timestamp(column.type):
         return 1
     for node in (writer, reader):
@@ -43,7 +43,7 @@ def factor(writer: Node, reader: Node, column: Column) -> int:
 
 
 def is_value(value: Any, node: Node) -> bool:
-    """Whether the JSON of a default is of a type."""
+    """Return True if the JSON default fits the type."""
     kind = node.type
     if kind == "null":
         return value is None

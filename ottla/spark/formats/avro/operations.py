@@ -1,26 +1,26 @@
-"""The instructions of the programs that decode Avro, and what can be wrong with the bytes of a record.
+"""Instructions of Avro decoding programs, and the possible errors of a record.
 
-After a change here, touch the modules that are compiled: numba keeps what it has compiled by their time.
+After a change here, touch the compiled modules, because numba's cache only checks their modification times.
 
-An instruction is six numbers: what to do, up to three that say how, how many bytes are read, and where a loop goes on.
+An instruction has six numbers: the operation, up to three operands, the number of bytes to read, and a jump target.
 """
 
 from __future__ import annotations
 
 # fmt: off
 (
-    # These begin with a number in the record.
-    WHOLE,          # column, bits, factor: a number of so many bits, times the factor, or divided by a negative one
-    TO_FLOAT,       # column, bits of the whole number
-    TO_DOUBLE,      # column, bits of the whole number
+    # Start with a number in the record.
+    WHOLE,          # column, bits, factor: number of this width, times the factor, or divided if negative
+    TO_FLOAT,       # column, bits of the integer
+    TO_DOUBLE,      # column, bits of the integer
     ENUM,           # column, start in the side table, count: pairs of start and length in the constants
-    UNION,          # start in the side table, count: where each branch goes on
+    UNION,          # start in the side table, count: target of each branch
     SKIP_WHOLE,     #
-    # That of these is the length of what comes.
+    # Start with a length in the record.
     BYTES,          # column, whether they must be UTF-8
     DECIMAL_BYTES,  # column, precision
     SKIP_BYTES,     #
-    # These begin with none.
+    # Start without a number.
     BOOLEAN,        # column
     FLOAT,          # column
     WIDER,          # column: a float as a double
@@ -29,15 +29,15 @@ from __future__ import annotations
     DECIMAL,        # column, precision
     SKIP,           #
     LOOP,           # list column or -1, level of elements, whether elements may be empty
-    NEXT,           # where the loop begins
-    JUMP,           # where it goes on
+    NEXT,           # start of the loop
+    JUMP,           # target
     NULLS,          # start in the side table, count: columns
     CONSTANT,       # column, one or two slots
-    COUNT,          # list column, level, how many elements of a default follow
+    COUNT,          # list column, level, number of following default elements
     ADVANCE,        # level
-    CALL,           # where
+    CALL,           # target
     RETURN,         #
-    REFUSE,         # which reason
+    REFUSE,         # reason
     END,            # the record must end here
 ) = range(27)
 
@@ -47,7 +47,7 @@ from __future__ import annotations
 ) = range(15)
 # fmt: on
 
-#: Where instructions have what they are made of.
+#: Positions of the operands in an instruction.
 CODE, A, B, C, SIZE, AFTER = range(6)
 
 REASONS = {

@@ -1,7 +1,7 @@
-"""Programs that decode what was written with one schema to the columns of another, by Avro's rules of resolution.
+"""Programs that decode records of one schema into the columns of another, by Avro's schema resolution.
 
-All programs of a reader write to the same columns. They stand one behind the other in one table, so that a batch may
-have records of many writers.
+All programs of a reader write to the same columns. They share one table, so that a batch may mix records of many
+writers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.spark.formats.avro.matching import factor, is_empty, is_like, is_valu
 from ottla.spark.formats.avro.schema import Field, Node
 from ottla.spark.formats.column_tree import LIST, NOTHING, STRUCT, Column, Layout
 
-#: How many bytes of a value make 10 to the power of each precision, as two words.
+#: Powers of ten by precision, as two 64-bit words each.
 _LIMITS = np.array([((10**digits) & (2**64 - 1), 10**digits >> 64) for digits in range(39)], np.uint64)
 
 _PROMOTIONS = {
@@ -32,11 +32,11 @@ _MOST_INSTRUCTIONS = 1_000_000
 
 
 class Unresolvable(Exception):
-    """Why what was written with one schema cannot be read with another."""
+    """The writer schema cannot be resolved to the reader schema."""
 
 
 class Tables(NamedTuple):
-    """Programs as the compiled loop takes them."""
+    """Programs in the form of the compiled loop."""
 
     code: Any
     side: Any
@@ -45,7 +45,7 @@ class Tables(NamedTuple):
 
 
 class Programs:
-    """With `by_columns`, the reader is not a schema but columns that somebody has given: names do not matter then."""
+    """With `by_columns`, the reader is a set of given columns instead of a schema, and record names do not matter."""
 
     def __init__(self, reader: Node, layout: Layout, *, by_columns: bool = False) -> None:
         self._reader = reader
@@ -62,7 +62,7 @@ class Programs:
         self._tables: Tables | None = None
 
     def add(self, writer: Node) -> int:
-        """Where the program for a writer begins. Unresolvable, if no record of it could be read."""
+        """Return the start of the program for a writer. Raises Unresolvable if no record of the writer is readable."""
         begin, side, constants = len(self._code), len(self._side), len(self._constants)
         self._where, self._tables = "", None
         self._skipped.clear()
@@ -90,7 +90,7 @@ class Programs:
         return self._tables
 
     def reason(self, status: int, pc: int) -> str:
-        """What is wrong with a record that stopped at an instruction."""
+        """Return the error message for a record that stopped at an instruction."""
         if status == op.REFUSED:
             return self._reasons[self._code[pc][op.B]]
         return op.REASONS[status].format(where=self._wheres[pc] or "the value")
@@ -98,7 +98,7 @@ class Programs:
     # Instructions
 
     def _emit(self, code: int, a: int = -1, b: int = 0, c: int = 0, size: int = 0, after: int = 0) -> int:
-        """`a` is a column, or -1 where there is none."""
+        """Append an instruction. `a` is a column, or -1 without one."""
         if len(self._code) >= _MOST_INSTRUCTIONS:
             raise Unresolvable("the schema is too large")
         self._code.append((code, a, b, c, size, after))
@@ -122,7 +122,7 @@ class Programs:
             self._constants += data
         return -1 - start, len(data)
 
-    # What the reader wants
+    # Fields in the reader schema
 
     def _read(self, writer: Node, reader: Node, column: Column, where: str) -> None:
         self._where = where
@@ -148,7 +148,7 @@ class Programs:
             self._simple(writer, reader, column, where)
 
     def _branches(self, writer: Node, read: Any, where: str, *, must: bool) -> None:
-        """A union of the writer: what is done for each branch. One that does not fit refuses only its own records."""
+        """Emit code for each branch of a writer's union. A mismatched branch refuses only its own records."""
         table = len(self._side)
         self._side += [0] * len(writer.of)
         self._emit(op.UNION, -1, len(writer.of), table)
@@ -195,7 +195,7 @@ class Programs:
                     self._nulls(child)
 
     def _match(self, writer: Node, reader: Node) -> Node | None:
-        """The branch of the reader's union that takes the writer's type: the same one, or one it is promoted to."""
+        """Return the branch of the reader's union for the writer's type: the same type, or a promotion."""
         same = [each for each in reader.of if each.type == writer.type]
         if writer.name and not self._by_columns:
             exact = [each for each in same if each.name == writer.name or writer.name in each.aliases]
@@ -229,7 +229,7 @@ class Programs:
                 self._default(field, column.children[index])
 
     def _loop(self, writer: Node, column: Column | None, where: str, body: Any) -> None:
-        """Over the blocks of an array or a map, into a list column or to nowhere."""
+        """Emit a loop over the blocks of an array or map, into a list column or skipping them."""
         self._where = where
         may_be_empty = writer.type == "array" and is_empty(writer.of[0], ())
         list_column, level = (-1, -1) if column is None else (column.index, column.inner)
@@ -300,7 +300,7 @@ class Programs:
         else:
             self._emit(op.DECIMAL_BYTES, column, reader.precision)
 
-    # What the writer did not write
+    # Fields missing in the writer schema
 
     def _default(self, field: Field, column: Column) -> None:
         if not field.has_default:
@@ -368,7 +368,7 @@ class Programs:
         times = factor(node, node, column)
         return (int(value) * times if times > 0 else int(value) // -times,)
 
-    # What the reader does not want
+    # Fields missing in the reader schema
 
     def _skip(self, node: Node, where: str) -> None:
         self._where = where
@@ -376,7 +376,7 @@ class Programs:
         if kind == "union":
             self._branches(node, lambda branch: self._skip(branch, where), where, must=False)
         elif kind == "record":
-            # Called, and not written out: records may contain themselves, or each other many times.
+            # Call instead of inlining, because records may be recursive or repeat each other many times.
             self._to_skip.append((node, self._emit(op.CALL)))
         elif kind == "array":
             self._loop(node, None, where, lambda: self._skip(node.of[0], f"{where}[]"))

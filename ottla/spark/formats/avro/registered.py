@@ -1,4 +1,4 @@
-"""Avro whose schemas a registry keeps."""
+"""Avro with schemas in a registry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.spark.options import OptionError
 
 class AvroFormat:
     def __init__(self, source: SchemaSource, reader: Schema, columns: str | None, part: str) -> None:
-        """`columns` are those that somebody has given, as Spark's JSON, and None where the schema makes them."""
+        """Build the decoder. `columns` are given columns as Spark JSON, or None if the schema determines them."""
         if columns is not None:
             from pyspark.sql.types import _parse_datatype_json_value
 

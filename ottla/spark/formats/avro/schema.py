@@ -1,4 +1,4 @@
-"""Schemas of Avro, parsed from their JSON: nodes that know their names, defaults and logical types."""
+"""Avro schemas parsed from JSON: nodes with names, defaults and logical types."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
-#: Deeper schemas are refused, long before Python's own limit.
+#: Maximum nesting, well below Python's recursion limit.
 _DEEPEST = 100
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
-#: The underlying types of logical types; one that stands on another type has no meaning, and is ignored.
+#: Allowed types of each logical type. A logical type on another type is ignored.
 _LOGICAL = {
     "date": ("int",),
     "time-millis": ("int",),
@@ -31,7 +31,7 @@ _LOGICAL = {
 
 
 class AvroSchemaError(ValueError):
-    """What is wrong with a schema."""
+    """The schema is invalid. The message says why."""
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Field:
 
 @dataclass(eq=False)
 class Node:
-    """`of` are the elements of an array, the values of a map, or the branches of a union."""
+    """`of` holds the elements of an array, the values of a map, or the branches of a union."""
 
     type: str
     logical: str = ""
@@ -58,7 +58,7 @@ class Node:
     precision: int = 0
     scale: int = 0
     of: list[Node] = field(default_factory=list)
-    #: Of a record: whether it is an entry of a map, of which Connect makes an array where keys may be null.
+    #: Whether the record is a map entry. Connect encodes maps with nullable keys as an array of entries.
     is_map_entry: bool = False
 
     @property
@@ -76,7 +76,7 @@ class Node:
 
 
 def parse(text: str, references: Iterable[str] = ()) -> Node:
-    """`references` are schemas whose names the text may use, in the order in which they use each other."""
+    """Parse a schema. `references` are schemas that the text may use, in dependency order."""
     parser = _Parser()
     for other in references:
         parser.node(_loaded(other), "", 0)
@@ -200,7 +200,7 @@ class _Parser:
 
 
 def _with_logical_type(node: Node, given: dict[str, Any]) -> Node:
-    """A logical type that makes no sense is ignored, as the specification says."""
+    """Ignore invalid logical types, as the specification requires."""
     logical = given.get("logicalType")
     if not isinstance(logical, str) or node.type not in _LOGICAL.get(logical, ()):
         return node

@@ -1,1 +1,1 @@
-"""What Avro and Protobuf share: parts of compiled loops, and the memory around them."""
+"""Code shared by Avro and Protobuf: parts of the compiled loops, and their memory."""

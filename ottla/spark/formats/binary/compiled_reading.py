@@ -1,4 +1,4 @@
-"""What the compiled loops of binary formats share when they read."""
+"""Shared parts of the compiled decoding loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.records.kernels.compiling import compiled_inline
 
 @compiled_inline
 def write_null(places: Any, positions: Any, column: Any) -> Any:
-    """A null where the next value of a column goes. Its slots are 0, so that texts have no length."""
+    """Write a null as the next value of a column. Its slots are 0, so that texts are empty."""
     position = positions[places.level_of[column]]
     place = places.slot_base[column] + places.widths[column] * position
     for slot in range(places.widths[column]):

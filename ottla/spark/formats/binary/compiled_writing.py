@@ -1,4 +1,4 @@
-"""What the compiled loops of binary formats share when they write."""
+"""Shared parts of the compiled encoding loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _7, _127, _128 = map(np.uint64, (7, 127, 128))
 
 @compiled_inline
 def write_varint(out: Any, at: Any, raw: Any) -> Any:
-    """Seven bits a byte, the lowest first; returns the place after them. There must be room for ten."""
+    """Write seven bits per byte, lowest first. Return the position after them. The caller ensures room for ten."""
     while raw > _127:
         out[at] = np.uint8((raw & _127) | _128)
         at += 1
@@ -24,7 +24,7 @@ def write_varint(out: Any, at: Any, raw: Any) -> Any:
 
 @compiled_inline
 def is_same(one: Any, start: Any, other: Any, begin: Any, size: Any) -> Any:
-    """Whether so many bytes of two arrays are equal."""
+    """Return True if `size` bytes of two arrays are equal."""
     for index in range(size):  # noqa: SIM110 (it is compiled)
         if one[start + index] != other[begin + index]:
             return False

@@ -1,4 +1,4 @@
-"""A column to records of a binary format: the memory around the compiled loop that writes them."""
+"""Memory management around the compiled loops that encode a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ottla.spark.formats.column_reading import Filler
 from ottla.spark.formats.registered.writing import UnwritableRow
 
-#: How a loop ended: with all rows, or because there was no room. Anything else is what is wrong with a row.
+#: Results of a loop: all rows done, or no room. Any other number is the error of a row.
 FINISHED, FULL = 0, 1
 
 
@@ -25,7 +25,7 @@ class Program(Protocol):
 def encode_column(
     encode_rows: Callable[..., Any], program: Program, filler: Filler, column: pa.Array, prefix: bytes
 ) -> pa.BinaryArray:
-    """Records, each after the prefix, and null where the column is. UnwritableRow, if one cannot be written."""
+    """Encode the rows, each after the prefix. Null rows stay null. Raises UnwritableRow."""
     rows = len(column)
     columns = filler.fill(column)
     ends = np.zeros(rows + 1, np.int32)

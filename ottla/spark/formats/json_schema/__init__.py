@@ -1,1 +1,1 @@
-"""JSON whose schemas a registry keeps."""
+"""JSON with schemas in a registry."""

@@ -1,4 +1,4 @@
-"""JSON in the framing of a registry to a column of Spark's types: by the decoder of JSON, after the id."""
+"""Decoder for JSON Schema records: the JSON decoder after the schema id."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ottla.spark.formats.registered.schema_source import SchemaSource, reference
 
 
 class JsonSchemaFormat:
-    """The schema of a writer does not matter: names and types are in the text."""
+    """The writer schema does not matter: the text contains names and types."""
 
     def __init__(self, source: SchemaSource, reader: Schema, columns: str | None, part: str) -> None:
-        """`columns` are those that somebody has given, as Spark's JSON, and None where the schema makes them."""
+        """Build the decoder. `columns` are given columns as Spark JSON, or None if the schema determines them."""
         if columns is not None:
             from pyspark.sql.types import _parse_datatype_json_value
 

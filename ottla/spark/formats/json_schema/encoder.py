@@ -1,4 +1,4 @@
-"""A column to JSON, each value after the bytes that name its schema. Row by row, in Python."""
+"""Encoder from a column to JSON, each value after a prefix with its schema id. Row by row, in Python."""
 
 from __future__ import annotations
 

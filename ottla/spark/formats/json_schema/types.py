@@ -1,4 +1,4 @@
-"""The types of Spark that a JSON Schema describes, and the JSON Schema of a type."""
+"""Conversion between JSON Schemas and Spark types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.spark.options import OptionError
 
 _TEXT = spark_types.StringType()
 _DEEPEST = 50
-#: What Kafka Connect says about numbers.
+#: Connect's annotations for numbers.
 _CONNECT = {
     "int8": spark_types.ByteType(),
     "int16": spark_types.ShortType(),
@@ -34,7 +34,7 @@ _SIMPLE = {
 
 
 def type_of(schema: Schema, referenced: dict[str, Schema]) -> Any:
-    """What cannot be told in advance (several types, anything, what contains itself) is its JSON as text."""
+    """Return the Spark type of a schema. Ambiguous and recursive parts become JSON text."""
     documents = {name: loaded(each.text) for name, each in referenced.items()}
     return SchemaTypes(loaded(schema.text), documents).type(loaded(schema.text), (), 0)
 
@@ -107,7 +107,7 @@ class SchemaTypes:
         return self.type(some[0], above, depth + 1) if len(some) == 1 else _TEXT
 
     def _merged(self, node: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
-        """All that a value must be at once, as one."""
+        """Merge the parts of an allOf into one schema."""
         merged = {name: each for name, each in node.items() if name != "allOf"}
         properties = dict(merged.get("properties") or {})
         for each in node["allOf"]:
@@ -131,7 +131,7 @@ class SchemaTypes:
 
 
 def schema_of(kind: pa.DataType) -> str:
-    """The JSON Schema that a column is written with where nobody names another."""
+    """Return the default JSON Schema of a column."""
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **_described(kind)})
 
 

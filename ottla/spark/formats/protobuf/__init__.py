@@ -1,1 +1,1 @@
-"""Protobuf: messages as columns."""
+"""Protobuf messages as columns."""

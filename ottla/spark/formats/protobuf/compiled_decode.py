@@ -1,4 +1,4 @@
-"""The compiled loop that reads messages to columns, by tables of their fields. `operations` says what is in them."""
+"""Compiled loop that decodes messages into columns, driven by tables of fields. `operations` describes the tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MILLION = np.int64(1_000_000)
 
 @compiled
 def _begin(message: Any, tables: Any, places: Any, positions: Any) -> Any:
-    """Write what the columns of a message are before any field was read."""
+    """Initialise the columns of a message before any field is read."""
     for index in range(tables.begins[message, 0], tables.begins[message, 1]):
         column = tables.initial[index, 0]
         write_null(places, positions, column)
@@ -70,7 +70,7 @@ def _begin(message: Any, tables: Any, places: Any, positions: Any) -> Any:
 
 @compiled
 def _skip(data: Any, at: Any, end: Any, wire: Any) -> Any:
-    """The place after a field that nobody wants and that is no group; below 0 what is wrong."""
+    """Return the position after an unknown field that is not a group, or a negative error."""
     if wire == VARINT:
         _, at = read_varint(data, at, end)
         return np.int64(at)
@@ -87,7 +87,7 @@ def _skip(data: Any, at: Any, end: Any, wire: Any) -> Any:
 
 @compiled
 def _skip_group(data: Any, at: Any, end: Any, number: Any) -> Any:
-    """The place after a group, which ends with the number that it began with."""
+    """Return the position after a group, which ends with the field number that it started with."""
     numbers = np.empty(_DEEPEST, np.int64)
     numbers[0] = number
     depth = 1
@@ -118,7 +118,7 @@ def _skip_group(data: Any, at: Any, end: Any, number: Any) -> Any:
 def _read_value(
     data: Any, at: Any, end: Any, kind: Any, place: Any, valid_at: Any, tables: Any, field: Any, places: Any
 ) -> Any:
-    """One value that is not a message, and the place after it; below 0 what is wrong."""
+    """Read one scalar value. Return the position after it, or a negative error."""
     slots = places.slots
     if kind <= ENUM or kind >= SECONDS:
         raw, at = read_varint(data, at, end)
@@ -148,7 +148,7 @@ def _read_value(
                     slots[place + 1] = tables.side[entry + 3 + 3 * index]
                     places.valid[valid_at] = 1
                     return np.int64(at)
-            # One that came later: there is no name for it.
+            # A newer enum value without a known name.
             slots[place] = 0
             slots[place + 1] = 0
             places.valid[valid_at] = 0
@@ -195,7 +195,7 @@ def _read_value(
 def _run(
     data: Any, at: Any, end: Any, message: Any, tables: Any, places: Any, positions: Any, stack: Any
 ) -> Any:
-    """One record: what is wrong with it, in which message; for GROW at which level, and how many places are needed."""
+    """Decode one record. Return the status and message, or for GROW the level and required capacity."""
     fields = tables.fields
     depth = 0
     advance = np.int64(-1)
@@ -224,7 +224,7 @@ def _run(
         number = np.int64(tag >> _3)
         if number == 0 or number > (1 << 29) - 1:
             return np.int64(NO_TAG), message, np.int64(0)
-        # Most messages have their fields in the order of the schema.
+        # Most messages have their fields in schema order.
         first, last = tables.ranges[message, 0], tables.ranges[message, 1]
         field = np.int64(-1)
         at_field = expected
@@ -282,7 +282,7 @@ def _run(
             seen = False
             if column >= 0:
                 valid_at = places.valid_base[column] + positions[places.level_of[column]]
-                # A message that comes in two parts is merged, unless it is another element.
+                # A message in two parts is merged, unless it is a list element.
                 seen = list_column < 0 and places.valid[valid_at] == 1
                 places.valid[valid_at] = 1
             if not seen:
@@ -314,7 +314,7 @@ def _run(
 
 @compiled_inline
 def _count(places: Any, positions: Any, column: Any) -> Any:
-    """One element more in a list."""
+    """Add an element to a list."""
     position = positions[places.level_of[column]]
     places.slots[places.slot_base[column] + position] += 1
     places.valid[places.valid_base[column] + position] = 1
@@ -332,9 +332,9 @@ def decode_rows(
     positions: Any,
     wrong: Any,
 ) -> Any:
-    """Decode from `row` on. A message below 0 makes a null. In `wrong` is by row what is wrong, and in which message.
+    """Decode rows starting at `row`. A negative message is a null. `wrong` receives the error and message by row.
 
-    Returns the row that was not decoded, its level and how many places of it are needed; or how many rows there are.
+    Returns the first row that did not fit, its level and the required capacity; or the number of rows.
     """
     saved = positions.copy()
     stack = np.empty((_DEEPEST + 1, 4), np.int64)

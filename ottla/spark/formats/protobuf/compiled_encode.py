@@ -1,4 +1,4 @@
-"""The compiled loop that writes messages. `encode_operations` says what its instructions are."""
+"""Compiled loop that encodes messages. `encode_operations` describes the instructions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MILLION = np.int64(1_000_000)
 
 @compiled
 def _write_time(out: Any, at: Any, micros: Any, is_timestamp: Any) -> Any:
-    """Seconds and nanoseconds, as a message with its length: of a duration both have the same sign."""
+    """Write seconds and nanoseconds as a message with its length. In a duration both have the same sign."""
     seconds = micros // _MILLION
     if not is_timestamp and micros < 0 and seconds * _MILLION != micros:
         seconds += 1
@@ -63,7 +63,7 @@ def _write_time(out: Any, at: Any, micros: Any, is_timestamp: Any) -> Any:
 
 @compiled
 def _close(out: Any, start: Any, at: Any) -> Any:
-    """Write the length of what came after the byte at `start`, and make room for it if it needs more."""
+    """Write the length of the bytes after `start`, and move them if the length needs more than one byte."""
     size = at - start - 1
     more = 0
     rest = size >> 7
@@ -79,7 +79,7 @@ def _close(out: Any, start: Any, at: Any) -> Any:
 
 @compiled
 def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: Any) -> Any:
-    """One message: where it ends, what is wrong, and where in the program."""
+    """Encode one message. Return its end, the status, and the position in the program."""
     code, side, constants = program.code, program.side, program.constants
     slots, data = columns.slots, columns.data
     room = len(out)
@@ -184,9 +184,9 @@ def _run(out: Any, at: Any, program: Any, columns: Any, positions: Any, stack: A
 def encode_rows(
     out: Any, at: Any, row: Any, rows: Any, program: Any, columns: Any, ends: Any, frame: Any
 ) -> Any:
-    """Write rows, each after `frame`, from `row` on; a null of the whole has no bytes.
+    """Encode rows starting at `row`, each after `frame`. A null row has no bytes.
 
-    Returns the row that was not written, where, and what is wrong with it.
+    Returns the first row that was not written, its position, and the error.
     """
     positions = np.zeros(program.levels, np.int64)
     stack = np.empty(program.depth, np.int64)

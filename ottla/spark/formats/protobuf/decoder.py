@@ -1,4 +1,4 @@
-"""Protobuf whose schemas a registry keeps, to columns of Spark's types."""
+"""Decoder for Protobuf with schemas in a registry."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FIRST = (0,)
 
 
 class ProtobufFormat:
-    """Fields are found by their numbers in the schema of the columns, or by name where columns are given."""
+    """Fields are matched by number with the reader schema, or by name if columns are given."""
 
     def __init__(self, source: SchemaSource, reader: Schema, columns: str | None, part: str) -> None:
-        """`columns` are those that somebody has given, as Spark's JSON, and None where the schema makes them."""
+        """Build the decoder. `columns` are given columns as Spark JSON, or None if the schema determines them."""
         self._framed = source.registry is not None
         self._message = source.message
         self._reader: Types | None = None
         self._writers: list[Types] = []
-        #: By writer and indexes: the number of the message, or what is wrong.
+        #: By writer and message indexes: the number of the message, or the error.
         self._known: dict[tuple[int, tuple[int, ...]], int | str] = {}
         if columns is not None:
             from pyspark.sql.types import _parse_datatype_json_value
@@ -64,13 +64,13 @@ class ProtobufFormat:
             raise Unreadable(str(error)) from None
         number = len(self._writers) - 1
         if rest:
-            # Indexes in a header stand for all records that have it.
+            # Indexes in a header apply to all records with that header.
             indexes, _ = _read_indexes(np.frombuffer(rest, np.uint8), 0, len(rest))
             self._known[number, ()] = self._message_of(number, indexes or _FIRST)
         return number
 
     def decode(self, values: pa.BinaryArray, writers: Any, skipped: Any) -> Decoded:
-        """After the id of the schema come the indexes of the message in its file, unless a header has them."""
+        """Decode rows. Message indexes follow the schema id, unless a header contains them."""
         texts = input_columns.strings(values)
         rows = len(values)
         starts = texts.ends[:-1].astype(np.int64) + skipped
@@ -111,7 +111,7 @@ class ProtobufFormat:
         messages: Any,
         reasons: dict[int, str],
     ) -> None:
-        """Take the indexes off. Nearly all records are of the first messages of a file."""
+        """Remove the message indexes. Nearly all records have the first message of a file."""
         room = ends[rows] - starts[rows]
         first = np.full(len(rows), -1, np.int64)
         first[room > 0] = data[starts[rows[room > 0]]]
@@ -161,7 +161,10 @@ class ProtobufFormat:
 
 
 def _read_indexes(data: Any, at: int, end: int) -> tuple[tuple[int, ...] | None, int]:
-    """The indexes of a message in its file, in zigzag numbers, and the place after them. A single 0 is the first."""
+    """Read the indexes of a message in its file as zigzag numbers. Return them and the position after them.
+
+    A single 0 means the first message.
+    """
     count, at = _read_number(data, at, end)
     if count == 0:
         return _FIRST, at

@@ -1,6 +1,6 @@
-"""The instructions of the programs that encode Protobuf, and what can be wrong with a row.
+"""Instructions of Protobuf encoding programs, and the possible errors of a row.
 
-After a change here, touch the modules that are compiled: numba keeps what it has compiled by their time.
+After a change here, touch the compiled modules, because numba's cache only checks their modification times.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 # fmt: off
 (
     LITERAL,    # start in the constants, count: tags
-    IF_NULL,    # column: where it goes on if it is null
+    IF_NULL,    # column: target if null
     REQUIRE,    # column
     VARINT,     # column, smallest value
     ZIGZAG,     # column
     BYTES,      # column
     FOUR,       # column
     EIGHT,      # column
-    UNSIGNED,   # column, smallest value of a decimal that is written as a number without a sign
+    UNSIGNED,   # column, smallest value of a decimal written as an unsigned number
     ENUM,       # column, start in the side table, count: number, start and length in the constants
-    TIME,       # column, whether it is a timestamp, and not a duration
-    BEGIN,      # a length, which END knows
+    TIME,       # column, whether it is a timestamp instead of a duration
+    BEGIN,      # a length, filled in by END
     END,        #
-    IF_EMPTY,   # list column: where it goes on if it has no elements
-    LOOP,       # list column, level of elements; where it goes on
-    NEXT,       # where the loop begins
-    JUMP,       # where it goes on
+    IF_EMPTY,   # list column: target if empty
+    LOOP,       # list column, level of elements; target
+    NEXT,       # start of the loop
+    JUMP,       # target
     DONE,       #
 ) = range(18)
 
 FINISHED, FULL, NULL, OUT_OF_RANGE, NO_SYMBOL = range(5)
 # fmt: on
 
-#: Where instructions have what they are made of.
+#: Positions of the operands in an instruction.
 CODE, A, B, C, AFTER = range(5)
 
 REASONS = {

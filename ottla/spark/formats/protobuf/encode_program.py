@@ -1,4 +1,4 @@
-"""The program that writes columns as a message, and the schema that columns are written with by default."""
+"""Program that writes columns as a message, and the default schema of columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
 class Tables(NamedTuple):
-    """A program as the compiled loop takes it."""
+    """Program in the form of the compiled loop."""
 
     code: Any
     side: Any
@@ -37,7 +37,7 @@ class Tables(NamedTuple):
 
 
 class EncodeProgram:
-    """ProtobufError, if the message does not take the columns."""
+    """Raises ProtobufError if the message does not fit the columns."""
 
     def __init__(self, types: Types, message: str, layout: Layout) -> None:
         self._types = types
@@ -53,7 +53,7 @@ class EncodeProgram:
             np.array([*self._side, 0], np.int64),
             np.frombuffer(bytes(self._constants) + b"\0", np.uint8),
             layout.levels,
-            # No program nests deeper than it is long.
+            # A program cannot nest deeper than its length.
             len(self._code) + 1,
         )
 
@@ -134,7 +134,7 @@ class EncodeProgram:
         self._emit(op.END)
 
     def _one(self, field: FieldDescriptorProto, column: Column, where: str) -> None:
-        """A value that is not null, without its tag."""
+        """Emit code for a value other than null, without its tag."""
         self._where = where
         kind, at, name = field.type, column.index, field.type_name.lstrip(".")
         if kind == _Field.TYPE_GROUP:
@@ -214,7 +214,7 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-# The schema of columns
+# Default schema of columns
 
 _SCALARS = {
     pa.bool_(): "bool",
@@ -233,7 +233,7 @@ _KEYS = ("int32", "int64", "bool", "string")
 
 
 def schema_of(kind: pa.DataType) -> str:
-    """The .proto file that a column is written with where nobody names another."""
+    """Return the default .proto file for a column."""
     if not pa.types.is_struct(kind):
         raise OptionError(f"A message of Protobuf is written from a struct, not from {kind}.")
     imports: set[str] = set()

@@ -1,4 +1,4 @@
-"""A column to messages of Protobuf, each after the bytes that name its schema and its place in that."""
+"""Encoder from a column to Protobuf messages, each after a prefix with schema id and message indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.spark.options import OptionError
 
 
 class ProtobufEncoder:
-    """`indexes` say where the message is in its file: they stand before each record, unless a header has them."""
+    """`indexes` locate the message in its file. They precede each record, unless a header contains them."""
 
     def __init__(
         self,

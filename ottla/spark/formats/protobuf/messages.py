@@ -1,4 +1,4 @@
-"""Messages of Protobuf as columns, and the tables by which they are read."""
+"""Protobuf messages as columns, and the tables for decoding them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_COLUMNS = 10_000
 DURATION = pa.duration("us")
 _UINT64 = pa.decimal128(20, 0)
 
-#: How each type is read, and what its column is.
+#: Protobuf type → operation and column type
 _SCALARS: dict[int, tuple[int, pa.DataType]] = {
     _Field.TYPE_INT32: (op.INT32, pa.int32()),
     _Field.TYPE_INT64: (op.INT64, pa.int64()),
@@ -51,11 +51,11 @@ TIMES = {"google.protobuf.Timestamp": TIMESTAMP, "google.protobuf.Duration": DUR
 
 
 class ProtobufError(Exception):
-    """Why messages cannot be read to columns."""
+    """The messages do not fit the columns. The message says why."""
 
 
 class Types:
-    """The messages and enums of a schema and of what it imports, by full name."""
+    """Messages and enums of a schema and its imports, by full name."""
 
     def __init__(self, schema: Schema, referenced: dict[str, Schema]) -> None:
         try:
@@ -74,7 +74,7 @@ class Types:
                 self._proto3[name] = each_file.syntax == "proto3"
 
     def by_indexes(self, indexes: tuple[int, ...]) -> str:
-        """The name of the message that a record says it is."""
+        """Return the name of the message with these indexes."""
         messages, name = self.file.message_type, self.file.package
         for index in indexes:
             if not 0 <= index < len(messages):
@@ -84,7 +84,7 @@ class Types:
         return str(name)
 
     def by_name(self, wanted: str) -> str:
-        """The full name of a message that was named, if need be without its package."""
+        """Return the full name of a message, given with or without its package."""
         for name in (wanted, f"{self.file.package}.{wanted}"):
             if isinstance(self.all.get(name), DescriptorProto):
                 return name
@@ -97,7 +97,7 @@ class Types:
         return found
 
     def indexes_of(self, name: str) -> bytes:
-        """Where a message is in its file, as records say it."""
+        """Return the encoded indexes of a message in its file."""
         path: list[int] = []
         messages, rest = self.file.message_type, name.removeprefix(f"{self.file.package}.").split(".")
         for part in rest:
@@ -108,13 +108,13 @@ class Types:
         return b"".join(_zigzag(each) for each in (len(path), *path))
 
     def is_packed(self, field: FieldDescriptorProto) -> bool:
-        """Whether the elements of a repeated field stand together."""
+        """Return True if the elements of a repeated field are packed."""
         if field.options.HasField("packed"):
             return bool(field.options.packed)
         return bool(self.file.syntax == "proto3")
 
     def has_presence(self, message: str, field: FieldDescriptorProto) -> bool:
-        """Whether a field that was not written differs from one that has its default."""
+        """Return True if a missing field differs from a field with its default."""
         if field.label == _Field.LABEL_REPEATED:
             return False
         if field.type in (_Field.TYPE_MESSAGE, _Field.TYPE_GROUP) or field.HasField("oneof_index"):
@@ -162,7 +162,7 @@ class _Columns:
 
 
 class Tables(NamedTuple):
-    """The fields of all messages, as the compiled loop takes them."""
+    """Fields of all messages in the form of the compiled loop."""
 
     fields: Any
     ranges: Any
@@ -172,12 +172,12 @@ class Tables(NamedTuple):
     inner: Any
 
 
-#: A column, what it begins with, and up to two slots of that.
+#: A column, its initial state, and up to two slots.
 _Initial = tuple[int, int, int, int]
 
 
 class MessageTables:
-    """Grows with each message that is added; all of them are read to the same columns."""
+    """Tables that grow with each added message. All messages are decoded to the same columns."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -191,7 +191,7 @@ class MessageTables:
         self._tables: Tables | None = None
 
     def add(self, types: Types, message: str) -> int:
-        """The number of a message. ProtobufError, if the columns do not fit its fields."""
+        """Return the number of a message. Raises ProtobufError if the columns do not fit its fields."""
         self._tables = None
         return self._message(types, message, self._layout.root)
 
@@ -203,7 +203,7 @@ class MessageTables:
         if self._tables is None:
             self._tables = Tables(
                 np.array(self._fields or [[0] * 8], np.int64),
-                np.array(self._ranges or [(0, 0)], np.int64),  # as long as no message is known
+                np.array(self._ranges or [(0, 0)], np.int64),  # while no message is known
                 np.array(self._begins or [(0, 0)], np.int64),
                 np.array(self._initial or [(0, 0, 0, 0)], np.int64),
                 np.array([*self._side, 0], np.int64),
@@ -217,7 +217,7 @@ class MessageTables:
         names = [each.name for each in column.type]
         found = types.message(name)
         wanted = [(names.index(each.name), each) for each in found.field if each.name in names]
-        # Whatever is below the columns is null until it comes; fields without presence have their default.
+        # Columns are null until their field arrives. Fields without presence start with their default.
         known = dict(wanted)
         initial: list[_Initial] = []
         for index, child in enumerate(column.children):
@@ -247,7 +247,7 @@ class MessageTables:
     def _others(
         self, message: DescriptorProto, field: FieldDescriptorProto, names: list[str], column: Column
     ) -> list[int]:
-        """The columns of the other members of a oneof, which become null."""
+        """Return the columns of the other members of a oneof, which become null."""
         if not field.HasField("oneof_index") or field.proto3_optional:
             return []
         return [
@@ -307,7 +307,7 @@ class MessageTables:
         return [field.number, kind, at, of, extra, 0, 0, wire]
 
     def _default(self, types: Types, field: FieldDescriptorProto, column: Column) -> _Initial:
-        """What a field without presence is as long as it has not come: of an enum the first symbol."""
+        """Return the initial value of a field without presence; the first symbol for an enum."""
         if field.type != _Field.TYPE_ENUM or field.label == _Field.LABEL_REPEATED:
             return column.index, op.AS_DEFAULT, 0, 0
         start = self._enum(types, field.type_name.lstrip("."))

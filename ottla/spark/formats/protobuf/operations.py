@@ -1,6 +1,6 @@
-"""How fields of messages are read, and what can be wrong with the bytes of one.
+"""Kinds of message fields, and the possible errors of a message.
 
-After a change here, touch the modules that are compiled: numba keeps what it has compiled by their time.
+After a change here, touch the compiled modules, because numba's cache only checks their modification times.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
     INT32, INT64, UINT32, UINT64, SINT32, SINT64, BOOL, ENUM,  # varints
     FIXED32, SFIXED32, FLOAT,                                  # four bytes
     FIXED64, SFIXED64, DOUBLE,                                 # eight bytes
-    STRING, BYTES, MESSAGE,                                    # a length, and so many bytes
+    STRING, BYTES, MESSAGE,                                    # a length, then that many bytes
     SECONDS, NANOS,                                            # parts of a timestamp or a duration
 ) = range(19)
 
-#: What a field is made of: its number, how it is read, its column, its list's column or -1, the message that it is or
-#: the start of an enum's symbols, where the other members of its oneof begin, how many columns those are, and which
-#: wire type it has.
+#: Columns of the field table: field number, kind, column, list column or -1, message number or start of the enum
+#: symbols, start and number of the other columns of its oneof, and wire type.
 NUMBER, KIND, COLUMN, LIST, EXTRA, OTHERS, OTHER_COUNT, WIRE = range(8)
 
-#: What a column of a message begins with: null, or the default of its type.
+#: Initial state of a message's column: null, or the default of its type.
 AS_NULL, AS_DEFAULT = range(2)
 
 GOOD, GROW, TRUNCATED, TOO_LONG, NO_TAG, NOT_UTF8, TOO_DEEP, NO_GROUP = range(8)

@@ -1,1 +1,1 @@
-"""Formats whose schemas a registry keeps: Avro, Protobuf and JSON Schema, in Confluent's framing."""
+"""Avro, Protobuf and JSON Schema with schemas in a registry, in Confluent's wire format."""

@@ -1,4 +1,4 @@
-"""A column of records that name their schemas, to a column of the types that were planned."""
+"""Decoder from records with schema ids to a column of the planned type."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ottla.spark.formats.value_format import numba_needed
 
 
 class Unreadable(Exception):
-    """Why nothing that was written with a schema can be read to the columns."""
+    """No record of this writer schema can be decoded to the columns. The message says why."""
 
 
 class FormatDecoder(Protocol):
-    """One format, one tree of columns, any number of writers."""
+    """Decoder of one format for one tree of columns and any number of writers."""
 
     @property
     def type(self) -> pa.DataType: ...
 
     def add(self, schema: Schema, referenced: dict[str, Schema], rest: bytes) -> int:
-        """The number of a writer, which is not below 0. Unreadable, if there is no use in trying."""
+        """Return the number of a writer, which is not negative. Raises Unreadable if its records cannot be decoded."""
         ...
 
     def decode(self, values: pa.BinaryArray, writers: Any, skipped: Any) -> Decoded:
-        """`writers` has the number of each row's writer, below 0 for a null, and `skipped` the bytes before it."""
+        """Decode rows. `writers` holds each row's writer (negative for null), `skipped` the length of the prefix."""
         ...
 
 
 class RegisteredDecoder:
-    """Owner: one task at a time. Kept from one micro-batch to the next, with the writers that it has met."""
+    """Owner: one task at a time. The decoder and its known writers are kept across micro-batches."""
 
     def __init__(self, decoder: FormatDecoder, kind: str, source: SchemaSource, reader: Schema) -> None:
         self._decoder = decoder
@@ -54,7 +54,7 @@ class RegisteredDecoder:
             writers = np.where(valid, self._only, -1)
             return self._decoder.decode(values, writers, np.zeros(len(values), np.int64))
         framed = unframe(values, headers, part)
-        # With one more for the rows that have none, which stand last as -1.
+        # The extra last entry, -1, is for rows without a schema.
         numbers = np.full(len(framed.names) + 1, -1, np.int64)
         reasons = dict(framed.reasons)
         for index, name in enumerate(framed.names):
@@ -67,7 +67,7 @@ class RegisteredDecoder:
         return Decoded(decoded.column, reasons | decoded.reasons)
 
     def _writer(self, registry: SchemaRegistry, name: SchemaName) -> int | str:
-        """The number of a writer, or what is wrong with it. A registry that does not answer ends the task."""
+        """Return the number of a writer, or its error. An unreachable registry ends the task."""
         found = self._writers.get(name)
         if found is not None:
             return found
@@ -79,7 +79,7 @@ class RegisteredDecoder:
         except RegistryError as error:
             if not error.is_not_found:
                 raise
-            # Not remembered: it may be registered later.
+            # Not cached, because the schema may be registered later.
             return f"schema {name} is not in the registry"
         except Unreadable as error:
             found = f"it was written with schema {name}: {error}"
@@ -91,7 +91,7 @@ class RegisteredDecoder:
 def registered_decoder(
     kind: str, source: SchemaSource, reader: Schema, columns: str | None, part: str
 ) -> RegisteredDecoder:
-    """The one of this process; `columns` is the type that was given for them, as JSON of Spark."""
+    """Return the decoder of this process. `columns` is the given type as Spark JSON."""
     return RegisteredDecoder(format_decoder(kind, source, reader, columns, part), kind, source, reader)
 
 

@@ -1,4 +1,4 @@
-"""Which schema each record was written with: an id before its bytes, or a GUID there or in a header."""
+"""Schema of each record: an id in its prefix, or a GUID in the prefix or in a header."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ottla.records.kernels import input_columns
 
-#: The headers of keys and values.
+#: Header names for keys and values.
 HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 _ID, _GUID = 0, 1
@@ -19,7 +19,7 @@ _ID_BYTES, _GUID_BYTES = 5, 17
 
 
 class SchemaName(NamedTuple):
-    """How a record names its schema: by id or by GUID; `rest` is what a header has after it."""
+    """Schema id or GUID of a record; `rest` holds the remaining bytes of a header."""
 
     id: int = -1
     guid: str = ""
@@ -30,7 +30,7 @@ class SchemaName(NamedTuple):
 
 
 class Framed(NamedTuple):
-    """By row: which of `names` it has (-1 for none, as of a null), and how many bytes before its own it has."""
+    """By row: index in `names` (-1 for none, such as null), and the length of the prefix."""
 
     which: Any
     skipped: Any
@@ -39,7 +39,7 @@ class Framed(NamedTuple):
 
 
 def unframe(values: pa.BinaryArray, headers: pa.ListArray | None, part: str) -> Framed:
-    """`part` is key or value."""
+    """Find the schemas of the records. `part` is key or value."""
     rows = len(values)
     texts = input_columns.strings(values)
     starts = texts.ends[:-1].astype(np.int64)
@@ -102,7 +102,7 @@ def _from_headers(
     if not len(with_header):
         return
     rows = pc.list_parent_indices(headers).take(with_header).to_pylist()
-    # Nearly all rows have the same one.
+    # Nearly all rows share the same header value.
     values = pairs.field(1).take(with_header).dictionary_encode()
     known: list[int] = []
     for value in values.dictionary.to_pylist():
@@ -112,7 +112,7 @@ def _from_headers(
             names.append(name)
     for row, code in zip(rows, values.indices.to_pylist(), strict=True):
         if not open_rows[row] and which[row] < 0:
-            continue  # a null
+            continue  # null
         open_rows[row] = False
         which[row] = -1 if code is None else known[code]
         if which[row] < 0:
@@ -130,19 +130,19 @@ def _name(header: bytes) -> SchemaName | None:
     return None
 
 
-#: Headers as the sink takes them.
+#: Type of the sink's headers.
 _PAIRS = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
 
 
 def guid_header(guid: str, rest: bytes = b"") -> bytes:
-    """What a header says: the GUID of the schema, and of Protobuf the place of the message in its file."""
+    """Return the header with the schema's GUID and, for Protobuf, the message indexes."""
     return bytes([_GUID]) + uuid.UUID(guid).bytes + rest
 
 
 def with_header(headers: pa.Array | None, part: str, data: bytes, records: pa.Array) -> pa.Array:
-    """The headers with one more that names the schema, of those records that are not null."""
+    """Add the schema header to all records other than null."""
     name = HEADERS[part]
     if headers is not None:
         rows = [

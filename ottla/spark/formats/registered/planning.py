@@ -1,4 +1,4 @@
-"""What the driver asks a registry for: the columns of a query, and the schema that they came from."""
+"""Driver side of the registry formats: the columns of a query and their schema."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ottla.spark.options import OptionError
 
 
 def planned_type(kind: str, source: SchemaSource) -> str:
-    """The type of the column in DDL."""
+    """Return the type of the column as DDL."""
     schema = columns_schema(source, kind)
     return sql_type(format_decoder(kind, source, schema, None, "the schema").type)
 
 
 def planned_schema(kind: str, source: SchemaSource, found: Any) -> Schema:
-    """The schema whose columns are those that Spark has planned with. A newer one may have come since."""
+    """Return the schema with the planned columns. A newer schema may have been registered since."""
     wanted = _comparable(ddl(found))
     try:
         for schema in reader_schemas(source, kind):

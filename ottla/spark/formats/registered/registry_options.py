@@ -1,4 +1,4 @@
-"""The options of formats whose schemas a registry keeps."""
+"""Options of the registry formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.spark.options import SECURITY_OPTIONS, OptionError, Options
 
 URL = "schemaRegistryUrl"
 
-#: How the registry is reached.
+#: Connection to the registry.
 REGISTRY_OPTIONS = (
     URL,
     *(
@@ -26,7 +26,7 @@ REGISTRY_OPTIONS = (
         )
     ),
 )
-#: Which schemas, for keys and values alike.
+#: Choice of schemas for keys and values.
 SCHEMA_OPTIONS = tuple(
     f"{part}{name}"
     for part in ("key", "value")
@@ -48,11 +48,11 @@ def parse_registry(given: Options) -> RegistrySettings | None:
 
 
 def parse_source(given: Options, part: str, name: str, schema: str | None) -> Format:
-    """A format of the key or the value for reading."""
+    """Parse the format of the key or the value for reading."""
     registry = parse_registry(given)
     text = columns = None
     if schema is not None:
-        # Types of Spark have no braces and no quotes outside of names.
+        # Spark types contain no braces, and quotes only in names.
         if schema.lstrip()[:1] in ("{", "[", '"') or (name == "protobuf" and "{" in schema):
             text = schema
         else:
@@ -84,7 +84,7 @@ def parse_source(given: Options, part: str, name: str, schema: str | None) -> Fo
 
 
 def _subject(given: Options, part: str) -> str:
-    """That of the topic."""
+    """Return the topic's subject."""
     topics = [each.strip() for each in (given.text("subscribe") or "").split(",") if each.strip()]
     if len(topics) != 1:
         raise OptionError(

@@ -1,4 +1,4 @@
-"""Where the schema of keys or values comes from: a registry, or the options themselves."""
+"""Source of a key or value schema: a registry, or the options themselves."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry import AVRO, JSON, PROTOBUF, RegistrySettings, Schema, SchemaRegistry
 from ottla.spark.options import OptionError
 
-#: What a registry calls the formats.
+#: Format → schema type in the registry
 TYPES = {"avro": AVRO, "protobuf": PROTOBUF, "jsonschema": JSON}
 
 
 @dataclass(frozen=True)
 class SchemaSource:
-    """Which schema makes the columns. With `text` it is that one, and without `registry` records have no framing."""
+    """Selects the schema of the columns: `text` itself if given. Without `registry`, records have no prefix."""
 
     registry: RegistrySettings | None = None
     subject: str | None = None
     version: int | None = None
     id: int | None = None
     text: str | None = None
-    #: The message of Protobuf, if it is not the first of its file.
+    #: Protobuf message, if it is not the first of its file.
     message: str | None = None
 
 
 @lru_cache(maxsize=16)
 def shared_registry(settings: RegistrySettings) -> SchemaRegistry:
-    """One for each process, which keeps what it has been told."""
+    """Return the process-wide registry client, which caches responses."""
     return SchemaRegistry(settings)
 
 
 def reader_schemas(source: SchemaSource, kind: str) -> Iterator[Schema]:
-    """The schema that makes the columns; after it, older versions, for who planned with one of those."""
+    """Yield the schema of the columns, then older versions for queries planned with one of those."""
     if source.text is not None:
         yield Schema(source.text, TYPES[kind])
         return
@@ -56,14 +56,14 @@ def reader_schemas(source: SchemaSource, kind: str) -> Iterator[Schema]:
 
 
 def referenced(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
-    """The schemas that one refers to."""
+    """Return the referenced schemas."""
     if source.registry is None or not schema.references:
         return {}
     return shared_registry(source.registry).referenced(schema)
 
 
 def columns_schema(source: SchemaSource, kind: str) -> Schema:
-    """The schema of the columns, or why there is none."""
+    """Return the schema of the columns. Raises OptionError."""
     try:
         return next(reader_schemas(source, kind))
     except OptionError:

@@ -1,4 +1,4 @@
-"""Columns that are written in formats of a schema registry: the options, what the driver registers, what tasks do."""
+"""Encoding of columns in registry formats: options, registration in the driver, and encoding in tasks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ID_SERIALIZERS = {
     name.lower(): each == _HEADER for each in (_PREFIX, _HEADER) for name in (each, _ID_PACKAGE + each)
 }
 
-#: The options of writing, besides those that reading has too.
+#: Options for writing, besides those shared with reading.
 WRITE_OPTIONS = (
     "keyFormat", "valueFormat", "keySchema", "valueSchema", "keySubjectNameStrategy", "valueSubjectNameStrategy",
     "registerSchemas", "keySchemaIdSerializer", "valueSchemaIdSerializer",
@@ -43,7 +43,7 @@ WRITE_OPTIONS = (
 
 
 class UnwritableRow(Exception):
-    """What is wrong with a row."""
+    """A row cannot be encoded. The message says why."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -52,23 +52,23 @@ class UnwritableRow(Exception):
 
 
 class FormatEncoder(Protocol):
-    """For columns of one type."""
+    """Encoder for columns of one type."""
 
     def encode(self, column: pa.Array, frame: bytes) -> pa.BinaryArray:
-        """Records, each after the frame, and null where the column is. UnwritableRow, if one cannot be written."""
+        """Encode the rows, each after the frame. Null rows stay null. Raises UnwritableRow."""
         ...
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a column is written; `schema` and `frame` are known as soon as the driver has asked the registry."""
+    """Encoding of a column. `schema` and `frame` are set once the driver has asked the registry."""
 
     name: str
     part: str
     source: SchemaSource
     strategy: str = _TOPIC
     register: bool = True
-    #: Whether a header names the schema, and not the bytes before the record.
+    #: Whether a header contains the schema id instead of the prefix.
     in_header: bool = False
     schema: Schema | None = None
     frame: bytes = b""
@@ -76,7 +76,7 @@ class Encoding:
 
 
 def parse_encoding(given: Options, part: str) -> Encoding | None:
-    """How the key or the value is written; None where it is text or bytes already."""
+    """Parse the encoding of the key or the value, or return None for text and bytes."""
     formats = {name: name for name in (*REGISTERED, "raw")}
     name = given.choice(f"{part}Format", formats, "raw")
     if name == "raw":
@@ -108,7 +108,7 @@ def _source(given: Options, part: str, registry: RegistrySettings | None) -> Sch
 
 
 def planned_encoding(encoding: Encoding, kind: Any, topic: str | None) -> Encoding:
-    """The encoding with its schema, which is registered or looked up. `kind` is Spark's type of the column."""
+    """Return the encoding with its registered or existing schema. `kind` is the column's Spark type."""
     try:
         columns = arrow_type(kind)
     except KeyError:
@@ -134,7 +134,7 @@ def planned_encoding(encoding: Encoding, kind: Any, topic: str | None) -> Encodi
         schema=schema,
         frame=b"\0" + number.to_bytes(4, "big") if framed else b"",
     )
-    # Refuse in the driver what no task could write.
+    # Refuse unencodable columns in the driver.
     encoder = format_encoder(planned, columns)
     if encoding.in_header:
         rest = getattr(encoder, "indexes", b"")
@@ -185,7 +185,7 @@ def _subject(encoding: Encoding, topic: str | None, schema: Schema | None) -> st
 
 
 def encode_column(encoding: Encoding, column: pa.Array) -> pa.BinaryArray:
-    """What the task writes."""
+    """Encode a column in a task."""
     encoder = format_encoder(encoding, column.type)
     try:
         return encoder.encode(column, encoding.frame)
@@ -199,7 +199,7 @@ def encode_column(encoding: Encoding, column: pa.Array) -> pa.BinaryArray:
 
 
 def default_schema(name: str, columns: pa.DataType) -> str:
-    """The schema that columns are written with where nobody names another."""
+    """Return the default schema of the columns."""
     if name == "avro":
         from ottla.spark.formats.avro.encode_program import schema_of
 
@@ -214,7 +214,7 @@ def default_schema(name: str, columns: pa.DataType) -> str:
 
 
 def record_name(name: str, schema: Schema) -> str:
-    """The name of what a schema describes, by which strategies name subjects."""
+    """Return the record name of a schema, used by subject name strategies."""
     if name == "avro":
         from ottla.spark.formats.avro.schema import parse
 

@@ -1,6 +1,6 @@
-"""The driver's half of exactly-once: a batch is committed by one record in the commit log, and then carried out.
+"""Driver side of exactly-once: one record in the commit log commits a batch; then the transactions are ended.
 
-docs/exactly-once.md has the argument: the states, the points at which a process may die, and what each leads to.
+docs/exactly-once.md describes the states, the points at which a process may die, and the consequences of each.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
 from ottla.spark.sink.exactly_once.task_transaction import Attempt, generation_of, id_prefix
 from ottla.spark.source.data_loss import log, report
 
-#: Ids that are not used for a week expire.
+#: Transactional ids expire after a week without use.
 _FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-#: A commit that comes too late: the coordinator has aborted the transaction, and raised the epoch in doing so.
+#: Errors of a late commit: the coordinator has aborted the transaction and bumped the epoch.
 _LOST = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, _FORGOTTEN}
 )
-#: After the decision this share of the timeout must be left, in case the driver dies and has to be restarted.
+#: Share of the timeout that must remain after the decision, in case the driver dies and restarts.
 _SHARE_LEFT = 1 / 4
 
 _topics: dict[tuple[int, Settings, str], CommitTopic] = {}
 
 
 def _commit_topic(cluster: Cluster, query: str) -> CommitTopic:
-    """The commit topic, with what this process has already read of it."""
+    """Return the cached commit topic of this process."""
     return _topics.setdefault((os.getpid(), cluster.settings, query), CommitTopic(query))
 
 
 def join_run(cluster: Cluster, query: str, run: str, checkpoint: str = "") -> CommitState:
-    """For a task: the state of the query's log, in which this run is the current one.
+    """Return the state of the query's log for a task, with this run as the current one.
 
-    The first task of a run begins it. After that nothing more need be read: while the run is the current one, only its
-    own driver appends decisions, and only when all tasks have ended.
+    The first task of a run begins it. Later tasks need not read again: while the run is current, only its own driver
+    appends decisions, and only after all tasks have ended.
     """
     topic = _commit_topic(cluster, query)
     if topic.state.run == run:
@@ -85,9 +85,9 @@ class BatchCommit:
         self._topic.trim(self._cluster)
 
     def abort(self) -> None:
-        """Called when Spark gives up the batch, also after `commit` failed; it may have been decided all the same.
+        """Abort a batch that Spark gives up, possibly after a failed `commit`. The batch may still have been decided.
 
-        Beginning the next generation makes sure that no decision of ours that is still in flight can follow.
+        Beginning the next generation ensures that no decision in flight can follow.
         """
         state = self._topic.read(self._cluster)
         while state.generation == self._generation:
@@ -116,10 +116,10 @@ class BatchCommit:
         self._topic.append(self._cluster, self._topic.state.finish(decision.batch))
 
     def _check_loss(self, decision: Decision, lost: dict[Transaction, ErrorCode], fail_on_loss: bool) -> None:
-        """Some of the transactions that were to be committed are gone."""
+        """Handle transactions that were lost before their commit."""
         state = self._topic.read(self._cluster)
         if state.generation != self._generation:
-            raise _superseded(self._query)  # and the run that took over has carried it out
+            raise _superseded(self._query)  # the new run has ended the transactions
         forgotten = [each for each, code in lost.items() if code == _FORGOTTEN]
         if len(lost) == len(decision.transactions) and not forgotten:
             self._topic.append(self._cluster, state.undo(decision.batch))
@@ -137,7 +137,7 @@ class BatchCommit:
 
 
 def check_open(client: TransactionClient, transactions: Sequence[Transaction]) -> None:
-    """Raises unless all can still be committed, with time to spare. Asked before the decision."""
+    """Check before the decision that all transactions can be committed, with time to spare. Raises ClientError."""
     found = client.describe(each.transactional_id for each in transactions)
     now = time.time() * 1000
     for each in transactions:
@@ -150,7 +150,7 @@ def check_open(client: TransactionClient, transactions: Sequence[Transaction]) -
 
 
 def not_committed(outcome: dict[Transaction, ErrorCode]) -> dict[Transaction, ErrorCode]:
-    """Those that are lost; any other failure is an error."""
+    """Return the lost transactions. Raises ClientError for any other failure."""
     for each, code in outcome.items():
         if code != ErrorCode.NONE and code not in _LOST:
             raise ClientError(
@@ -162,9 +162,9 @@ def not_committed(outcome: dict[Transaction, ErrorCode]) -> dict[Transaction, Er
 def abort_leftovers(
     client: TransactionClient, query: str, generation: int, decision: Decision | None, timeout_ms: int
 ) -> None:
-    """Abort what failed attempts have left open, so that consumers need not wait until it times out.
+    """Abort transactions left open by failed attempts, so that consumers need not wait for the timeout.
 
-    Only up to our own generation: a later one may be running.
+    Only generations up to this one are aborted, because a later one may be running.
     """
     decided = {each.transactional_id for each in decision.transactions} if decision is not None else set()
     try:

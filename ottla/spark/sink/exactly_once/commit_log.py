@@ -1,12 +1,12 @@
-"""The commits of a query, as a pure replay of its commit log.
+"""Commits of a query as a pure replay of its commit log.
 
-The log is a topic of one partition, and its order decides: whether a record counts depends only on the records before
-it. So two runs of a query that append at the same time do no harm. docs/exactly-once.md has the argument.
+The log is a topic with one partition. Whether a record counts depends only on the records before it, so two runs of a
+query may safely append at the same time. docs/exactly-once.md has the proof.
 
-    begin   a run of the query takes over, with the next generation: what older generations append is void
-    decide  the batch is committed, by these transactions; from here on it is never written again
-    done    each of them has been ended
-    undo    all of them had run out of time, and none is visible: the batch is to be written again
+    begin   a run takes over with the next generation; records of older generations are void
+    decide  these transactions commit the batch; it is never written again
+    done    all of these transactions have ended
+    undo    all of these transactions timed out and none is visible; the batch is written again
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction
 
-#: Version of the JSON in a record. The oldest records do not name it.
+#: Version of the JSON in a record. The oldest records have no version field.
 _VERSION = 1
-#: So many earlier runs are remembered, so that a task left over from one of them is refused.
+#: Number of earlier runs to remember, so that their leftover tasks are refused.
 _REMEMBERED = 8
 
 
@@ -28,26 +28,26 @@ _REMEMBERED = 8
 class Decision:
     batch: int
     transactions: tuple[Transaction, ...]
-    offset: int  # of the record that says it
+    offset: int  # of the record with the decision
 
 
 @dataclass(frozen=True, slots=True)
 class CommitState:
-    """Generation 0 is an empty log."""
+    """State of the log. Generation 0 is an empty log."""
 
     generation: int = 0
     run: str = ""
     earlier_runs: tuple[str, ...] = ()
-    #: Where the checkpoint of the query is, if that is known.
+    #: Location of the query's checkpoint, if known.
     checkpoint: str = ""
     decision: Decision | None = None
-    #: Whether the transactions of the decision have all been ended.
+    #: Whether all transactions of the decision have ended.
     done: bool = True
 
     def is_decided(self, batch: int) -> bool:
         return self.decision is not None and self.decision.batch == batch
 
-    # Records that a writer appends after reading the log up to here
+    # Records for a writer to append after reading the log
 
     def begin(self, run: str, checkpoint: str = "") -> bytes:
         earlier = [*self.earlier_runs, self.run][-_REMEMBERED:] if self.run else []
@@ -76,7 +76,7 @@ class CommitState:
     def undo(self, batch: int) -> bytes:
         return _record("undo", generation=self.generation, batch=batch)
 
-    # The replay
+    # Replay
 
     def after(self, offset: int, value: bytes) -> CommitState:
         record = json.loads(value)
@@ -91,7 +91,7 @@ class CommitState:
                 earlier_runs=tuple(record["earlier_runs"]),
                 checkpoint=record.get("checkpoint", ""),
             )
-        # The log is trimmed up to a decision: if nothing is known yet, the first decision counts.
+        # The log is trimmed up to a decision. Without earlier records, the first decision counts.
         if kind == "decide" and self.generation in (0, record["generation"]):
             if self.decision is not None and record["batch"] <= self.decision.batch:
                 return self

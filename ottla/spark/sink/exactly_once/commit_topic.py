@@ -1,4 +1,4 @@
-"""The topic that holds the commit log of one query: read to its end, appended to, trimmed in front."""
+"""Topic that holds the commit log of one query: reading, appending and trimming."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from ottla.spark.source.data_loss import log
 
 _ALL = -1
 _MOST_REPLICAS = 3
-#: Nothing ever expires by itself: a query may be stopped for years.
+#: Records never expire, because a query may be stopped for years.
 _CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "segment.bytes": "4194304",
 }
-#: The last version that names topics; all later ones take topic ids.
+#: Last version with topic names; later versions use topic ids.
 _LAST_WITH_NAMES = 12
-#: With so many records before the last decision they are deleted, so that a new process has little to read.
+#: Delete records before the last decision once there are this many, so that a new process has little to read.
 _TRIM_AFTER = 300
 _AT_ONCE = FetchOptions(max_bytes=8 << 20, min_bytes=0, max_wait_ms=0)
 
@@ -47,7 +47,7 @@ class CommitTopic:
     def __init__(self, query: str) -> None:
         self._partition = TopicPartition(f"{COMMIT_TOPIC_PREFIX}{query}", 0)
         self._start = 0
-        self._next = -1  # nothing has been read yet
+        self._next = -1  # nothing read yet
         self._topic_id = ZERO_UUID
         self.state = CommitState()
 
@@ -56,13 +56,13 @@ class CommitTopic:
         return self._partition.topic
 
     def read(self, cluster: Cluster) -> CommitState:
-        """The state at the end of the log."""
+        """Return the state at the end of the log."""
         return cluster.retrying(lambda: self._read(cluster), [self.name])
 
     def append(self, cluster: Cluster, record: bytes) -> CommitState:
-        """The state at the end of the log, with the record in it.
+        """Append the record and return the state at the end of the log.
 
-        A record that is written twice, because an answer was lost, counts once.
+        A record that is written twice after a lost response counts once.
         """
         offset = cluster.retrying(lambda: self._append(cluster, record), [self.name])
         state = self.read(cluster)
@@ -71,7 +71,7 @@ class CommitTopic:
         return state
 
     def trim(self, cluster: Cluster) -> None:
-        """Delete what came before the last decision. If that fails, the topic is only longer than it need be."""
+        """Delete records before the last decision. A failure only leaves the topic longer than necessary."""
         decision = self.state.decision
         if decision is None or decision.offset - self._start < _TRIM_AFTER:
             return
@@ -91,7 +91,7 @@ class CommitTopic:
             except ClientError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                self._begin_reading(cluster)  # it was trimmed meanwhile, or deleted and created again
+                self._begin_reading(cluster)  # the log was trimmed, or the topic recreated
                 continue
             for header, records in read_records(fetched.records):
                 for record in records:
@@ -102,8 +102,8 @@ class CommitTopic:
                 return self.state
 
     def _was_created_again(self, cluster: Cluster) -> bool:
-        """Then what we have read, and how far, is that of a log that was deleted."""
-        cluster.leader(self._partition)  # the topic exists
+        """Return True if the topic was recreated, so that the cached state belongs to a deleted log."""
+        cluster.leader(self._partition)  # make sure that the topic exists
         return cluster.topic_id(self.name) != self._topic_id
 
     def _begin_reading(self, cluster: Cluster) -> None:
@@ -126,7 +126,7 @@ class CommitTopic:
                 message = f"Topic '{self.name}', which exactly-once needs, cannot be created: {error.message}"
                 raise ClientError(message, error.code) from None
         if not cluster.topics([self.name]):
-            raise TopicNotFound(self.name)  # not yet: `retrying` asks again
+            raise TopicNotFound(self.name)  # not yet: `retrying` tries again
 
     def _append(self, cluster: Cluster, record: bytes) -> int:
         leader = cluster.leader(self._partition)

@@ -1,6 +1,6 @@
-"""Removes the commit logs of queries that are gone.
+"""Removal of commit logs whose queries are gone.
 
-Invariant: a log is deleted only if no checkpoint can ask for what it proves. docs/exactly-once.md has the argument.
+Invariant: a log is deleted only if no checkpoint can still need its decisions. docs/exactly-once.md has the proof.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FENCED_BY = "removal of the commit log"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is known of one commit log."""
+    """Facts about one commit log."""
 
     topic: str
     query: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def examine(cluster: Cluster) -> list[Finding]:
-    """All commit logs of a cluster. Nothing is changed."""
+    """Return all commit logs of a cluster, without changes."""
     topics = [name for name in sorted(cluster.topics()) if name.startswith(COMMIT_TOPIC_PREFIX)]
     busy = _busy(cluster)
     return [_examine(cluster, name.removeprefix(COMMIT_TOPIC_PREFIX), busy) for name in topics]
@@ -61,9 +61,9 @@ def _busy(cluster: Cluster) -> list[str]:
 
 
 def remove_commit_topics(cluster: Cluster, queries: Iterable[str]) -> list[str]:
-    """Delete the logs of queries whose checkpoints are gone; returns which there were.
+    """Delete the logs of queries without checkpoints. Return the deleted ones.
 
-    A driver that still runs without its checkpoint is fenced first: what it decides from then on is void.
+    A driver that still runs without its checkpoint is fenced first, so that its later decisions are void.
     """
     removed = []
     there = cluster.topics()

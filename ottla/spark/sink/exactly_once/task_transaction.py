@@ -1,4 +1,4 @@
-"""The transaction of one task: begun with its first row, and left open for the driver to end."""
+"""Transaction of one task: begun with its first row, and left open for the driver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.spark.source.data_loss import log
 
 ID_PREFIX = "ottla-spark"
-#: A task that has failed should say so soon.
+#: Keep this short, so that a failed task reports soon.
 _ABORT_SECONDS = 5.0
 
 
 class Attempt(NamedTuple):
-    """For whom a task writes: one execution of one micro-batch, or of one save."""
+    """One execution of a micro-batch or a save, for which a task writes."""
 
     query: str
     generation: int
@@ -26,10 +26,11 @@ class Attempt(NamedTuple):
 
 
 class _Ids:
-    """Transactional ids of this process: no two attempts share one, even if Spark runs a task twice.
+    """Transactional ids of this process: unique per attempt, even if Spark runs a task twice.
 
-    Their transactions stay open until the driver ends them. The next batch uses the ids again: brokers remember every
-    id for a week, and there should not be one for each task that ever ran.
+    Transactions stay open until the driver ends them. The next batch reuses the ids, because brokers remember every id
+    for
+    a week.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class _Ids:
         self._batches: dict[tuple[str, int], tuple[int, int]] = {}
 
     def next(self, attempt: Attempt) -> str:
-        if self._process != os.getpid():  # also after a fork
+        if self._process != os.getpid():  # also true after a fork
             self._process = os.getpid()
             self._name = uuid.uuid4().hex[:12]
             self._batches = {}
@@ -62,7 +63,7 @@ def generation_of(transactional_id: str, query: str) -> int:
 
 
 class TaskTransaction:
-    """Owner: the task, until it ends; then the driver, which knows it by its message."""
+    """Owner: the task until it ends, then the driver, which receives the transaction in the task's message."""
 
     def __init__(self, cluster: Cluster, attempt: Attempt, timeout_ms: int) -> None:
         self._client = TransactionClient(cluster)
@@ -77,7 +78,7 @@ class TaskTransaction:
         return self.transaction
 
     def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of them that are not part of it yet."""
+        """Return the partitions that are not part of the transaction yet."""
         return [each for each in partitions if each not in self._partitions]
 
     def add(self, partitions: list[TopicPartition]) -> None:
@@ -85,7 +86,7 @@ class TaskTransaction:
         self._partitions.update(partitions)
 
     def abort(self) -> None:
-        """After a failure, so that consumers need not wait for the timeout. If this fails too, they will."""
+        """Abort after a failure, so that consumers need not wait for the timeout. If this fails too, they wait."""
         if self.transaction is None:
             return
         try:
