@@ -1,9 +1,9 @@
 """Copy task: copies a range of one partition to the other cluster, in a transaction that the driver ends.
 
-Most batches are forwarded without decoding. The task overwrites the producer id and sequence number in the header,
-in the receive buffer, and sends the batch. Three kinds of batches are decoded and encoded again: many small batches,
-which would cost a request each; batches with gaps, markers or aborted records; and batches in a format or with a
-timestamp type that brokers do not accept from producers.
+Most batches are forwarded without decoding. The task overwrites the producer id and sequence number in the header, in
+the receive buffer, and sends the batch. Three kinds of batches are decoded and encoded again: many small batches, which
+would cost a request each; batches with gaps, markers or aborted records; and batches in a format or with a timestamp
+type that brokers do not accept from producers.
 """
 
 from __future__ import annotations

@@ -138,8 +138,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing. Spark calls this one batch late and never for the last; `latestOffset` commits to the group
-        instead.
+        """Do nothing.
+
+        Spark calls this one batch late and never for the last; `latestOffset` commits to the group instead.
         """
 
     def stop(self) -> None:

@@ -75,8 +75,7 @@ def output_topics(query: StreamingQuery) -> tuple[str, ...]:
     """Return the known output topics: from `note_output`, or from the sink's option `topic`.
 
     The options are not part of Spark's public interface, so they may be missing. Ask only after the first batch,
-    because
-    the query's own thread must create the plan.
+    because the query's own thread must create the plan.
     """
     noted = _outputs.get(str(query.id))
     if noted is not None or query.lastProgress is None:

@@ -2,8 +2,8 @@
 
 Spark puts SPARK_HOME/python/lib/pyspark.zip first on the path of its Python processes. Modules from an archive are
 compiled again in each process, which takes two fifths of its start, and a streaming query starts one per source. In
-this home, directories with links to the installed, compiled packages replace the archives. Everything else links to
-the installed PySpark.
+this home, directories with links to the installed, compiled packages replace the archives. Everything else links to the
+installed PySpark.
 
 YARN and Kubernetes send the archives to other machines, so they use PySpark's own home.
 """

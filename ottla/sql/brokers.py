@@ -217,8 +217,9 @@ class Brokers:
         follow: bool,
         interrupted: threading.Event | None = None,
     ) -> Iterator[Received]:
-        """Yield the records of a topic. Stop at the current end unless `follow` is set, or when another thread
-        interrupts.
+        """Yield the records of a topic.
+
+        Stop at the current end unless `follow` is set, or when another thread interrupts.
         """
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place

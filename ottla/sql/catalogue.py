@@ -1,7 +1,7 @@
 """Catalogue of streams and tables, kept in a compacted topic that all shells of the cluster share.
 
-The key of a record is the name, and the value is the definition as JSON. A record without a value is a DROP. Types
-from CREATE TYPE are in the same topic, with keys that begin with a zero byte.
+The key of a record is the name, and the value is the definition as JSON. A record without a value is a DROP. Types from
+CREATE TYPE are in the same topic, with keys that begin with a zero byte.
 """
 
 from __future__ import annotations

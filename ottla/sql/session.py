@@ -59,11 +59,9 @@ class SqlSession:
     """For use by one thread.
 
     `spark` is a session, or a function that creates one on demand. `checkpoints` is the directory for query
-    checkpoints. By
-    default it comes from Spark's setting spark.ottla.checkpoints, or is a directory of the user. `functions` are files
-    or
-    modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is a URL, or properties such as
-    schema.registry.url and schema.registry.basic.auth.user.info. It defaults to Spark's settings
+    checkpoints. By default it comes from Spark's setting spark.ottla.checkpoints, or is a directory of the user.
+    `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is a URL, or
+    properties such as schema.registry.url and schema.registry.basic.auth.user.info. It defaults to Spark's settings
     spark.ottla.schema.registry.….
     """
 
@@ -114,8 +112,9 @@ class SqlSession:
         )
 
     def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
-        """Return a session for another thread. It shares the catalogue, queries and Spark, but has its own properties
-        and variables.
+        """Return a session for another thread.
+
+        It shares the catalogue, queries and Spark, but has its own properties and variables.
         """
         other = copy.copy(self)
         other.properties = SessionProperties(self._registry, fixed_registry=self.registry_is_fixed)
@@ -143,8 +142,7 @@ class SqlSession:
         """Yield the result of each statement. Consume all rows of a result before requesting the next.
 
         With `resume`, a script can be run again: objects created by the same statement are not an error, and queries
-        that do
-        not run here resume from their checkpoints.
+        that do not run here resume from their checkpoints.
         """
         for statement in self.parse(script):
             yield from self.run(statement, resume=resume)

@@ -1,7 +1,7 @@
 """Detection of diverged logs: an unclean leader election may have lost source records that the mirror already has.
 
-The check works like a follower's truncation. Each log knows the end offset of its leader epochs. The mirror is a
-prefix of the source if the mirror's last epoch ended on the source at or after the mirror's log end offset.
+The check works like a follower's truncation. Each log knows the end offset of its leader epochs. The mirror is a prefix
+of the source if the mirror's last epoch ended on the source at or after the mirror's log end offset.
 """
 
 from __future__ import annotations

@@ -58,8 +58,7 @@ class Encoder:
     """Encodes selected rows of Arrow columns into record batches.
 
     Keys and values are strings or bytes, headers are lists of (key, value), and timestamps are in milliseconds. Columns
-    are
-    optional. A missing timestamp means the current time.
+    are optional. A missing timestamp means the current time.
     """
 
     def __init__(

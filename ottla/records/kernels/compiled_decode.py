@@ -98,8 +98,7 @@ def fill_records(
     """Append the records of the bodies in `table`, which all lie in `data`, to the column buffers.
 
     Returns -1, or the index of the first corrupt body. Offsets outside [first, last) are skipped. The bits of
-    `keys.valid`
-    and `values.valid` must be set. If `lists.positions` is empty, headers are checked and skipped.
+    `keys.valid` and `values.valid` must be set. If `lists.positions` is empty, headers are checked and skipped.
     """
     row = totals[ROWS]
     key_at = totals[KEY_BYTES]

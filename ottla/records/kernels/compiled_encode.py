@@ -74,8 +74,7 @@ def fill_batch(
     """Write the records of rows[first:] to `out` from `start` on, until `out` is full.
 
     Returns the number of records, their end, their largest timestamp, and the size of the first record that did not
-    fit.
-    A column with empty `ends` is missing.
+    fit. A column with empty `ends` is missing.
     """
     at = start
     room = np.uint64(out.size)

@@ -14,8 +14,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile the function at its first call, or load it from the cache of an earlier process in milliseconds.
 
     numba checks only the function's own module to see if its cache is stale, not the functions it calls. Touch the
-    kernels
-    after a change to `copy_bytes`.
+    kernels after a change to `copy_bytes`.
     """
     return _compile(function, inline=False)
 

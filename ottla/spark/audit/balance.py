@@ -41,8 +41,9 @@ class Terms(NamedTuple):
 
 
 def balance(books: DataFrame, terms: Terms) -> list[Finding]:
-    """Compare books with the columns books (a number), offset and value. Return findings sorted by topic, bucket and
-    tier.
+    """Compare books with the columns books (a number), offset and value.
+
+    Return findings sorted by topic, bucket and tier.
     """
     lines = map_in_arrow(books.select("books", "offset", "value"), _lines(dict(terms.known_as)), _LINES)
     lines.persist()

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from ottla.spark.formats.json_types import TIMESTAMP, TIMESTAMP_NTZ
 
-#: Contents of a place: one number, start and length of a text, 128 bits, or the number of list elements.
-#: STRUCT and NOTHING (a column that is always null) only have validity.
+#: Contents of a place: one number, start and length of a text, 128 bits, or the number of list elements. STRUCT and
+#: NOTHING (a column that is always null) only have validity.
 NUMBER, TEXT, DECIMAL, STRUCT, LIST, NOTHING = range(6)
 _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",

@@ -5,8 +5,8 @@
 
     frame.writeStream.foreachBatch(each).option("checkpointLocation", "/checkpoints/q").start()
 
-Here the driver runs in Python and knows query, run and batch before any task starts. It joins the run itself and
-passes everything to the tasks with their function. The tasks return the transactions that they left open.
+Here the driver runs in Python and knows query, run and batch before any task starts. It joins the run itself and passes
+everything to the tasks with their function. The tasks return the transactions that they left open.
 
 - `options` are the write options of `format("ottla")`. With ottla.delivery=at-least-once this is an ordinary save.
 - `query_id` and `run_id` are known in the thread in which Spark calls the function. Other threads must pass them.

@@ -43,8 +43,9 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-    """Create the writer of a stream. In output mode complete (`overwrite`), batches are appended, as in Spark's
-    connector.
+    """Create the writer of a stream.
+
+    In output mode complete (`overwrite`), batches are appended, as in Spark's connector.
     """
     return OttlaStreamWriter(checked(parse_sink_options(options, streaming=True), schema))
 

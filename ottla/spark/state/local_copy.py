@@ -35,8 +35,7 @@ class DamagedCopy(Exception):
 
 class LocalCopy:
     """Invariant: `data` is the state after `version`; if `undoable`, `undo` restores the state before it. During a
-    batch,
-    `data` is in between, `undo` restores `version`, and `unfinished` is set.
+    batch, `data` is in between, `undo` restores `version`, and `unfinished` is set.
 
     Owner: one process, which holds the lock of the directory.
     """

@@ -37,16 +37,12 @@ def table(
     """Read the latest record of each key, like Kafka's compaction, with the columns of `read_topic`.
 
     A batch has one row per key, and none for keys whose last record is a tombstone. Spark plans it once: a stream
-    joined
-    with it sees the table of its first micro-batch. With `follow`, each micro-batch reads the whole topic again and
-    sees
-    the current table.
+    joined with it sees the table of its first micro-batch. With `follow`, each micro-batch reads the whole topic again
+    and sees the current table.
 
     A stream is a streaming aggregation. In output mode update each micro-batch has the changed keys, in complete all
-    keys.
-    A key whose last record is a tombstone has a null value and stays in the state. A key in two partitions has a row
-    for
-    each.
+    keys. A key whose last record is a tombstone has a null value and stays in the state. A key in two partitions has a
+    row for each.
     """
     from pyspark.sql import functions as F
 

@@ -38,8 +38,7 @@ class Places:
         """Remove the checkpoints and commit logs of queries that wrote to a dropped or replaced source.
 
         Their names contain its unique number in the catalogue, so they are never reused. Checkpoints on other storage
-        stay,
-        and so do their commit logs.
+        stay, and so do their commit logs.
         """
         place = local_path(self.checkpoint(""))
         if place is None:

@@ -81,8 +81,9 @@ def plan_select(
     reader: bool = False,
     functions: UserFunctions | None = None,
 ) -> Plan:
-    """Plan a SELECT. With `reader`, a person reads the rows and `*` includes window bounds, which are otherwise in the
-    key.
+    """Plan a SELECT.
+
+    With `reader`, a person reads the rows and `*` includes window bounds, which are otherwise in the key.
     """
     relations = [select.source, *(join.right for join in select.joins)]
     sources: dict[str, Source] = {}

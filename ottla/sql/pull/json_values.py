@@ -24,8 +24,9 @@ class NeedsSpark(Exception):
 
 
 def json_parser(columns: Sequence[Field], *, alone: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
-    """Return a parser for objects with these columns, or with `alone` for the bare value of one column. Times are
-    numbers.
+    """Return a parser for objects with these columns, or with `alone` for the bare value of one column.
+
+    Times are numbers.
     """
     fields = [Field("k", "k", columns[0].type)] if alone else list(columns)
     parse = row_parser(raw_type(fields), UTC)

@@ -1,8 +1,8 @@
 """Index of a table's topic: the last record of each key, in a local LMDB file.
 
-The index replays the committed records of the topic and stores its positions. It is a cache and is rebuilt if the
-topic was recreated, if tombstones may have been missed, or if the file is damaged. The file is never synced, so its
-name contains the boot id, and it is not used after a reboot.
+The index replays the committed records of the topic and stores its positions. It is a cache and is rebuilt if the topic
+was recreated, if tombstones may have been missed, or if the file is damaged. The file is never synced, so its name
+contains the boot id, and it is not used after a reboot.
 
 The sort order is: hash of the key columns, start and end of the window, hash of the key bytes.
 """

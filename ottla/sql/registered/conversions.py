@@ -1,7 +1,7 @@
 """Conversions between the types of binary formats and SQL types, as Spark SQL expressions.
 
-Arrow types describe the output of a decoder and the input of an encoder. Fields have their names from the schema,
-times of day are numbers, and Protobuf dates are messages.
+Arrow types describe the output of a decoder and the input of an encoder. Fields have their names from the schema, times
+of day are numbers, and Protobuf dates are messages.
 """
 
 from __future__ import annotations

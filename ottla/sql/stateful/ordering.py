@@ -12,8 +12,7 @@ def processing_order(inputs: Any, parts: Any, places: Any, times: Any, tables: C
     """Return the indexes of the rows in processing order.
 
     Kafka Streams takes the record with the lowest time among the next records of all partitions. A record behind a
-    later
-    record in its partition must wait, so rows are ordered by the highest time up to each row.
+    later record in its partition must wait, so rows are ordered by the highest time up to each row.
     """
     order = np.lexsort((places, parts, inputs))
     reached = times[order].copy()

@@ -103,8 +103,7 @@ def udaf(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Declare an aggregate: a class with ksqlDB's methods initialize() and aggregate(value, aggregate).
 
     Optional methods are merge(one, other) for session windows, map(aggregate) for the result, and undo(value,
-    aggregate)
-    for tables.
+    aggregate) for tables.
     """
     return _decorator("AGGREGATE", function, **options)
 

@@ -1,7 +1,7 @@
 """Compiled loop that runs decoding programs over the bytes of records. `operations` describes the instructions.
 
-The loop never reads outside a record or writes outside the arena. When a level is full, it stops before the record,
-and the caller repeats that record with a larger arena.
+The loop never reads outside a record or writes outside the arena. When a level is full, it stops before the record, and
+the caller repeats that record with a larger arena.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ class _Ids:
     """Transactional ids of this process: unique per attempt, even if Spark runs a task twice.
 
     Transactions stay open until the driver ends them. The next batch reuses the ids, because brokers remember every id
-    for
-    a week.
+    for a week.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """ksqlDB's aggregates and user aggregates, one record at a time.
 
-`accumulator` creates an accumulator for a call. Some arguments are settings: the count of TOPK, and the count and
-null handling of LATEST_BY_OFFSET. `settings_of` returns how many.
+`accumulator` creates an accumulator for a call. Some arguments are settings: the count of TOPK, and the count and null
+handling of LATEST_BY_OFFSET. `settings_of` returns how many.
 """
 
 from __future__ import annotations
