@@ -165,7 +165,6 @@ class _Reader:
                 )
 
     def reached(self, base_offset: int, next_offset: int) -> None:
-        """Advance past a batch with these offsets."""
         if base_offset > self.offset and not self._wanted.compacted:
             self._missing(base_offset)
         self.offset = min(next_offset, self.end)
@@ -250,7 +249,6 @@ def _is_plain(header: BatchHeader, reader: _Reader) -> bool:
 def _again(
     data: memoryview, fetched: Fetched, reader: _Reader
 ) -> Iterator[tuple[bytearray, BatchHeader, Any]]:
-    """Encode the same records again in new batches."""
     if reader.offset >= reader.end:
         return
     first = read_header(data)

@@ -34,7 +34,6 @@ def local_path(found: str) -> Path | None:
 
 
 def query_of(checkpoint: Path) -> str | None:
-    """Return the id of the query that owns the checkpoint."""
     try:
         found: str = json.loads((checkpoint / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -76,7 +76,6 @@ def session(
 
 
 def driver_java_options(*more: str) -> str:
-    """Return the driver's JVM options of `session`, plus more."""
     return " ".join([f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", *more])
 
 

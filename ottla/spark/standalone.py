@@ -52,7 +52,6 @@ class StandaloneCluster:
 
     @property
     def url(self) -> str:
-        """Return the URL to pass as `master`."""
         return f"spark://{_LOOPBACK}:{self._port}"
 
     @property

@@ -1,4 +1,4 @@
-"""ksqlDB's statements on Spark.
+"""ksqlDB statements on Spark.
 
 from ottla.spark import session
 from ottla.sql import SqlSession

@@ -126,7 +126,6 @@ class Brokers:
         return next((topic for topic in self.topics() if topic.name == name), None)
 
     def existing(self, names: Iterable[str]) -> set[str]:
-        """Return the subset of these topics that exists."""
         with self._cluster() as cluster:
             return set(cluster.topics(names))
 

@@ -158,7 +158,6 @@ class Engine:
         return options
 
     def _encoded(self, frame: DataFrame, plan: Plan, target: Source, codecs: Codecs) -> DataFrame:
-        """Encode rows as records of the target's topic."""
         hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
         typed = frame.selectExpr(
             *(
@@ -337,7 +336,6 @@ def _is_hopping(plan: Plan) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Convert Spark rows to dictionaries and byte arrays to bytes."""
     if hasattr(value, "asDict"):
         value = value.asDict()
     if isinstance(value, list):

@@ -59,7 +59,6 @@ class SqlError(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """Reduce a Spark failure to one sentence."""
     written = str(error)
     from_python = _PYTHON_ERROR.findall(written)
     # Spark's traceback ends with the error of the data source.

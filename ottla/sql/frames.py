@@ -71,7 +71,6 @@ def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> D
 
 
 def _as_read(raw: DataFrame, source: Source, codecs: Codecs) -> DataFrame:
-    """Shape records like the data source does."""
     others = ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
     if source.headers:
         others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")

@@ -92,5 +92,4 @@ class SessionProperties:
 
 
 def _shown(urls: str) -> str:
-    """Hide logins in URLs."""
     return re.sub(r"//[^/@,]*@", "//", urls)

@@ -135,7 +135,6 @@ class LinkTopics:
         wait_for(self._target, topic.name)
 
     def mirrors(self) -> dict[str, Topic]:
-        """Return the target topics that this link writes to."""
         found = self.target_topics(list(self._target.retrying(self._target.topics)))
         return {
             name: topic

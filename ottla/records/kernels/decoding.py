@@ -97,7 +97,6 @@ def _parts(found: list[Body]) -> list[Part]:
 
 
 def _columns(parts: list[Part], start: int, end: int, with_headers: bool) -> RecordColumns:
-    """Decode the records in [start, end) of these bodies into columns."""
     rows = sum(int(table[:, COUNT].sum()) for _, table in parts)
     size = sum(int((table[:, END] - table[:, POSITION]).sum()) for _, table in parts)
     keys, values = BinaryBuilder(rows, size), BinaryBuilder(rows, size)

@@ -32,7 +32,6 @@ def decode(
 
 
 def _columns(found: list[Body], start: int, end: int, with_headers: bool) -> RecordColumns:
-    """Decode the records in [start, end) of these bodies into columns."""
     records: list[Record] = []
     types: list[int] = []
     for body in found:

@@ -107,7 +107,6 @@ def _findings(lines: DataFrame, terms: Terms) -> DataFrame:
 
 
 def _counts(lines: DataFrame) -> DataFrame:
-    """Sum records, bytes and checksums by topic, tier and bucket."""
     from pyspark.sql import functions as f
 
     pages = lines.where("page IS NOT NULL")

@@ -79,7 +79,6 @@ class Assembly:
 
 
 def gathered(data: Any, starts: Any, sizes: Any, valid: pa.Buffer | None) -> pa.BinaryArray:
-    """Gather bytes from any positions of `data` into a column."""
     spans = np.stack([starts, sizes], axis=1).reshape(-1)
     return _filled(pa.binary(), data, data, spans, valid)
 

@@ -29,7 +29,6 @@ class Filled(NamedTuple):
 
 
 def column_of(kind: pa.DataType) -> Column:
-    """Return the tree for an Arrow type."""
     if pa.types.is_struct(kind):
         return tree.struct([each.name for each in kind], [column_of(each.type) for each in kind])
     if pa.types.is_map(kind):

@@ -86,7 +86,6 @@ def mapping(key: Column, value: Column) -> Column:
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Return the type of a column as Spark DDL."""
     if pa.types.is_struct(kind):
         fields = ", ".join(f"`{each.name.replace('`', '``')}`: {sql_type(each.type)}" for each in kind)
         return f"STRUCT<{fields}>"
@@ -145,7 +144,6 @@ class Arena:
         self.places = self._allocate(capacities)
 
     def grow(self, level: int, needed: int) -> None:
-        """Grow a level to at least `needed` elements."""
         old = self.places
         capacities = old.capacities.copy()
         capacities[level] = max(needed, capacities[level] * 2)

@@ -130,6 +130,5 @@ def _own_headers(headers: pa.ListArray) -> tuple[list[bytes | None], dict[int, s
 
 
 def _clause(error: EncryptionError) -> str:
-    """Turn a sentence into a clause."""
     text = str(error).rstrip(".")
     return text[:1].lower() + text[1:]

@@ -76,7 +76,6 @@ def row_parser(kind: Any, zone: tzinfo, *, lax: bool = False) -> Callable[[bytes
 
 
 def _reader(kind: Any, how: Reading, where: str) -> Reader:
-    """Return a reader that also accepts null."""
     read = _reader_of_some(kind, how, where)
 
     def read_or_null(text: str, at: int) -> tuple[Any, int]:

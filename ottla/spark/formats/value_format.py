@@ -148,7 +148,6 @@ def ddl(kind: Any) -> str:
 
 @contextmanager
 def numba_needed(name: str) -> Iterator[None]:
-    """Guard the import of a format that requires numba."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -160,5 +159,4 @@ def numba_needed(name: str) -> Iterator[None]:
 
 
 def quoted(name: str) -> str:
-    """Quote a name for SQL."""
     return "`" + name.replace("`", "``") + "`"

@@ -65,7 +65,6 @@ def _cut(text: str) -> str:
 
 
 def _raised(frames: str) -> str:
-    """Return the text after the frames of a traceback."""
     lines = _cut(frames).split("\n")
     first = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), 0)
     return _without_our_names("\n".join(lines[first:]))

@@ -21,7 +21,6 @@ _FIGURES = {
 
 
 def query_lines(queries: Iterable[tuple[str, QueryProgress]]) -> Iterator[str]:
-    """Yield the metrics of labelled queries."""
     known = list(queries)
     yield from family(
         "ottla_query_active",

@@ -174,7 +174,6 @@ class Pipelines:
         )
 
     def stop(self, name: str, seconds: float) -> PipelineState:
-        """Ask the process to stop, and wait for it."""
         state = self.get(name)
         if not state.is_alive:
             raise PipelineError(f"Pipeline '{name}' is not running: it is {state.phase}.")

@@ -148,7 +148,6 @@ class Producer:
             self._exchange()
 
     def push(self) -> None:
-        """Send all ready batches without waiting."""
         if not self._stale:
             self._join_transaction()
             self._send_ready()

@@ -127,7 +127,6 @@ class _Task:
 
 
 def _named(rows: Chunk, encoding: Encoding, records: pa.Array) -> Chunk:
-    """Add the schema header if configured."""
     if not encoding.header:
         return rows
     return rows._replace(headers=with_header(rows.headers, encoding.part, encoding.header, records))

@@ -43,7 +43,6 @@ _SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", _HEADERS)])
 
 
 def column_types(options: SourceOptions) -> dict[str, str]:
-    """Return the source's columns with their types as DDL."""
     typed = options.typed
     columns = {"key": typed.key.sql_type, "value": typed.value.sql_type, **_ABOUT_THE_RECORD}
     if options.include_headers:

@@ -18,7 +18,6 @@ class MissingPartition(ClientError):
 
 
 def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
-    """Return the existing partitions of the subscription."""
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
         topics = cluster.topics()

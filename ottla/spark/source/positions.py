@@ -40,7 +40,6 @@ class Position:
     def resolve(
         self, cluster: Cluster, partitions: Iterable[TopicPartition], isolation_level: int
     ) -> Offsets:
-        """Return the offset of each partition."""
         partitions = list(partitions)
         if self.offsets is not None:
             return self._resolve_offsets(cluster, partitions, isolation_level)

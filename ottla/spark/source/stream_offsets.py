@@ -63,7 +63,6 @@ class StreamOffsets:
         return latest if most is None else limit_offsets(begin, latest, most)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """Return the ranges for the tasks of one micro-batch."""
         begin = self._begin(start, end)
         ranges = [OffsetRange(each, begin[each], end[each]) for each in sorted(end)]
         return split_ranges(ranges, self._options.min_partitions, self._options.max_records_per_partition)

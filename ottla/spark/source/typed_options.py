@@ -96,7 +96,6 @@ def parse_typed_options(given: Options) -> TypedOptions:
 
 
 def _format(given: Options, which: str) -> Format:
-    """Return the format of the key or of the value."""
     schema = given.text(f"{which}Schema")
     formats = {name: name for name in ("json", *REGISTERED, "text", "raw")}
     name = given.choice(f"{which}Format", formats, "raw")

@@ -135,7 +135,6 @@ def _headers(batch: pa.RecordBatch) -> pa.ListArray | None:
 
 
 def _only(column: pa.BinaryArray, rows: dict[int, str]) -> pa.BinaryArray:
-    """Return the column with null in all other rows."""
     if not rows:
         return pa.nulls(len(column), pa.binary())
     wanted = np.zeros(len(column), np.bool_)

@@ -89,7 +89,6 @@ class LocalCopy:
             self._continue()
 
     def _begin(self) -> None:
-        """Begin a transaction with enough room."""
         used = (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
         if self._environment.info()["map_size"] < used + self._headroom:
             self._environment.set_mapsize(used + 2 * self._headroom)

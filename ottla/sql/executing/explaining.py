@@ -23,7 +23,6 @@ class Node:
 
 
 def graph(plan: Plan, target: Source | None = None) -> str:
-    """Draw a text tree with each operator above its inputs."""
     node = _operators(plan)
     if target is not None:
         node = Node(f"write {target.kind} {target.name} to topic '{target.topic}'", (node,))

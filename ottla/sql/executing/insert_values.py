@@ -104,7 +104,6 @@ def _registered(codec: PartCodec, source: Source, given: dict[str, Any]) -> byte
 
 
 def literal(tree: exp.Expr, position: Position) -> Any:
-    """Evaluate a constant expression to a Python value."""
     where = Scope({}, position).place(tree)
     if isinstance(tree, exp.Null):
         return None

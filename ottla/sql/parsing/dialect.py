@@ -62,7 +62,6 @@ class Text:
 
 
 def parse_expression(text: Text, given: Sequence[Token]) -> exp.Expr:
-    """Parse the tokens of one expression, without changing them."""
     adapted = _adapted(given)
     start = text.position(given[0].start)
     try:

@@ -145,7 +145,6 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
 
 
 def _may_be_inferred(properties: s.Properties) -> bool:
-    """Return True if the schema registry may provide the columns."""
     formats = [properties[name].value for name in ("format", "value_format") if name in properties]
     return any(str(each).upper() in REGISTERED for each in formats)
 

@@ -74,7 +74,6 @@ class Words:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Consume these words if all of them come next."""
         if all(self.word(i) == word for i, word in enumerate(words)):
             self._next += len(words)
             return True

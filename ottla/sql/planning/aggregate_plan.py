@@ -284,7 +284,6 @@ def _check_merge(scope: GroupedScope) -> None:
 
 
 def _shape(call: AggregateCall, written: list[str]) -> str:
-    """Return an expression with the type of the result."""
     if call.user is not None:
         return f"CAST(NULL AS {call.user.returns.ddl})"
     name, value = call.name, written[0]

@@ -144,7 +144,6 @@ def _is_a_key(trees: Sequence[exp.Expr], scope: Scope) -> None:
 
 
 def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bool) -> None:
-    """Check that every column is a group or inside an aggregate."""
     for number, group in enumerate(groups):
         if group in groups[:number]:
             tree = select.group_by[number]
@@ -169,7 +168,6 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
 
 
 def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | None:
-    """Return the first column outside all groups and aggregates."""
     if isinstance(tree, exp.Lambda) or any(node is tree for node in _aggregates(tree, scope)):
         return None
     if tree.find(exp.Column) is not None and not any(_aggregates(tree, scope)) and scope.sql(tree) in groups:

@@ -60,13 +60,11 @@ def common_type(trees: Sequence[exp.Expr], type_of: TypeOf) -> SqlType | None:
 
 
 def coerced_list(trees: Sequence[exp.Expr], type_of: TypeOf, sql_of: SqlOf) -> list[str]:
-    """Convert all expressions to their common type."""
     target = common_type(trees, type_of)
     return [sql_of(each) if target is None else coerced(each, target, type_of, sql_of) for each in trees]
 
 
 def coerced(tree: exp.Expr, target: SqlType, type_of: TypeOf, sql_of: SqlOf) -> str:
-    """Render the expression for Spark, converted to the type."""
     if isinstance(tree, exp.Null):
         return f"CAST(NULL AS {target.ddl})"
     if _is_text(tree) and target.name in NUMBERS:
@@ -192,7 +190,6 @@ def _comparable(one: SqlType, other: SqlType) -> bool:
 
 
 def _wider(one: SqlType, other: SqlType, tree: exp.Expr) -> SqlType:
-    """Return the type that can hold values of both."""
     if one == other:
         return one
     if one.name in NUMBERS and other.name in NUMBERS:

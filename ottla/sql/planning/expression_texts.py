@@ -28,7 +28,6 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 
 def type_text(kind: SqlType) -> str:
-    """Return the type's text with all field names quoted."""
     if kind.element is not None:
         return f"{kind.name}<{'STRING, ' if kind.name == 'MAP' else ''}{type_text(kind.element)}>"
     if kind.name == "STRUCT":

@@ -149,7 +149,6 @@ def _common(types: Sequence[SqlType | None]) -> SqlType | None:
 
 
 def field_type(kind: SqlType | None, names: Sequence[str]) -> SqlType | None:
-    """Return the type of a nested struct field."""
     for name in names:
         if kind is None:
             return None
@@ -158,7 +157,6 @@ def field_type(kind: SqlType | None, names: Sequence[str]) -> SqlType | None:
 
 
 def cast_type(written: exp.Expr) -> SqlType | None:
-    """Return the target type of a CAST."""
     name = str(written.this.value if isinstance(written.this, exp.DType) else written.this).upper()
     name = _NAMES.get(name, name)
     inner = written.expressions

@@ -46,7 +46,6 @@ class JoinStep:
 
 
 def view(alias: str) -> str:
-    """Return the name of the view for a source."""
     return quoted(f"__ottla_{alias}")
 
 
@@ -129,7 +128,6 @@ def _columns(expressions: list[str]) -> list[str]:
 
 
 def _with_window(key: str, alias: str, source: Source, scope: Scope) -> str:
-    """Add the window of a windowed source to the key."""
     if source.window is None:
         return key
     bounds = f"'start', {scope.column(alias, 'WINDOWSTART')}"
@@ -320,7 +318,6 @@ def equality(join: Join, scope: Scope) -> tuple[str, str]:
 
 
 def _owners(sql: str, scope: Scope) -> list[str]:
-    """Return the sources whose columns an expression uses."""
     return [alias for alias in scope.sources if f"{quoted(alias)}." in sql]
 
 
@@ -332,7 +329,6 @@ def _bracketed(tree: exp.Expr, scope: Scope) -> str:
 
 
 def join_clause(join: Join, left: str, scope: Scope) -> str:
-    """Render a join for a batch query."""
     first, second = equality(join, scope)
     right = join.right.alias
     condition = f"{first} = {second}"

@@ -37,7 +37,6 @@ TIMES = {
 
 
 def text(value: str) -> str:
-    """Quote a literal for Spark SQL."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
     return f"'{escaped}'"
 
@@ -73,14 +72,12 @@ def _raw_type(kind: SqlType) -> str:
 
 
 def picked(parsed: str, field: Field, fields: Sequence[Field], depth: int = 0) -> str:
-    """Return a field of the parsed struct in any of its spellings."""
     found = [f"{parsed}.{quoted(spelling)}" for spelling in spellings(field, fields)]
     value = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
     return decoded(value, field.type, depth)
 
 
 def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
-    """Convert the parsed value to its type."""
     if kind.name in TIMES:
         from_number, _ = TIMES[kind.name]
         return (
@@ -117,7 +114,6 @@ def _differs(kind: SqlType) -> bool:
 
 
 def encoded(value: str, kind: SqlType, depth: int = 0) -> str:
-    """Convert the value to its form in JSON and delimited text."""
     if kind.name in TIMES:
         return TIMES[kind.name][1].format(value)
     if not _has_times(kind):

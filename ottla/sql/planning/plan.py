@@ -162,7 +162,6 @@ class _Planner:
         )
 
     def _grouped(self, joins: Joins | None) -> Plan:
-        """Plan a GROUP BY with Ottla's own state."""
         select, rows = self._select, self._scope
         groups = [rows.sql_in("GROUP BY", each) for each in select.group_by]
         grouped = GroupedScope.over(rows, groups)

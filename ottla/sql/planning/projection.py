@@ -130,7 +130,6 @@ class Projection:
         return columns
 
     def _listed(self, source: Source) -> list[str]:
-        """Return the columns of a source that `*` expands to."""
         names = [column.name for column in source.columns]
         if self._reader:
             return [*names, *source.window_columns]
@@ -145,7 +144,6 @@ class Projection:
         return [*values, *(PSEUDO_COLUMNS if joined else ()), *keys]
 
     def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
-        """Expand a struct into one column per field."""
         where = self._scope.place(struct)
         kind = self._scope.type_of(struct)
         if kind is None or kind.name != "STRUCT":

@@ -46,11 +46,9 @@ class Scope:
     clause: str = "SELECT"
 
     def sql(self, tree: exp.Expr) -> str:
-        """Render the expression for Spark."""
         return _sql(self._changed(tree.copy()))
 
     def sql_in(self, clause: str, tree: exp.Expr) -> str:
-        """Render an expression of this clause for Spark."""
         self.clause, before = clause, self.clause
         try:
             return self.sql(tree)
@@ -207,7 +205,6 @@ class Scope:
     # Columns
 
     def own_name(self, node: exp.Column, alias: str) -> str:
-        """Return the name of a column without the name of its source."""
         names = [identifier_name(part) for part in node.parts]
         return names[1] if len(names) > 1 and names[0] == alias else names[0]
 
@@ -344,7 +341,6 @@ class Scope:
         return exp.Var(this=f"CASE WHEN {source.sql} IS NULL THEN {start.sql} ELSE {reduced} END")
 
     def _built(self, node: exp.Anonymous, name: str, given: list[exp.Expr]) -> exp.Expr:
-        """Translate MAP('a' := 1) and STRUCT(a := 1)."""
         for each in given:
             if not isinstance(each, exp.PropertyEQ):
                 raise SqlError(f"{name} is written {name}(… := …).", self.place(each))

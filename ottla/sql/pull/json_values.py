@@ -75,7 +75,6 @@ def _raw(kind: SqlType) -> Any:
 
 
 def _picked(found: dict[str, Any], field: Field, fields: Sequence[Field]) -> Any:
-    """Return the field in any of its spellings."""
     for spelling in spellings(field, fields):
         value = found.get(spelling)
         if value is not None:

@@ -95,7 +95,6 @@ class _Reader:
         return True
 
     def _choices(self, condition: exp.Expr) -> tuple[str, list[Any]] | None:
-        """Return a key column and its possible values."""
         if isinstance(condition, exp.Paren):
             return self._choices(condition.this)
         if isinstance(condition, exp.Or):
@@ -191,7 +190,6 @@ def _literal(tree: exp.Expr) -> str | bool | Decimal | None:
 
 
 def _milliseconds(tree: exp.Expr) -> int | None:
-    """Parse a window bound given as number or text."""
     value = _literal(tree)
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else None

@@ -71,7 +71,6 @@ class PullQueries:
         return self._engine().pull(plan, found)
 
     def forget(self, source: Source) -> None:
-        """Remove the index of a dropped table."""
         path = self._path(source)
         with _lock:
             index = _indexes.pop(path, None)

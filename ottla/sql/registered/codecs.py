@@ -58,7 +58,6 @@ class PartCodec:
 
     @property
     def frame(self) -> bytes:
-        """Return the prefix of each record."""
         if self.form == WITHOUT_REGISTRY:
             return b""
         assert self.schema is not None
@@ -83,7 +82,6 @@ class PartCodec:
         return given | {f"{self.part}Schema": sql_type(self.found)}
 
     def columns(self, parsed: str) -> dict[str, str]:
-        """Return SQL for the columns of a decoded value."""
         assert self.found is not None
         if self.bare:
             return {self.fields[0].name: decoded(parsed, self.found, self.fields[0].type)}
@@ -91,7 +89,6 @@ class PartCodec:
 
     @property
     def decoder(self) -> str:
-        """Return the name of the decoding function."""
         return f"ottla_decode_{self._digest()}"
 
     @property
@@ -154,7 +151,6 @@ class PartCodec:
         return SchemaSource(self.source.registry, text=text, message=self.source.message)
 
     def encode_expression(self) -> str:
-        """Return SQL that encodes a key or a value from its columns."""
         assert self.wanted is not None
         assert self.schema is not None
         if self.bare:

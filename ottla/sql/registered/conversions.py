@@ -89,7 +89,6 @@ def _named_like(name: str, struct: pa.DataType | None) -> list[pa.Field]:
 
 
 def field_like(struct: pa.DataType, name: str) -> pa.Field | None:
-    """Return the schema field for a column."""
     return next(iter(_named_like(name, struct)), None)
 
 
@@ -104,7 +103,6 @@ def _is_entries(kind: pa.DataType) -> bool:
 
 
 def decoded(value: str, found: pa.DataType, kind: SqlType, depth: int = 0) -> str:
-    """Convert the value to its SQL type."""
     if kind.name == "STRUCT":
         parts = ", ".join(
             f"{text(field.name)}, {picked(value, found, field, depth)}" for field in kind.fields
@@ -127,7 +125,6 @@ def decoded(value: str, found: pa.DataType, kind: SqlType, depth: int = 0) -> st
 
 
 def picked(struct: str, found: pa.DataType, field: Field, depth: int = 0) -> str:
-    """Return a struct field, ignoring case."""
     there = [
         decoded(f"{struct}.{quoted(each.name)}", each.type, field.type, depth)
         for each in _named_like(field.name, found)

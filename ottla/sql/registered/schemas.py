@@ -369,7 +369,6 @@ def _is_bare(source: Source, part: str) -> bool:
 
 
 def _message(properties: Properties, part: str) -> str | None:
-    """Return the chosen message of a Protobuf file."""
     said = properties.get(f"{part}_schema_full_name")
     return str(said.value).strip() if said is not None else None
 

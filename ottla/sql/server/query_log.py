@@ -92,7 +92,6 @@ class QueryLog:
             del self._held[key]
 
     def next_number(self) -> int:
-        """Return a unique number."""
         return self._brokers.end_offset(TOPIC)
 
     def _write(self, key: str, value: bytes | None) -> None:

@@ -120,7 +120,6 @@ class Streaming:
         yield (f",\n{dumps({'finalMessage': said})}]\n" if said else "]\n").encode()
 
     async def _printed(self, opened: Opened) -> AsyncIterator[bytes]:
-        """Yield lines in the format of ksqlDB's shell."""
         try:
             async for rows in opened.batches():
                 yield "".join(

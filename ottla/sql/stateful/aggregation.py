@@ -67,7 +67,6 @@ class Layout:
         return bool(values[-2])
 
     def change(self, change: Change) -> tuple[Any, ...]:
-        """Return the output of the table stage."""
         nothing = tuple((None,) * count for count in self.arguments)
         became = WENT if change.added is None else CAME if change.removed is None else REPLACED
         added = change.added if change.added is not None else nothing

@@ -100,7 +100,6 @@ class Aggregator:
         return closed if self.aggregation.final else rows
 
     def _starts(self, time: int) -> list[int]:
-        """Return the starts of the windows that contain the time."""
         size, advance = self.aggregation.size_ms, self.aggregation.advance_ms or self.aggregation.size_ms
         first = max(0, time - size + advance) // advance * advance
         return list(range(first, time + 1, advance))
@@ -128,11 +127,9 @@ class Aggregator:
     # Shared by all kinds of windows
 
     def flush(self) -> None:
-        """Write the changed entries at the end of a batch."""
         self.entries.flush()
 
     def observe(self, time: int) -> int:
-        """Update and return the stream time."""
         latest = self.entries.get(_TIME)
         if latest is None or time > latest:
             self.entries.put(_TIME, time)

@@ -118,7 +118,6 @@ def _through(flow: DataFrame, stage: Stage, batch: Batch, later: set[int]) -> Da
 
 
 def _key(stage: Stage) -> str:
-    """Return SQL for the key as bytes, null for null keys."""
     choices = " ".join(
         f"WHEN {INPUT} = {number} THEN CASE WHEN ({key}) IS NOT NULL THEN to_json(named_struct('k', {key})) END"
         for number, key in stage.keys.items()

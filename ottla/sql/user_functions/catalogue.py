@@ -66,7 +66,6 @@ def chosen(function: UserFunction, types: Types) -> int | None:
 
 
 def wanted(overload: Overload, count: int) -> list[Parameter]:
-    """Return the parameter of each argument."""
     parameters = [*overload.parameters]
     if overload.is_variadic:
         more = count - len(overload.settings) - len(parameters) + 1
@@ -123,7 +122,6 @@ def refusal(function: UserFunction, types: Types) -> str:
 
 
 def description(function: UserFunction) -> str:
-    """Format DESCRIBE FUNCTION like ksqlDB's shell."""
     facts = [
         ("Name", function.name),
         ("Author", function.author),

@@ -67,7 +67,6 @@ class UserFunction:
     path: str = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the undecorated function."""
         assert self.run is not None
         return self.run(*args, **kwargs)
 

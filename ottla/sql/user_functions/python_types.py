@@ -30,7 +30,6 @@ _SERIES = (
 
 
 def written_type(text: str) -> SqlType:
-    """Parse a type as in a statement, such as `MAP<STRING, INT>`."""
     words = Words(Text(text), Text(text).tokens())
     if words.at_end:
         raise SqlError("a type is missing")

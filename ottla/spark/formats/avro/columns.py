@@ -43,7 +43,6 @@ _NODES = {
 
 
 def columns_of(node: Node) -> Column:
-    """Return the column tree for a schema."""
     return _Columns().column(node, (), "the schema")
 
 

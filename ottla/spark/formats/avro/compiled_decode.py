@@ -92,7 +92,6 @@ def _zigzag(value: Any) -> Any:
 
 @compiled_inline
 def _word(data: Any, at: Any, count: Any) -> Any:
-    """Read bytes as a little-endian number."""
     value = np.uint64(0)
     for index in range(count):
         value |= np.uint64(data[at + index]) << np.uint64(8 * index)

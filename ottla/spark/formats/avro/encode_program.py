@@ -106,7 +106,6 @@ class EncodeProgram:
             self._code[each][op.AFTER] = len(self._code)
 
     def _fitting(self, members: list[Node], column: Column) -> Node | None:
-        """Return the branch for a column of this type."""
         # Use int for a long only if the union has no long.
         for member in sorted(members, key=lambda each: each.type == "int" and column.type == pa.int64()):
             state = len(self._code), len(self._side), len(self._constants), self._where
@@ -193,7 +192,6 @@ def _zigzag(value: int) -> bytes:
 
 
 def _default(field: Field, name: str) -> bytes:
-    """Return the default bytes of a field without a column."""
     node, value = field.node, field.default
     if not field.has_default:
         raise Unwritable(f"there is no column for the field {name}, which has no default")
@@ -270,7 +268,6 @@ def _nullable(schema: Any) -> Any:
 
 
 def _bytes_for(precision: int) -> int:
-    """Return the smallest size in bytes for numbers with this precision."""
     return next(size for size in range(1, 17) if 10**precision - 1 < 1 << (8 * size - 1))
 
 

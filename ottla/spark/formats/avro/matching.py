@@ -43,7 +43,6 @@ def factor(writer: Node, reader: Node, column: Column) -> int:
 
 
 def is_value(value: Any, node: Node) -> bool:
-    """Return True if the JSON default fits the type."""
     kind = node.type
     if kind == "null":
         return value is None

@@ -24,7 +24,6 @@ def write_varint(out: Any, at: Any, raw: Any) -> Any:
 
 @compiled_inline
 def is_same(one: Any, start: Any, other: Any, begin: Any, size: Any) -> Any:
-    """Return True if `size` bytes of two arrays are equal."""
     for index in range(size):  # noqa: SIM110 (it is compiled)
         if one[start + index] != other[begin + index]:
             return False

@@ -107,7 +107,6 @@ class SchemaTypes:
         return self.type(some[0], above, depth + 1) if len(some) == 1 else _TEXT
 
     def _merged(self, node: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
-        """Merge the parts of an allOf into one schema."""
         merged = {name: each for name, each in node.items() if name != "allOf"}
         properties = dict(merged.get("properties") or {})
         for each in node["allOf"]:

@@ -314,7 +314,6 @@ def _run(
 
 @compiled_inline
 def _count(places: Any, positions: Any, column: Any) -> Any:
-    """Add an element to a list."""
     position = positions[places.level_of[column]]
     places.slots[places.slot_base[column] + position] += 1
     places.valid[places.valid_base[column] + position] = 1

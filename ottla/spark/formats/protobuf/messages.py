@@ -74,7 +74,6 @@ class Types:
                 self._proto3[name] = each_file.syntax == "proto3"
 
     def by_indexes(self, indexes: tuple[int, ...]) -> str:
-        """Return the name of the message with these indexes."""
         messages, name = self.file.message_type, self.file.package
         for index in indexes:
             if not 0 <= index < len(messages):
@@ -97,7 +96,6 @@ class Types:
         return found
 
     def indexes_of(self, name: str) -> bytes:
-        """Return the encoded indexes of a message in its file."""
         path: list[int] = []
         messages, rest = self.file.message_type, name.removeprefix(f"{self.file.package}.").split(".")
         for part in rest:
@@ -108,7 +106,6 @@ class Types:
         return b"".join(_zigzag(each) for each in (len(path), *path))
 
     def is_packed(self, field: FieldDescriptorProto) -> bool:
-        """Return True if the elements of a repeated field are packed."""
         if field.options.HasField("packed"):
             return bool(field.options.packed)
         return bool(self.file.syntax == "proto3")

@@ -15,7 +15,6 @@ from ottla.spark.options import OptionError
 
 
 def planned_type(kind: str, source: SchemaSource) -> str:
-    """Return the type of the column as DDL."""
     schema = columns_schema(source, kind)
     return sql_type(format_decoder(kind, source, schema, None, "the schema").type)
 

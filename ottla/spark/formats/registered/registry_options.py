@@ -48,7 +48,6 @@ def parse_registry(given: Options) -> RegistrySettings | None:
 
 
 def parse_source(given: Options, part: str, name: str, schema: str | None) -> Format:
-    """Parse the format of the key or the value for reading."""
     registry = parse_registry(given)
     text = columns = None
     if schema is not None:
@@ -84,7 +83,6 @@ def parse_source(given: Options, part: str, name: str, schema: str | None) -> Fo
 
 
 def _subject(given: Options, part: str) -> str:
-    """Return the topic's subject."""
     topics = [each.strip() for each in (given.text("subscribe") or "").split(",") if each.strip()]
     if len(topics) != 1:
         raise OptionError(

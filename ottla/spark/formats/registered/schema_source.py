@@ -56,7 +56,6 @@ def reader_schemas(source: SchemaSource, kind: str) -> Iterator[Schema]:
 
 
 def referenced(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
-    """Return the referenced schemas."""
     if source.registry is None or not schema.references:
         return {}
     return shared_registry(source.registry).referenced(schema)

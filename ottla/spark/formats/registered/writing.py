@@ -185,7 +185,6 @@ def _subject(encoding: Encoding, topic: str | None, schema: Schema | None) -> st
 
 
 def encode_column(encoding: Encoding, column: pa.Array) -> pa.BinaryArray:
-    """Encode a column in a task."""
     encoder = format_encoder(encoding, column.type)
     try:
         return encoder.encode(column, encoding.frame)
@@ -199,7 +198,6 @@ def encode_column(encoding: Encoding, column: pa.Array) -> pa.BinaryArray:
 
 
 def default_schema(name: str, columns: pa.DataType) -> str:
-    """Return the default schema of the columns."""
     if name == "avro":
         from ottla.spark.formats.avro.encode_program import schema_of
 

@@ -116,7 +116,6 @@ class BatchCommit:
         self._topic.append(self._cluster, self._topic.state.finish(decision.batch))
 
     def _check_loss(self, decision: Decision, lost: dict[Transaction, ErrorCode], fail_on_loss: bool) -> None:
-        """Handle transactions that were lost before their commit."""
         state = self._topic.read(self._cluster)
         if state.generation != self._generation:
             raise _superseded(self._query)  # the new run has ended the transactions

@@ -56,7 +56,6 @@ class CommitTopic:
         return self._partition.topic
 
     def read(self, cluster: Cluster) -> CommitState:
-        """Return the state at the end of the log."""
         return cluster.retrying(lambda: self._read(cluster), [self.name])
 
     def append(self, cluster: Cluster, record: bytes) -> CommitState:

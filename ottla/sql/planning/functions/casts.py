@@ -16,7 +16,6 @@ _INTO = {
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
-    """Return True if ksqlDB supports this CAST."""
     if source == target:
         return True
     if target.name == "STRING":

@@ -63,7 +63,6 @@ def let(body: str, *arguments: Argument) -> str:
 
 
 def first(types: Types) -> SqlType | None:
-    """Return the first known argument type."""
     return next((each for each in types if each is not None), None)
 
 

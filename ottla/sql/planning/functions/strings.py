@@ -127,8 +127,6 @@ def _mask(arguments: Arguments) -> str:
 
 
 def _mask_part(mask_first: bool, from_left: bool) -> Form:
-    """Mask one of the two parts of a string."""
-
     def form(arguments: Arguments) -> str:
         text, count = arguments[0].sql, arguments[1].sql
         cut = f"least({count}, length({text}))" if from_left else f"greatest(length({text}) - {count}, 0)"

@@ -49,7 +49,6 @@ def _format(arguments: Arguments) -> str:
 
 
 def _pieces(pattern: str) -> list[tuple[str, bool]]:
-    """Split a pattern into zone letters and other pieces."""
     pieces: list[tuple[str, bool]] = []
     quoted = False
     for letter in pattern:
@@ -83,8 +82,6 @@ def _parsed(arguments: Arguments) -> str:
 
 
 def _millis(form: Form, is_result: bool) -> Form:
-    """Adapt a form to milliseconds."""
-
     def changed(arguments: Arguments) -> str:
         assert not isinstance(form, str)
         if is_result:

@@ -39,7 +39,6 @@ class AggregateCall:
     user: Overload | None = None
 
     def parameters(self) -> list[Parameter]:
-        """Return the parameters of a Python function that are columns."""
         assert self.user is not None
         return wanted(self.user, len(self.types) + len(self.settings))[: len(self.types)]
 
@@ -78,7 +77,6 @@ def accumulator(call: AggregateCall) -> Accumulator:
 
 
 def settings_of(name: str, arguments: int) -> int:
-    """Return the number of trailing arguments that are settings."""
     if name in ("LATEST_BY_OFFSET", "EARLIEST_BY_OFFSET"):
         return arguments - 1
     return 1 if name in ("TOPK", "TOPKDISTINCT") else 0
