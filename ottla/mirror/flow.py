@@ -208,7 +208,7 @@ class CopyQuery:
             writer.write(partition, entries, now)
 
     def _write_syncs(self, copied: Mapping[TopicPartition, tuple[int, list[Run]]]) -> None:
-        """Write offset syncs after the commit, because they may belong on the source cluster.
+        """Write offset syncs to the source cluster, outside the transaction and therefore after the commit.
 
         A missing sync only makes MirrorMaker's translation less precise.
         """

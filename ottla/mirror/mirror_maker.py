@@ -184,7 +184,7 @@ def _heartbeats(settings: FlowSettings, stopping: threading.Event) -> None:
 
 
 def _persistently(stopping: threading.Event, what: str, work: Callable[[], None]) -> None:
-    """Retry after each failure, and log only the first of them."""
+    """Retry after each failure. Log a repeated failure only once."""
     reported = ""
     while not stopping.is_set():
         try:

@@ -53,7 +53,7 @@ from ottla.records.kernels.sealing import Seal, restamp
 _PRODUCE_VERSION = 11
 #: Kafka preserves the order of an idempotent producer with up to five requests in flight.
 _IN_FLIGHT = 5
-#: From `_MANY` batches below this size on, join them: a request each would cost more than decoding.
+#: Join `_MANY` or more batches below this size: a request each would cost more than decoding them.
 _SMALL = 16 << 10
 _MANY = 8
 _BATCH_BYTES = 900_000

@@ -115,7 +115,6 @@ class StandaloneCluster:
         return self.directory / f"{name}.log"
 
     def _alive_workers(self) -> int:
-        """Return the count from the master's web page, or 0 until it responds."""
         try:
             with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])

@@ -177,7 +177,6 @@ class Brokers:
             return list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
     def _ranges(self, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-        """Return the start offset and the last stable offset of each partition."""
         places = [TopicPartition(topic, number) for number in range(partitions)]
         with self._cluster() as cluster:
             starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST), READ_COMMITTED)

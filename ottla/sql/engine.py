@@ -103,7 +103,6 @@ class Engine:
             return self._result(plan).schema
 
     def _result(self, plan: Plan) -> DataFrame:
-        """Build an empty frame to get its visible columns."""
         frames = {
             alias: empty_frame(self.spark, source, self._codecs(source))
             for alias, source in plan.sources.items()
@@ -122,7 +121,6 @@ class Engine:
     def _batch(
         self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
-        """Query all current records, or the given frames instead."""
         frames = {
             alias: (given or {}).get(alias)
             or batch_frame(spark, source, self._brokers.read_options(), self._codecs(source))

@@ -167,7 +167,6 @@ def columns_of(raw: DataFrame, source: Source, codecs: Codecs = NONE) -> DataFra
 
 
 def _headers(column: ColumnDefinition) -> str:
-    """Return all headers of a record, or the last header with the given key."""
     if column.header is None:
         return "coalesce(transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value)), array())"
     return f"try_element_at(filter(headers, x -> x.key = {text(column.header)}), -1).value"

@@ -358,7 +358,7 @@ class SqlSession:
         return Result(statement, message, query=query)
 
     def _continued(self, there: Source, plan: Plan) -> str | None:
-        """Return the query to continue from its checkpoint. Both queries must process one record at a time."""
+        """Return the query whose checkpoint the new one continues. Both must process one record at a time."""
         if there.query_id is None or plan.mode not in ("append", "changes"):
             return None
         [before] = self.parse(there.statement)

@@ -94,7 +94,6 @@ def _copy(
 
 
 def _whole_batches(records: Any) -> tuple[memoryview, int, int, int]:
-    """Return the complete batches, the next offset, and the first and last leader epoch."""
     view = memoryview(records)
     at, next_offset, epochs = 0, -1, [-1]
     while at + BATCH_OVERHEAD <= len(view):

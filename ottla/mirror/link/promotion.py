@@ -99,7 +99,7 @@ def _await(
 
 
 def _end_transactions(target: Cluster, partition: TopicPartition) -> None:
-    """Abort source transactions whose end was not copied. No coordinator on the target knows them."""
+    """Abort source transactions whose end was not copied. Nothing else would end them."""
     place = (partition.topic, partition.partition)
     for producer in describe_producers(target, [place])[place]:
         if producer.transaction_start is not None:
@@ -111,7 +111,7 @@ def _end_transactions(target: Cluster, partition: TopicPartition) -> None:
 
 
 def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLag]:
-    """Return the uncopied records of the old side at the time of the promotion. `source_end` is the old side's end."""
+    """Return the lag of the mirror behind the old side at the promotion. `source_end` is the old side's end."""
     configs = own_configs(new, [topic])[topic]
     promoted = configs.get(MIRROR_PROMOTED, "")
     if configs.get(MIRROR_LINK) or promoted in ("", PROMOTING):

@@ -1,6 +1,6 @@
 """Decoder from JSON texts to a column of a Spark type.
 
-Three readers handle the rows, each slower and used for the rest of the one before: a compiled loop over plain objects,
+Three readers follow each other, each slower and given the rows that the previous one left: a compiled loop,
 Arrow's block reader, and a row parser that works like Spark's `from_json`. The first two leave every row that
 `from_json` might read differently. A block that Arrow refuses is first cut into smaller blocks.
 """

@@ -323,7 +323,7 @@ def _of_text(kind: Any, how: Reading, where: str) -> Reader:
     name = kind.typeName()
     misfit = _misfit(kind.simpleString(), where)
 
-    # A timestamp may be a number of seconds: 44 bits fit a range of microseconds.
+    # A timestamp may be a number of seconds. As microseconds, 44 bits of them still fit 64 bits.
     read_seconds = _integer(44, "timestamp", where)
 
     def convert(value: str) -> Any:

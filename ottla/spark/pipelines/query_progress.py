@@ -109,7 +109,6 @@ def _state_bytes(operator: Mapping[str, Any]) -> int:
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:
-    """Return the number of unread records in the topics."""
     found = [
         _behind(end, latest)
         for source in sources

@@ -183,7 +183,6 @@ class Producer:
         self._identified()
 
     def _join_transaction(self) -> None:
-        """Add partitions to the transaction before sending their first batch."""
         if self._transaction is not None and (new := self._transaction.without(self._queues)):
             self._receive_all()
             self._transaction.add(new)
@@ -280,7 +279,6 @@ class Producer:
         return self._options.idempotent and self._transaction is None
 
     def _done(self, partition: TopicPartition, instead: Iterable[bytearray] = ()) -> None:
-        """Remove the first batch of a partition, or replace it by smaller ones."""
         queue = self._queues[partition]
         self._waiting_bytes -= len(queue.popleft().data)
         for batch in reversed([*self._with_deadline(instead)]):

@@ -149,7 +149,6 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _current_batch() -> tuple[str, str, int]:
-    """Return the query, run and micro-batch of this task from Spark's local properties."""
     context = TaskContext.get()
     assert context is not None
     found = [

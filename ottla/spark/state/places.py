@@ -127,7 +127,6 @@ def _boot() -> str:
 
 
 def _remove_orphans(root: Path) -> None:
-    """Remove copies of queries whose local checkpoints have been deleted."""
     for each in root.iterdir():
         try:
             parts = urlsplit((each / _ORIGIN).read_text())

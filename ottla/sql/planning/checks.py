@@ -72,7 +72,6 @@ def _table_functions(tree: exp.Expr | None, scope: Scope) -> Iterator[exp.Anonym
 
 
 def _calls(tree: exp.Expr | None, names: Collection[str], kind: str, scope: Scope) -> Iterator[exp.Anonymous]:
-    """Yield calls of the named functions and of user functions of this kind."""
     if tree is not None:
         for node in tree.find_all(exp.Anonymous):
             user = scope.functions.get(str(node.this).upper())

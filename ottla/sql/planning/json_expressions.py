@@ -93,7 +93,6 @@ def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
 def _rebuilt(
     value: str, kind: SqlType, members: list[tuple[str, str]], inner: Callable[..., str], depth: int
 ) -> str:
-    """Rebuild a struct from its members, or an array or map with `inner` applied to each value."""
     if kind.name == "STRUCT":
         parts = ", ".join(f"{text(name)}, {member}" for name, member in members)
         return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({parts}) END"
@@ -105,7 +104,6 @@ def _rebuilt(
 
 
 def _differs(kind: SqlType) -> bool:
-    """Return True if the parsed type differs from the column's type."""
     if kind.element is not None:
         return _differs(kind.element)
     return kind.name in TIMES or any(

@@ -202,7 +202,6 @@ class _Planner:
         )
 
     def _table_key(self, joins: Joins | None) -> str:
-        """Return the key of the grouped rows if they come from a table."""
         if joins is not None and joins.value is not None:
             return joins.value
         alias, source = self._select.source.alias, self._left
@@ -295,7 +294,6 @@ class _Planner:
     # The key of the result
 
     def _key(self, groups: list[str], partitions: list[str]) -> list[list[str]]:
-        """Return, for each key column, the expressions equal to it."""
         if groups:
             return [[each] for each in groups]
         if self._select.partition_by:

@@ -99,7 +99,6 @@ class Scope:
         return exp.Var(this=compared(node, self._argument(node.this), self._argument(node.expression)))
 
     def _listed(self, node: exp.In | exp.Array) -> exp.Expr:
-        """Translate IN and ARRAY, whose elements are converted to one type."""
         where, given = self.place(node), node.expressions
 
         def sql_of(each: exp.Expr) -> str:

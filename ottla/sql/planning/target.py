@@ -117,7 +117,6 @@ def check_target(plan: Plan, target: Source, schema: StructType, position: Posit
 
 
 def _becomes(kind: SqlType, target: SqlType) -> bool:
-    """Return True if a value can be written as the column's type without a CAST."""
     if kind.name in NUMBERS and target.name in NUMBERS:
         return NUMBERS.index(kind.name) <= NUMBERS.index(target.name)
     if kind.element is not None and target.element is not None:

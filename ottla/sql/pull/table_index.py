@@ -352,7 +352,6 @@ class TableIndex:
 
 
 def _offsets(cluster: Cluster, partitions: Sequence[TopicPartition], which: int) -> dict[int, int]:
-    """Return the start offsets or the last stable offsets of the partitions."""
     found = list_offsets(cluster, dict.fromkeys(partitions, which), READ_COMMITTED)
     return {each.partition: found[each].offset for each in partitions}
 

@@ -101,7 +101,6 @@ def _avro(node: Node, above: tuple[Node, ...]) -> SqlType | None:
 
 
 def _entry(element: Node) -> Node | None:
-    """Return the value type of a map written as an array of entries."""
     record = next((each for each in element.branches if each.is_map_entry), None)
     if record is None or [each.name for each in record.fields] != ["key", "value"]:
         return None
@@ -185,7 +184,6 @@ def _meta(options: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the fields of a message that are strings, bytes or messages."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

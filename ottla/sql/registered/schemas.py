@@ -244,7 +244,6 @@ class Schemas:
         )
 
     def _check_superset(self, source: Source, part: str, schema: Schema, position: Position) -> None:
-        """Check that an explicitly chosen schema has all written columns."""
         form, columns = _part(source, part)
         whole = inference.whole_type(schema, self.registry.referenced(schema))
         bare = _is_bare(source, part)
@@ -341,7 +340,6 @@ class Schemas:
         return dataclasses.replace(codec, source=reading, found=found)
 
     def _known(self, form: str, subject: str, source: SchemaSource) -> pa.DataType | None:
-        """Return the type of a topic's latest schema, for its field names."""
         try:
             latest = self.registry.latest(subject)
             if OF_TYPE.get(latest.type) != form:

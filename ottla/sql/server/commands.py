@@ -294,7 +294,7 @@ class Commands:
                     self._recover(logged)
 
     def terminate_all(self, topics_to_delete: list[str]) -> None:
-        """Stop the cluster for POST /ksql/terminate."""
+        """Stop all queries and delete the chosen topics, for POST /ksql/terminate."""
         with self.lock:
             self.accepts = False
             self.session.catalogue.refresh()
@@ -313,7 +313,6 @@ def _set_properties(conversation: SqlSession) -> dict[str, str]:
 
 
 def _status(result: Result, session: SqlSession) -> tuple[str, CommandStatus]:
-    """Return the id of a command and ksqlDB's message for its success."""
     message = result.message or ""
     match result.statement:
         case s.CreateSource(kind=kind, name=name):

@@ -32,7 +32,6 @@ _topics: dict[tuple[int, Settings, str], CommitTopic] = {}
 
 
 def _commit_topic(cluster: Cluster, query: str) -> CommitTopic:
-    """Return the cached commit topic of this process."""
     return _topics.setdefault((os.getpid(), cluster.settings, query), CommitTopic(query))
 
 

@@ -53,7 +53,7 @@ class StreamStreamJoin:
         made += self._matches(record, is_right, state, clocks)
         return made
 
-    # Matches
+    # Buffering and matching
 
     def _keep(self, record: Record, is_right: bool, state: State, clocks: _Clocks) -> None:
         oldest = self._oldest(clocks.get(1 + is_right))
