@@ -36,7 +36,9 @@ async def _seen(url: str, count: int) -> int:
     streams = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"GET /topics/orders/stream HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        writer.write(
+            b"GET /topics/orders/stream HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+        )
         await reader.readuntil(b": connected\n\n")
         streams.append((reader, writer))
     marker = _produce([{"value": {"marker": "for all"}}])
