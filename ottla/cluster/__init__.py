@@ -1,1 +1,1 @@
-"""Who leads what: controller, elections, replication, reassignment, failure detection."""
+"""Cluster management: controller, elections, replication, reassignment, failure detection."""

@@ -1,4 +1,4 @@
-"""Starting background tasks that nobody waits for, and ending them for good."""
+"""Start and stop background tasks that no caller awaits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AGAIN_SECONDS = 0.2
 
 
 def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-    """Run it in the background; `tasks` has it until it is done, as the event loop keeps no hold of its tasks."""
+    """Run `work` in the background. `tasks` holds a reference until it ends, because the event loop keeps none."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
@@ -18,10 +18,10 @@ def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel them until they have ended.
+    """Cancel the tasks until all have ended.
 
-    Once is not enough: before Python 3.12, `asyncio.wait_for` swallows a cancellation that comes together with the
-    result it waits for.
+    One cancellation is not enough: before Python 3.12, `asyncio.wait_for` swallows a cancellation that arrives together
+    with its result.
     """
     pending = {task for task in tasks if not task.done()}
     while pending:

@@ -1,4 +1,4 @@
-"""From a topic's configuration to the settings of its logs."""
+"""Derive log settings from a topic's configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = {field.name: field.name.replace("_", ".") for field in fields(LogConfig
 
 
 def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """The log's settings have the names of the topic's configs, so that nothing is listed twice."""
+    """Build the log settings. They share the names of the topic configs, so nothing is listed twice."""
     values = TopicConfig(broker, overrides).values
     settings = {name: values[config] for name, config in _NAMES.items()}
     policy = settings["cleanup_policy"]

@@ -1,4 +1,4 @@
-"""Moving the broker's own replicas between its log directories, while they are written and read."""
+"""Move replicas between log directories of this broker during reads and writes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 20
 _FLUSH_BYTES = 64 << 20
-# So much may be copied on the event loop at last, so that nothing is appended meanwhile.
+# Bytes that the final step may copy on the event loop, which prevents appends in the meantime.
 _LAST_BYTES = 256 * 1024
 _PAUSE_SECONDS = 0.1
 _FULL_DISK_SECONDS = 1.0
 
 
 class _Move:
-    """One replica on its way. `future` belongs to its task; nobody else writes to it."""
+    """One replica in transit. Only the move's own task writes to `future`."""
 
     def __init__(self, partition: Partition, directory: LogDirectory, future: PartitionLog) -> None:
         self.partition = partition
         self.directory = directory
         self.future = future
-        # What is copied is as clean as the log was when the move began.
+        # The copy is as clean as the log was at the start of the move.
         self.first_dirty_offset = partition.log.first_dirty_offset
         self.truncations = -1
         self.unflushed = 0
@@ -57,26 +57,26 @@ class _Move:
 
 
 class LogDirMoves:
-    """Invariant: a partition has at most one copy, in another directory than its log; it is exchanged for the log in
-    one step of the event loop, with the same batches. Owner: the event loop; what is copied is copied in threads.
+    """Invariant: a partition has at most one copy, in another directory than its log. One step of the event loop swaps
+    copy and log, with the same batches. Owner: the event loop; threads do the copying.
     """
 
     def __init__(self, replicas: Replicas, broker_id: int, config: BrokerConfig, image: ClusterImage) -> None:
         self._replicas = replicas
         self._image = image
         self._moves: dict[TopicPartition, _Move] = {}
-        self._preferred: dict[TopicPartition, LogDirectory] = {}  # for replicas that are not here yet
+        self._preferred: dict[TopicPartition, LogDirectory] = {}  # for replicas not yet on this broker
         self._throttle = ReplicationThrottle(LOG_DIR_RATE, "", broker_id, config, image)
-        self._asking = asyncio.Lock()  # one copy is begun at a time
-        # As many are made at a time as there are directories, as in Kafka.
+        self._asking = asyncio.Lock()  # starts one copy at a time
+        # As in Kafka, the number of concurrent copies equals the number of directories.
         self._turn = asyncio.Semaphore(max(1, len(replicas.log_directories)))
-        # While a log is being compacted it stays where it is.
+        # A log stays in place during its compaction.
         self.is_busy: Callable[[TopicPartition], bool] = lambda name: False
 
-    # Asking
+    # Requests
 
     async def move(self, topic: str, index: int, path: str) -> None:
-        """Move a replica to a directory; a move to another one is cancelled. KafkaError if it cannot be moved."""
+        """Move a replica to a directory, replacing any earlier move. Raises KafkaError if the replica cannot be moved."""
         name = (topic, index)
         directory = self._directory(path)
         if not directory.online or name in self._replicas.offline:
@@ -113,7 +113,7 @@ class LogDirMoves:
             self._target_failed(directory)
             raise
         if self._replicas.topic(topic).get(index) is not partition:
-            directory.delete_future(topic, index)  # it has gone meanwhile
+            directory.delete_future(topic, index)  # the partition disappeared in the meantime
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
         self._start(_Move(partition, directory, future))
 
@@ -124,7 +124,7 @@ class LogDirMoves:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of log.dirs")
 
     def cancel(self, name: TopicPartition) -> None:
-        """Stop, and throw away what was copied."""
+        """Stop the move and discard the copy."""
         self._preferred.pop(name, None)
         move = self._moves.get(name)
         if move is not None:
@@ -135,31 +135,31 @@ class LogDirMoves:
                 self._replicas.directory_failed(move.directory, error)
 
     def stop(self, name: TopicPartition) -> None:
-        """Copy no more for now. What was copied stays, for the next time that the partition is opened."""
+        """Stop copying for now. The copy stays until the partition is opened again."""
         move = self._moves.pop(name, None)
         if move is not None and move.task is not None:
             move.task.cancel()
 
     def resume(self, partition: Partition) -> None:
-        """A partition was opened: go on with what was begun before the broker was started."""
+        """Resume a move begun before the broker restarted, now that the partition is open."""
         name = (partition.topic, partition.index)
         for directory in self._replicas.log_directories:
             future = directory.future_logs.get(name)
             if future is None or name in self._moves:
                 continue
             if future.topic_id != partition.topic_id:
-                directory.delete_future(*name)  # of an earlier topic of that name
+                directory.delete_future(*name)  # belongs to an earlier topic with that name
                 continue
             logger.info("Resuming the move of %s-%d to %s", *name, directory.path)
             self._start(_Move(partition, directory, future))
 
     def preferred(self, name: TopicPartition) -> LogDirectory | None:
-        """Where a replica that is new here was asked to be."""
+        """Return the requested directory for a replica that is new here."""
         directory = self._preferred.pop(name, None)
         return directory if directory is not None and directory.online else None
 
     def lag(self, future: PartitionLog) -> int:
-        """How many offsets a copy is behind; -1 if it is not being copied."""
+        """Return the copy's lag in offsets, or -1 if no copy is in progress."""
         move = self._moves.get((future.topic, future.partition))
         if move is None or move.future is not future:
             return -1
@@ -187,7 +187,7 @@ class LogDirMoves:
             self._give_up(move, error)
 
     async def _step(self, move: _Move) -> bool:
-        """Copy some; whether the copy is the log now."""
+        """Copy one chunk. Return True once the copy has replaced the log."""
         log, future = move.partition.log, move.future
         if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
             move.truncations = log.flushing.truncations
@@ -204,7 +204,7 @@ class LogDirMoves:
         if cold is not None:
             await _in_thread(cold.read)
             if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
-                return False  # the log was cut meanwhile
+                return False  # the log was truncated in the meantime
         region = self._read(move, size)
         try:
             if not region.size:
@@ -224,7 +224,7 @@ class LogDirMoves:
         return False
 
     def _read(self, move: _Move, size: int) -> FileRegion:
-        """Return the first part of the log that the copy lacks; it is empty if compaction has removed it."""
+        """Return the next part of the log that the copy lacks, or an empty region if compaction has removed it."""
         log = move.partition.log
         try:
             return log.read(move.future.log_end_offset, size, upto=log.log_end_offset, min_one=True)
@@ -233,7 +233,7 @@ class LogDirMoves:
             raise
 
     def _is_near(self, move: _Move) -> bool:
-        """Whether so little is left that the event loop can wait for it."""
+        """Return True if the rest is small enough to copy on the event loop."""
         log, end = move.partition.log, move.future.log_end_offset
         if end >= log.log_end_offset:
             return True
@@ -244,11 +244,11 @@ class LogDirMoves:
 
     async def _try_to_finish(self, move: _Move) -> bool:
         log, future = move.partition.log, move.future
-        await _in_thread(future.flush)  # as much as possible before, because everything waits for the rest
+        await _in_thread(future.flush)  # flush early, because the final step blocks everything
         if self.is_busy(move.name):
             await asyncio.sleep(_PAUSE_SECONDS)
             return False
-        # From here on nothing else happens: no append, no truncation.
+        # Nothing else runs from here on: no append, no truncation.
         if move.partition.log is not log or move.truncations != log.flushing.truncations:
             return False
         copied = 0
@@ -259,7 +259,7 @@ class LogDirMoves:
                 break
             copied += copy(region, future)
         if future.log_end_offset != log.log_end_offset:
-            return False  # it grows faster than that
+            return False  # the log grows faster than the copy
         self._exchange(move, log)
         return True
 
@@ -273,7 +273,7 @@ class LogDirMoves:
         del self._moves[move.name]
         logger.info("%s-%d has moved to %s", *move.name, move.directory.path)
 
-    # Failing
+    # Failures
 
     def _target_failed(self, directory: LogDirectory) -> None:
         try:
@@ -282,7 +282,7 @@ class LogDirMoves:
             self._replicas.directory_failed(directory, error)
 
     def _give_up(self, move: _Move, error: Exception) -> None:
-        """Another request may begin it again."""
+        """Give up the move. A later request may start it again."""
         if self._moves.get(move.name) is not move:
             return
         logger.error(
@@ -293,7 +293,7 @@ class LogDirMoves:
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Also when cancelled, wait for the thread: nobody else may use its files before it is done."""
+    """Run `work` in a thread and wait for it even after a cancellation: its files stay in use until it ends."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(running)

@@ -1,4 +1,4 @@
-"""Joining a cluster: its id, the id of the broker, and its registration."""
+"""Join a cluster: cluster id, broker id and registration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RETRY_SECONDS = 0.5
 
 
 async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
-    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it."""
+    """Create the nodes that every cluster has, and return the cluster id. The first broker chooses the id."""
     if await store.exists(nodes.MIGRATION) is not None:
         raise StoreError(
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
@@ -44,7 +44,7 @@ async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
 
 
 async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
-    """A new broker id, for a broker without one; above reserved.broker.max.id."""
+    """Generate an id above reserved.broker.max.id for a broker without one."""
     if not config.get_bool("broker.id.generation.enable"):
         raise StoreError(
             "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
@@ -53,7 +53,7 @@ async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
 
 
 async def forget_broker(store: NodeStore, broker_id: int) -> bool:
-    """Delete what is left of a broker that is gone for good; False if nothing is."""
+    """Delete the remains of a broker that will not return. Return False if there are none."""
     config = nodes.broker_config_path(broker_id)
     paths = (nodes.broker_path(broker_id), config, f"{OFFLINE}/{broker_id}")
     found = await store.get_many(paths)
@@ -69,9 +69,9 @@ async def forget_broker(store: NodeStore, broker_id: int) -> bool:
 
 
 class Membership:
-    """This broker's registration.
+    """The registration of this broker.
 
-    Invariant: from `register` to `leave` there is a registration, or one is being made. Owner: the event loop.
+    Invariant: from `register` to `leave` the broker is registered, or about to be. Owner: the event loop.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Membership:
         self._registration = registration
         self._broker_id = registration().broker_id
         self._session_seconds = session_seconds
-        self.epoch = -1  # that of the registration
+        self.epoch = -1  # epoch of the registration
         self._registering: asyncio.Task[None] | None = None
         self._leaving = False
 
     async def wait_for_id(self) -> None:
-        """Wait until no other broker has this one's id: before that nothing may be decided in its name."""
+        """Wait until no other broker uses this id. Until then no decision may be made in its name."""
         registration, path = self._registration(), nodes.broker_path(self._broker_id)
         deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
         while True:
@@ -104,7 +104,7 @@ class Membership:
             await self._make_way(path, registration, deadline)
 
     async def register(self) -> None:
-        """Announce this broker. Its own node from before a restart is replaced; another broker's is not."""
+        """Register this broker. Replace its own node from before a restart, but never another broker's node."""
         registration = self._registration()
         path = nodes.broker_path(self._broker_id)
         deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
@@ -115,7 +115,7 @@ class Membership:
                 await self._make_way(path, registration, deadline)
                 continue
             stat = await self._store.exists(path)
-            if stat is not None:  # else it has gone again already, with the session
+            if stat is not None:  # otherwise the node has already disappeared with its session
                 self.epoch = stat.czxid
                 logger.info(
                     "Registered broker %d at %s, with %s and broker epoch %d",
@@ -133,7 +133,7 @@ class Membership:
             return
         other = nodes.decode_broker(self._broker_id, node.data)
         if other.endpoints == registration.endpoints:
-            # This process listens there now, so the one that registered it has ended.
+            # This process now listens at that address, so the registered process has ended.
             with suppress(NoNode):
                 await self._store.delete(path, node.version)
             return
@@ -145,13 +145,13 @@ class Membership:
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     def check(self) -> None:
-        """The brokers of the image have changed: is this one still among them?"""
+        """Check after a change of the brokers in the image whether this broker is still registered."""
         known = self._image.brokers.get(self._broker_id)
         if self.epoch >= 0 and (known is None or known.epoch != self.epoch):
             self.register_again()
 
     def register_again(self) -> None:
-        """The registration is gone: the session has ended, or the controller took this broker for dead."""
+        """Register again, because the session has ended or the controller considered this broker dead."""
         if not self._leaving and (self._registering is None or self._registering.done()):
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 
@@ -160,7 +160,7 @@ class Membership:
             try:
                 stat = await self._store.exists(nodes.broker_path(self._broker_id))
                 if stat is not None and stat.czxid == self.epoch:
-                    return  # the image was behind
+                    return  # the image lagged behind
                 await self.register()
                 logger.warning("Broker %d has registered again", self._broker_id)
                 return
@@ -169,7 +169,7 @@ class Membership:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def leave(self) -> None:
-        """Take the registration back before the session ends."""
+        """Remove the registration before the session ends."""
         self._leaving = True
         if self._registering is not None:
             self._registering.cancel()

@@ -1,4 +1,4 @@
-"""One partition as this broker holds it: its log, its role, its leader epoch and how far it is committed."""
+"""A partition on this broker: log, role, leader epoch and high watermark."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _COUNTED_APPENDS = 1000
 
 
 class Waiter(Protocol):
-    """Something that waits for more committed bytes; called in the turn in which they are committed."""
+    """Waits for committed bytes; called in the event loop turn that commits them."""
 
     def grew(self, partition: Partition, count: int) -> None:
-        """So many bytes more are committed."""
+        """Add `count` newly committed bytes."""
 
     def changed(self) -> None:
-        """The partition is gone from here: there is nothing left to wait for."""
+        """Stop waiting, because the partition has left this broker."""
 
 
 class Watcher(Protocol):
     """A follower's view of a partition that this broker leads."""
 
     def appended(self) -> None:
-        """The log has grown, or starts at another offset; followers fetch what is not committed, too."""
+        """The log has grown or its start offset has moved. Followers fetch uncommitted records, too."""
 
     def committed(self) -> None:
         """The high watermark has moved."""
 
     def changed(self) -> None:
-        """The partition is no longer led here, or in another epoch."""
+        """This broker no longer leads the partition, or leads it in another epoch."""
 
 
 class Partition:
-    """The broker's replica of a partition.
+    """This broker's replica of a partition.
 
-    Invariant: log start offset ≤ high watermark ≤ log end offset, and consumers see nothing at or above the high
-    watermark. `leading` is there exactly while this broker leads and there are followers to wait for; without it what
-    is written is committed. Owner: the event loop.
+    Invariant: log start offset ≤ high watermark ≤ log end offset; consumers see nothing at or above the high watermark.
+    `leading` is set exactly while this broker leads and has followers to wait for. Without it every write is committed
+    at once. Owner: the event loop.
     """
 
     __slots__ = (
@@ -104,14 +104,14 @@ class Partition:
         self.watchers: set[Watcher] = set()
         self._context = context
         self._waiters: set[Waiter] = set()
-        # End offset and size of what is written and not committed, for those who wait for so many bytes.
+        # End offset and size of each uncommitted append, for fetches that wait for a number of bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
         self.on_storage_error: Callable[[PartitionLog, KafkaError], object] | None = None
-        self.counts: TopicCounts | None = None  # if there are metrics
-        # What was written here as the leader and is not in `counts` yet.
+        self.counts: TopicCounts | None = None  # only with metrics
+        # Appends made here as leader and not yet included in `counts`.
         self.produces = 0
         self.bytes_in = 0
-        self.led_from = -1  # the log end offset when this broker began to lead, while it leads
+        self.led_from = -1  # log end offset at the start of this leadership
 
     def __repr__(self) -> str:
         return f"<{self.topic}-{self.index} led by {self.leader} in epoch {self.leader_epoch}>"
@@ -123,9 +123,9 @@ class Partition:
         return self.leader == self.broker_id
 
     def become_leader(self, state: PartitionImage) -> bool:
-        """Lead as the state says; whether that begins a leader epoch."""
+        """Lead the partition as the state says. Return True if that starts a new leader epoch."""
         begins = self.leader != self.broker_id or state.leader_epoch > self.leader_epoch
-        if begins and not _is_new(state):  # that of new ones is logged for the topic as a whole
+        if begins and not _is_new(state):  # new partitions are logged per topic
             self._say(
                 "Leader in epoch %d from offset %d on, with high watermark %d and ISR %s",
                 state.leader_epoch,
@@ -156,7 +156,7 @@ class Partition:
         return begins
 
     def become_follower(self, state: PartitionImage) -> bool:
-        """Follow the leader of the state, or nobody if it has none; whether that is new."""
+        """Follow the state's leader, if any. Return True if that is a change."""
         changed = state.leader != self.leader or state.leader_epoch != self.leader_epoch
         if changed and state.leader == NO_LEADER:
             self._say("Nobody leads since epoch %d", state.leader_epoch)
@@ -190,7 +190,7 @@ class Partition:
         self.partition_epoch = state.partition_epoch
 
     def resign(self) -> None:
-        """The partition leaves this broker, or its log is out of reach."""
+        """Give up the role, because the partition leaves this broker or its log is unavailable."""
         self.leader = NO_LEADER
         self._lead_from(-1)
         if self.leading is not None:
@@ -209,11 +209,11 @@ class Partition:
 
     @property
     def messages_in(self) -> int:
-        """Written here since this broker leads: the offsets count them, so nobody else has to."""
+        """Return the messages written under the current leadership, computed from the offsets."""
         return self.log.log_end_offset - self.led_from if self.led_from >= 0 else 0
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """What a client believes of the leader's epoch (KIP-320); -1 is no belief."""
+        """Check the leader epoch that a client assumes (KIP-320); -1 means unknown."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:
@@ -225,7 +225,7 @@ class Partition:
     def append(
         self, records: Any, now_ms: int, *, from_client: bool = True, inspected: bool = False
     ) -> AppendInfo:
-        """Write one batch as the leader, and notify waiting fetches. Raises InspectionNeeded."""
+        """Append one batch as the leader, and notify waiting fetches. Raises InspectionNeeded."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
@@ -243,9 +243,9 @@ class Partition:
         return info
 
     def append_mirrored(self, records: Any, log_start_offset: int) -> None:
-        """Write batches of another cluster's log as they are there, and forget what is gone there.
+        """Append batches of another cluster's log unchanged, and drop records deleted there.
 
-        If that log starts behind the end of this one, this one begins there anew.
+        If that log starts beyond the end of this one, this one restarts at that offset.
         """
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -280,7 +280,7 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> AppendInfo:
-        """End a producer's transaction in this partition, and notify consumers that wait for it."""
+        """End a producer's transaction in this partition, and notify waiting consumers."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
@@ -297,7 +297,7 @@ class Partition:
             self.storage_failed(error)
             raise
         self._appended(info, MARKER_BYTES)
-        self.log.producers.first_unstable_offset(self.high_watermark)  # forgets those that have ended
+        self.log.producers.first_unstable_offset(self.high_watermark)  # drops finished transactions
         return info
 
     def _appended(self, info: AppendInfo, size: int) -> None:
@@ -316,14 +316,15 @@ class Partition:
                 watcher.appended()
 
     def check_min_isr(self) -> None:
-        """Refuse acks=all while there are fewer in-sync replicas than min.insync.replicas."""
+        """Reject acks=all if the ISR is smaller than min.insync.replicas."""
         if self.leading is not None and self.leading.is_below_min_isr:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
-        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already.
+        """Return a future that ends once all records below `offset` are committed, or None if they already are.
 
-        Only the leader knows: a follower may have other records at these offsets by now.
+        The future fails with a KafkaError. Only the leader knows: a follower may have other records at these offsets by
+        now.
         """
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -334,27 +335,27 @@ class Partition:
         return waiter.future
 
     def delete_records(self, offset: int) -> int:
-        """Forget everything before `offset` (-1: before the high watermark); returns the new log start offset."""
+        """Delete all records below `offset` (-1: below the high watermark). Return the new log start offset."""
         if offset == -1:
             offset = self.high_watermark
         if offset < 0 or offset > self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
         for watcher in self.watchers:
-            watcher.appended()  # followers should learn of it at once
+            watcher.appended()  # followers should learn the new start offset at once
         return self.log.log_start_offset
 
     # Following
 
     def append_from_leader(self, records: memoryview) -> None:
-        """Write what the leader sent from the log end offset on."""
+        """Append records fetched from the leader at the log end offset."""
         log = self.log
         try:
             before = log.log_end_offset
             if before == log.log_start_offset and len(records) >= BATCH_OVERHEAD:
                 first = read_header(records)
                 if first.base_offset < before <= first.last_offset:
-                    # The leader's log starts in the middle of a batch, because the records before it were deleted.
+                    # The leader's log starts in the middle of a batch, because earlier records were deleted.
                     log.truncate_fully_and_start_at(first.base_offset)
             log.replicated.append(records)
         except StorageError as error:
@@ -366,7 +367,7 @@ class Partition:
                 self.counts.replicated_in += len(records)
 
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Take over what the leader says of its high watermark and log start; whether the log starts later now."""
+        """Apply the leader's high watermark and log start offset. Return True if the log start offset moved."""
         log = self.log
         self.advance_high_watermark(min(high_watermark, log.log_end_offset))
         if log_start_offset > log.log_start_offset:
@@ -376,7 +377,7 @@ class Partition:
         return False
 
     def truncate_to(self, offset: int) -> None:
-        """Remove what the leader does not have; for where that is see `replication.truncation`."""
+        """Remove records that the leader lacks. `replication.truncation` determines the offset."""
         if offset < self.log.log_end_offset:
             self._say("Truncating from offset %d to %d", self.log.log_end_offset, offset)
         self._change_log(self.log.truncate_to, offset)
@@ -398,10 +399,12 @@ class Partition:
         self.high_watermark = max(min(self.high_watermark, end_offset), self.log.log_start_offset)
         self._uncommitted.clear()
 
-    # How far it is committed
+    # High watermark
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Never backwards: what was committed stays committed, even if a new leader does not know that yet."""
+        """Advance the high watermark, never backwards: committed records stay committed even if a new leader lags
+        behind.
+        """
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
@@ -422,7 +425,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction has ended: as far as read_committed consumers get."""
+        """Return the last stable offset, the limit for read_committed consumers. All earlier transactions have ended."""
         first = self.log.producers.first_unstable_offset(self.high_watermark)
         if first is None or first >= self.high_watermark:
             return self.high_watermark

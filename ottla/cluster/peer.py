@@ -1,4 +1,4 @@
-"""A connection from this broker to another one."""
+"""Connection from this broker to another one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange
 _LENGTH = Struct(">i").unpack_from
 _HEADER = Struct(">ihhih").pack
 _BUFFER_BYTES = 256 * 1024
-# A buffer that has grown beyond this is not kept for the next response.
+# Larger buffers are not reused for the next response.
 _KEPT_BYTES = 16 * 1024 * 1024
 
 _answers: dict[int, type[Response]] = {}
@@ -30,18 +30,18 @@ OnError = Callable[[OSError], None]
 
 
 class _Waiting(NamedTuple):
-    """A request that has no response yet."""
+    """Request without a response yet."""
 
     correlation_id: int
     answer: type[Response]
     version: int
     on_response: OnResponse
     on_error: OnError
-    keeps: bool  # what the response holds is used after `on_response` has returned
+    keeps: bool  # the caller uses the response's contents after `on_response` returns
 
 
 class _Held(NamedTuple):
-    """A request that has not been sent yet."""
+    """Request not yet sent."""
 
     message: Request
     version: int
@@ -51,23 +51,23 @@ class _Held(NamedTuple):
 
 
 class PeerError(OSError):
-    """The other broker cannot be reached, hung up, or does not speak the protocol."""
+    """The other broker is unreachable, closed the connection, or does not speak the protocol."""
 
 
 class PeerLogin(NamedTuple):
-    """How this broker proves to another one who it is."""
+    """Credentials of this broker for logging in to another one."""
 
     mechanism: str
-    exchange: Callable[[str], ClientExchange]  # with the broker on this host
-    setting: str  # that has the user and the password
+    exchange: Callable[[str], ClientExchange]  # by host name of the other broker
+    setting: str  # name of the setting with user and password
 
 
 class PeerSecurity(NamedTuple):
-    """What the listener asks for that brokers use among themselves."""
+    """Requirements of the inter-broker listener."""
 
     listener: str = "PLAINTEXT"
     context: Callable[[], ssl.SSLContext] | None = (
-        None  # of TLS, asked for each connection: it may have changed
+        None  # TLS context, requested per connection because it may change
     )
     login: PeerLogin | None = None
 
@@ -76,10 +76,10 @@ PLAINTEXT = PeerSecurity()
 
 
 class PeerConnection(asyncio.BufferedProtocol):
-    """Requests go out at once and are answered in their order; after a failure the connection is closed for good.
+    """Sends requests at once and receives their responses in order. After a failure the connection stays closed.
 
-    Connects with the first request, and logs in where the other broker asks for that. A login that lasts for a limited
-    time is repeated in time; meanwhile requests wait. Owner: the event loop.
+    The first request connects, and logs in if the other broker requires it. A login with a limited lifetime is renewed
+    in time; requests wait meanwhile. Owner: the event loop.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._security = security
         broker = "the broker" if broker_id is None else f"broker {broker_id}"
         self._whom = f"{broker} at {host}:{port} (listener {security.listener})"
-        self._is_ready = False  # connected, and logged in
-        self._held_back: list[_Held] | None = None  # requests that wait until the login has been repeated
+        self._is_ready = False  # connected and logged in
+        self._held_back: list[_Held] | None = None  # requests that wait for the renewed login
         self._next_login: asyncio.TimerHandle | None = None
         self._logging_in: asyncio.Task[None] | None = None
         self._connecting: asyncio.Task[OSError | None] | None = None
@@ -127,7 +127,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return len(self._waiting)
 
     async def connect(self) -> None:
-        """OSError says why it is not possible."""
+        """Raises OSError if the connection fails."""
         if self._error is not None:
             raise self._error
         if self._connecting is None:
@@ -137,7 +137,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise error
 
     async def _connect(self) -> OSError | None:
-        """The error is returned: whoever waits for it may be cancelled, and then nobody would catch what is raised."""
+        """Connect and return any error. If a cancelled caller stopped waiting, a raised error would never be caught."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -166,7 +166,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     # Logging in
 
     async def _log_in(self, login: PeerLogin) -> None:
-        """PeerError says why it is not possible."""
+        """Raises PeerError if the login fails."""
 
         def refused(reason: str | None) -> PeerError:
             said = (reason or "it gives no reason").rstrip(".")
@@ -188,7 +188,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 f"this broker cannot log in to {self._whom}: {str(failure).rstrip('.')}; see {login.setting}"
             ) from None
         if answer.session_lifetime_ms > 0:
-            # As Kafka's clients do: early enough, and not all at the same moment.
+            # As in Kafka's clients: early enough, and spread out over time.
             seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
             self._next_login = asyncio.get_running_loop().call_later(seconds, self._begin_to_repeat_login)
 
@@ -212,19 +212,19 @@ class PeerConnection(asyncio.BufferedProtocol):
             self.send(*each[:4], keeps=each.keeps)
 
     async def _ask(self, message: Request, version: int) -> Any:
-        """The response to a request of the login itself."""
+        """Send a request of the login itself and return the response."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._send_now(_Held(message, version, *_settling(future), keeps=True))
         return await future
 
     async def wait_lost(self) -> None:
-        """Until the other side hangs up, or the connection is closed here."""
+        """Wait until the other side hangs up or this side closes the connection."""
         if self._error is None:
             self._lost = self._lost or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._lost)
 
     async def request(self, message: Request, version: int) -> Any:
-        """The response to one request. OSError if there will be none."""
+        """Send a request and return its response. Raises OSError if there will be none."""
         await self.connect()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answered, failed = _settling(future)
@@ -240,8 +240,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         *,
         keeps: bool = False,
     ) -> None:
-        """Send now, on a connection that is there. Unless the caller `keeps` the response, its records are views of a
-        buffer that is used again as soon as `on_response` returns, or, if that calls `hold`, after `release`.
+        """Send a request on an open connection.
+
+        Unless the caller `keeps` the response, its records are views of a buffer that is reused after `on_response`
+        returns. A callback that calls `hold` delays the reuse until `release`.
         """
         request = _Held(message, version, on_response, on_error, keeps)
         if not self.is_open:
@@ -271,7 +273,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         transport.write(b"".join((header, client_id, tags, body)))
 
     def hold(self) -> None:
-        """Keep the buffer of the response that is being handled, until `release`."""
+        """Keep the buffer of the current response until `release`."""
         self._held = True
 
     def release(self) -> None:
@@ -294,10 +296,12 @@ class PeerConnection(asyncio.BufferedProtocol):
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._error is not None:  # closed while it was being opened
+        if self._error is not None:  # closed during connect
             transport.close()
         else:
-            self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+            self._transport = cast(
+                asyncio.Transport, transport
+            )  # uvloop's transport is not an asyncio subclass
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = exc if isinstance(exc, OSError) else PeerError(f"{self.host}:{self.port} hung up")
@@ -314,7 +318,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._take_frames()
 
     def _make_room(self) -> None:
-        """More than fits: keep what is not handled, in a larger buffer if need be."""
+        """Make room in a full buffer: keep the unprocessed bytes, in a larger buffer if needed."""
         left = self._filled - self._position
         needed = max(left + 1, 4 + _LENGTH(self._buffer, self._position)[0] if left >= 4 else 4)
         buffer = self._buffer
@@ -379,7 +383,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 
 def _next_message(steps: ClientExchange, answer: bytes | None) -> bytes | None:
-    """None at the end. It may derive a key, or ask Kerberos for a ticket: not on the event loop."""
+    """Return the next message, or None at the end. Deriving a key or a Kerberos ticket must not block the event loop."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration:
@@ -387,7 +391,7 @@ def _next_message(steps: ClientExchange, answer: bytes | None) -> bytes | None:
 
 
 def _settling(future: asyncio.Future[Any]) -> tuple[OnResponse, OnError]:
-    """What settles a future, unless nobody waits for it any more."""
+    """Return callbacks that settle a future unless it is already done."""
 
     def answered(response: Any) -> None:
         if not future.done():

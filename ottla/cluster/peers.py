@@ -1,4 +1,4 @@
-"""The other brokers: where they listen for this one, and connections to them."""
+"""The other brokers: their inter-broker addresses, and connections to them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CONNECT_SECONDS = 10.0
 
 class PeerAddress(NamedTuple):
     broker_id: int
-    epoch: int  # of its registration: a broker that was restarted is another one
+    epoch: int  # epoch of the registration, which a restart changes
     host: str
     port: int
 
 
 class PeerDialer:
-    """Makes every connection from this broker to another one. Owner: the event loop."""
+    """Creates all connections from this broker to others. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig, image: ClusterImage, security: PeerSecurity = PLAINTEXT) -> None:
         self._client_id = f"broker-{config.broker_id}"
@@ -31,7 +31,7 @@ class PeerDialer:
         self._security = security
 
     def address(self, broker_id: int) -> PeerAddress | None:
-        """Where a broker listens for other brokers; None if it is not registered, or has no such listener."""
+        """Return a broker's inter-broker address, or None if it is not registered or lacks such a listener."""
         broker = self._image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(self._listener)
         if broker is None or endpoint is None:
@@ -39,14 +39,14 @@ class PeerDialer:
         return PeerAddress(broker_id, broker.epoch, endpoint.host, endpoint.port)
 
     def addresses(self, brokers: Iterable[int] | None = None) -> dict[int, PeerAddress]:
-        """Those of the brokers that have an address; by default of all that are registered, this one too."""
+        """Return the known addresses of these brokers; by default of all registered brokers, including this one."""
         found = map(self.address, self._image.brokers if brokers is None else brokers)
         return {address.broker_id: address for address in found if address is not None}
 
     def connection(
         self, address: PeerAddress, purpose: str = "", connect_timeout: float = _CONNECT_SECONDS
     ) -> PeerConnection:
-        """A connection that has yet to be opened. `purpose` is in the client id that the other broker sees."""
+        """Return an unopened connection. `purpose` becomes part of the client id."""
         client_id = f"{self._client_id}-{purpose}" if purpose else self._client_id
         return PeerConnection(
             address.host,
@@ -68,7 +68,7 @@ class PeerDialer:
 
 
 class Peers:
-    """For the occasional request: one connection to each broker, made when it is first needed.
+    """Connections for occasional requests: one per broker, opened on first use.
 
     Owner: the event loop.
     """
@@ -79,7 +79,7 @@ class Peers:
         self._connections: dict[int, PeerConnection] = {}
 
     async def request(self, broker_id: int, message: Request, version: int) -> Any:
-        """The response of that broker. OSError if it cannot be had now."""
+        """Send a request to a broker and return its response. Raises OSError if it is unavailable."""
         address = self._dialer.registered(broker_id)
         peer = self._connections.get(broker_id)
         if peer is None or (peer.host, peer.port) != (address.host, address.port) or peer.is_lost:
@@ -90,7 +90,7 @@ class Peers:
             async with asyncio.timeout(self._timeout):
                 return await peer.request(message, version)
         except TimeoutError:
-            peer.close()  # what was asked is not known to have happened, and an answer would come too late
+            peer.close()  # the outcome is unknown, and a later response would be too late
             raise PeerError(f"broker {broker_id} has not answered for {self._timeout:.0f} s") from None
 
     def close(self) -> None:

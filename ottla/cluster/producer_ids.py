@@ -1,4 +1,4 @@
-"""Producer ids: unique in the cluster, handed out from blocks that are reserved in the metadata store."""
+"""Producer ids: unique in the cluster, allocated from blocks reserved in the metadata store."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ BLOCK_SIZE = 1000
 
 
 class ProducerIds:
-    """What is left of this broker's block.
+    """The unused part of this broker's block.
 
-    Invariant: an id is handed out only after its block has been written, so no id is ever handed out twice; what a
-    stopped broker had left is lost. Owner: the event loop.
+    Invariant: the block is written before any of its ids is used, so no id is ever used twice. A stopped broker loses
+    the rest of its block. Owner: the event loop.
     """
 
     def __init__(self, store: NodeStore, broker_id: int) -> None:

@@ -1,4 +1,4 @@
-"""The partitions that this broker holds, found by name and by topic id."""
+"""The partitions held by this broker, by name and by topic id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Replicas:
-    """Every partition with a log here, opened. Owner: the event loop; logs are created and deleted in threads."""
+    """Every open partition with a local log. Owner: the event loop; threads create and delete logs."""
 
     def __init__(
         self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
@@ -45,15 +45,15 @@ class Replicas:
         # Coordinators follow the leadership of their internal topics.
         self.on_leading: list[Callable[[Partition], None]] = []
         self.on_leaving: list[Callable[[Partition], None]] = []
-        # Called with one sentence when no directory is left.
+        # Called with one sentence when the last directory has failed.
         self.on_all_failed: Callable[[str], None] | None = None
-        # Called for each partition that goes offline, so that another broker leads it.
+        # Called for each partition that goes offline, so that another broker takes over.
         self.on_offline: Callable[[str, int], None] | None = None
-        # Called for each partition whose disk is full, so that another broker leads it meanwhile.
+        # Called for each partition with a full disk, so that another broker leads for the time being.
         self.on_full: Callable[[str, int], None] | None = None
-        self._offline: set[tuple[str, int]] = set()  # partitions whose log cannot be used
-        self._unopened: set[str] = set()  # topics with logs that could not be created yet
-        # Until when this broker certainly leads what it believes to lead; None where no other broker could.
+        self._offline: set[tuple[str, int]] = set()  # partitions with unusable logs
+        self._unopened: set[str] = set()  # topics whose logs could not be created yet
+        # Time until which this broker is certain of its leadership; None where no other broker could lead.
         self.lease: Callable[[], float] | None = None
         self.leader_context = LeaderContext(
             config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow
@@ -61,13 +61,13 @@ class Replicas:
         self.fetchers = FetcherPool(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
-        self.counts: CountedTopics | None = None  # if there are metrics
-        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
+        self.counts: CountedTopics | None = None  # only with metrics
+        self._logs_lock = asyncio.Lock()  # log directories allow one creation or deletion at a time
 
-    # Looking up
+    # Lookup
 
     def leader(self, topic: str, index: int) -> Partition:
-        """The partition, if this broker leads it; else the error that tells the client where it stands."""
+        """Return the partition if this broker leads it. Otherwise raise the error that sends the client elsewhere."""
         try:
             partition = self._topics[topic][index]
         except KeyError:
@@ -91,11 +91,11 @@ class Replicas:
 
     @property
     def leads_for_certain(self) -> bool:
-        """Whether no other broker can have been elected for what this broker believes to lead."""
+        """Return True if no other broker can have been elected for the partitions led here."""
         return self.lease is None or monotonic() <= self.lease()
 
     def held(self, topic: str | bytes, index: int) -> Partition:
-        """The partition by name or topic id, as long as it has a leader: consumers may read from followers."""
+        """Return a partition with a leader, by name or topic id: consumers may read from followers."""
         found = self._topics.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
         partition = None if found is None else found.get(index)
         if partition is not None and partition.leader not in (self._broker_id, NO_LEADER):
@@ -126,17 +126,17 @@ class Replicas:
         )
 
     def stop_waiting(self) -> None:
-        """The lease is over: producers that wait for followers have to look for the leader again."""
+        """Fail the producers that wait for followers, because the lease is over and the leader may have changed."""
         for partition in self.partitions():
             if partition.leading is not None:
                 partition.leading.close()
 
-    # Changing
+    # Changes
 
     def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]:
-        """Let the local replicas of these partitions follow the image, which has the topic already.
+        """Apply the image to the local replicas of these partitions. The image already contains the topic.
 
-        Roles of open logs have changed when this returns; logs are created and deleted by the awaitable.
+        Roles of open logs have changed on return; the awaitable creates and deletes logs.
         """
         missing = False
         leaving: list[int] = []
@@ -150,7 +150,7 @@ class Replicas:
                 continue
             if held is not None:
                 self._stop(held)
-            leaving.append(index)  # a log of another topic with the same name may be here, unserved
+            leaving.append(index)  # an unserved log of another topic with the same name may exist
             missing |= is_mine
         if not missing and not leaving:
             done = asyncio.get_running_loop().create_future()
@@ -173,7 +173,7 @@ class Replicas:
                 await self.open_topic(current)
 
     def _strange_logs(self, topic: TopicImage, indexes: list[int]) -> list[tuple[LogDirectory, int]]:
-        """Logs of these partitions that are of an earlier topic, or no longer assigned to this broker."""
+        """Return logs of these partitions that belong to an earlier topic or are no longer assigned to this broker."""
         current = self._image.topics.get(topic.name) or topic
         found = []
         for directory in self.log_directories:
@@ -186,7 +186,7 @@ class Replicas:
         return found
 
     def _assume(self, partition: Partition, state: PartitionImage) -> None:
-        """Take the role that a state gives to this broker. A state that is older than the current one is ignored."""
+        """Take the role that a state gives this broker. Ignore states older than the current one."""
         if (state.leader_epoch, state.partition_epoch) < (partition.leader_epoch, partition.partition_epoch):
             return
         if state.leader == self._broker_id:
@@ -208,7 +208,7 @@ class Replicas:
             self.fetchers.show(partition)
 
     def _stop(self, partition: Partition) -> None:
-        """Serve it no longer."""
+        """Stop serving the partition."""
         self.log_dir_moves.stop((partition.topic, partition.index))
         self._topics.get(partition.topic, {}).pop(partition.index, None)
         if not self._topics.get(partition.topic):
@@ -222,12 +222,12 @@ class Replicas:
             listener(partition)
 
     def check_in_sync(self) -> None:
-        """Shrink the ISRs by followers that lag; called every half `replica.lag.time.max.ms`."""
+        """Remove lagging followers from ISRs; called every half `replica.lag.time.max.ms`."""
         for partition in list(self.partitions()):
             if partition.leading is not None:
                 partition.leading.check()
             elif self._broker_id not in partition.isr:
-                # The leader may have learned of that later than this broker, and have reset this follower's offset.
+                # The leader may have learned of this later than this broker, and reset this follower's offset.
                 self.fetchers.show(partition)
 
     async def close(self) -> None:
@@ -238,7 +238,7 @@ class Replicas:
             task.cancel()
 
     async def open_topic(self, topic: TopicImage) -> None:
-        """Create or open the logs of the topic's partitions that are assigned here and not open yet."""
+        """Create or open the missing logs of the topic's partitions assigned to this broker."""
         async with self._logs_lock:
             await self._open_topic(topic)
 
@@ -271,7 +271,7 @@ class Replicas:
                 raise error
 
     async def open_unopened(self) -> None:
-        """Create the logs that a full disk did not allow."""
+        """Create the logs that a full disk prevented."""
         for name in list(self._unopened):
             topic = self._image.topics.get(name)
             if topic is None:
@@ -282,7 +282,7 @@ class Replicas:
     def _create_logs(
         self, topic: TopicImage, indexes: list[int], config: LogConfig
     ) -> tuple[dict[int, PartitionLog], dict[int, KafkaError], tuple[LogDirectory, StorageError] | None]:
-        """The logs in order, as far as the directories allow; those that are refused; and which directory failed."""
+        """Return the usable logs, the refused partitions, and the failed directory if any."""
         logs: dict[int, PartitionLog] = {}
         refused: dict[int, KafkaError] = {}
         for index in indexes:
@@ -291,12 +291,12 @@ class Replicas:
                 logs[index] = directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config)
             except StorageError as error:
                 return logs, refused, (directory, error)
-            except KafkaError as error:  # there is a log, and it is damaged
+            except KafkaError as error:  # the log exists and is damaged
                 refused[index] = error
         return logs, refused, None
 
     def _directory_for(self, topic: str, index: int) -> LogDirectory:
-        """New partitions go where the fewest are, as Kafka does it."""
+        """Choose the directory with the fewest partitions, as Kafka does."""
         online = [directory for directory in self.log_directories if directory.online]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left")
@@ -306,7 +306,7 @@ class Replicas:
         return wanted or min(online, key=lambda directory: len(directory.logs))
 
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
-        """Serve a log that is open, in the role that the newest image of the topic gives it."""
+        """Serve an open log in the role given by the newest image of the topic."""
         newest = self._image.topics.get(topic.name)
         if newest is not None and newest.topic_id == topic.topic_id and index in newest.partitions:
             topic = newest
@@ -334,9 +334,9 @@ class Replicas:
         self.log_dir_moves.resume(partition)
 
     def adopt_found(self) -> None:
-        """At the start of a broker on its own: serve the logs that are here, also those with another topic id.
+        """Serve the existing logs when a standalone broker starts, including logs with another topic id.
 
-        In a cluster such a log is of a topic that was deleted. A broker on its own has no other copy to rely on.
+        In a cluster such a log belongs to a deleted topic. A standalone broker has no other copy to rely on.
         """
         for directory in self.log_directories:
             for (name, index), log in directory.logs.items():
@@ -353,7 +353,7 @@ class Replicas:
             self._offline = {each for each in self._offline if each[0] != name}
 
     def _delete_logs(self, name: str) -> None:
-        """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
+        """Delete all logs of the topic, even unserved ones: this may resume a deletion after a crash."""
         away = [directory for directory in self.log_directories if not directory.online]
         for directory in self.log_directories:
             if directory in away:
@@ -365,8 +365,7 @@ class Replicas:
                 if topic == name:
                     directory.delete_future(topic, index)
             directory.write_without_deleted()
-        # In a cluster that is all: a log without a topic is deleted when its directory is back. A broker on its own
-        # would take the topic over.
+        # A cluster deletes logs without a topic when their directory returns. A standalone broker would adopt them.
         if away and not self._config.zookeeper_connect:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -381,15 +380,15 @@ class Replicas:
             if partition.leading is not None:
                 partition.leading.configure()
 
-    # Failing
+    # Failures
 
     def storage_failed(self, log: PartitionLog, error: Exception) -> bool:
-        """A log could not be read or written: take offline what has failed. False if it was no failure of storage."""
+        """Take the failed log or directory offline. Return False if the error is not a storage failure."""
         cause = error.cause if isinstance(error, StorageError) else error
         name = (log.topic, log.partition)
         directory = next((each for each in self.log_directories if each.logs.get(name) is log), None)
         if directory is None:
-            return True  # gone already
+            return True  # already gone
         if isinstance(error, CorruptSegmentError) and self._others_have(*name):
             self._log_failed(directory, name, error)
             return True
@@ -410,13 +409,15 @@ class Replicas:
         return True
 
     def file_failed(self, path: str, error: OSError) -> None:
-        """A segment could not be read while it was sent: its disk has failed."""
+        """Handle a segment that could not be read during sending: its disk has failed."""
         for directory in self.log_directories:
             if directory.path in Path(path).parents:
                 self.directory_failed(directory, error)
 
     def _others_have(self, topic: str, index: int) -> bool:
-        """Whether another broker can serve what is damaged here. If not, what can be read is served on."""
+        """Return True if another broker can serve a damaged partition. Otherwise the readable part stays available
+        here.
+        """
         partition = self._topics.get(topic, {}).get(index)
         return partition is not None and any(each != self._broker_id for each in partition.isr)
 
@@ -426,7 +427,7 @@ class Replicas:
         self.take_offline(*name)
 
     def directory_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """A full disk is waited for; any other failure takes everything in the directory offline."""
+        """Handle a failed directory. A full disk may recover; any other failure takes the whole directory offline."""
         reason = error.strerror or str(error)
         if not directory.online:
             return
@@ -458,7 +459,7 @@ class Replicas:
             logger.warning("%s takes records again", directory.path)
 
     def take_offline(self, topic: str, index: int) -> None:
-        """The partition's log is offline: it is not served, and no new log is created in its place."""
+        """Take a partition's log offline: it is not served, and no new log replaces it."""
         self._offline.add((topic, index))
         partition = self._topics.get(topic, {}).get(index)
         if partition is not None:
@@ -467,11 +468,11 @@ class Replicas:
             self.on_offline(topic, index)
 
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
-        """The same at the start, when the broker sees to it itself that others lead."""
+        """Mark partitions offline at startup, when the broker itself arranges for other leaders."""
         self._offline.update(names)
 
     def set_aside(self, topic: str, index: int) -> str:
-        """Rename a damaged log, so that a new one can take its place; its files stay. The path that it has now."""
+        """Rename a damaged log to make room for a new one, keeping its files. Return the new path."""
         name = (topic, index)
         directory = next(each for each in self.log_directories if name in each.damaged_logs)
         path = directory.mark_stray(topic, index)
@@ -479,17 +480,17 @@ class Replicas:
         return path
 
     def forget_offline(self, topic: str) -> None:
-        """The topic was deleted: a new one of the same name starts with new logs."""
+        """Forget a deleted topic, so that a new one with the same name starts with new logs."""
         self._offline = {name for name in self._offline if name[0] != topic}
 
     @property
     def offline(self) -> Collection[tuple[str, int]]:
-        """Partitions whose data is out of reach."""
+        """Return the partitions with unavailable data."""
         return self._offline
 
 
 def shown_numbers(numbers: Iterable[int]) -> str:
-    """`0-3,7`: a topic may have thousands of partitions."""
+    """Format numbers as ranges such as `0-3,7`: a topic may have thousands of partitions."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
         if ranges and number == ranges[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What clients and followers have read and written here, by topic."""
+"""Read and write counters of clients and followers, by topic."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 
 class TopicCounts:
-    """Of one topic on this broker. Owner: the event loop.
+    """Counters of one topic on this broker. Owner: the event loop.
 
-    `messages_in`, `produces` and `bytes_in` have only what leaderships that are over have written; `Partition` has the
-    rest, for as long as it leads.
+    `messages_in`, `produces` and `bytes_in` cover past leaderships only; `Partition` counts the current one.
     """
 
     __slots__ = (
@@ -36,7 +35,7 @@ class TopicCounts:
 
 
 class CountedTopics:
-    """The topics with a partition here. Counts of those that are gone stay in the total, which must never fall."""
+    """Topics with a partition here. Counters of removed topics stay in the total, which must never decrease."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicCounts] = {}

@@ -1,1 +1,1 @@
-"""The controller: elections, partition states, and which brokers and disks are alive."""
+"""The controller: elections, partition states, and liveness of brokers and disks."""

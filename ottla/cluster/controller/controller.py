@@ -1,4 +1,4 @@
-"""The controller: elects the leaders of partitions, and finishes reassignments and deletions.
+"""The controller: elects partition leaders, and completes reassignments and topic deletions.
 
 The rules are in `elections` and `reassignment.reassignments`; `PartitionStates` and `Reassigner` write the decisions.
 """
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.3
 _UNREGISTER_SECONDS = 3.0
-_RETURNED_SECONDS = 10.0  # the longest that clients wait by default before they connect again
+_RETURNED_SECONDS = 10.0  # longest default reconnect backoff of clients
 _PURGE_SECONDS = 60.0
 _CHANGES_KEPT_SECONDS = 300.0
 _CONFIG_CHANGES_KEPT_SECONDS = 900.0
@@ -50,10 +50,10 @@ _MAX_CHANGES = 5000
 
 
 class Controller:
-    """Every broker has one; one of them is active.
+    """Controller logic of one broker. Every broker has an instance; only one is active.
 
-    Invariant: while it is active, every write checks the controller epoch that it was elected with. One that was
-    replaced without noticing changes nothing. Owner: the event loop.
+    Invariant: every write of an active controller checks the controller epoch of its election, so a replaced controller
+    cannot change anything. Owner: the event loop.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Controller:
         self._config = config
         self._broker_id = broker_id
         self._guard: Check | None = None  # held while active
-        self._gone: dict[int, int] = {}  # brokers whose process is gone → the epoch of their registration
+        self._gone: dict[int, int] = {}  # broker id of each dead process → epoch of its registration
         self._unregister_at: dict[int, float] = {}
-        self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
-        # When brokers were seen to register again, by id and epoch.
+        self._fallen: tuple[int, int] | None = None  # id of a dead controller and its controller epoch
+        # Time of each re-registration, by broker id and epoch.
         self._came_back: dict[tuple[int, int], float] = {}
         self._registered = {(each.broker_id, each.epoch) for each in image.brokers.values()}
         self._ever_registered = {broker_id for broker_id, _ in self._registered}
@@ -84,7 +84,7 @@ class Controller:
         self._look_at_all = False
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._seen: dict[str, float] = {}  # notifications, and since when they are known
+        self._seen: dict[str, float] = {}  # notification → time when it was first seen
         may_delete = config.get_bool("delete.topic.enable")
         self._tools = ToolRequests(
             store, image, feed, states, self.reassigner, self._wake.set, may_delete=may_delete
@@ -94,11 +94,11 @@ class Controller:
         feed.on_controller.append(self._controller_changed)
         feed.on_partitions.append(self._partitions_changed)
         feed.on_deletions.append(self._wake.set)
-        # Whether a replica that is not in sync may lead is a setting.
+        # unclean.leader.election.enable is a topic config, so a change may allow an election.
         feed.configs.on_topic_configs.append(self._topic_configs_changed)
         feed.configs.on_broker_configs.append(self._look_again)
 
-    # Life
+    # Lifecycle
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -110,7 +110,7 @@ class Controller:
         self._wake.set()
 
     async def resign(self) -> None:
-        """Let another broker be elected at once, and never run again."""
+        """Trigger the election of another broker, and stop for good."""
         await self.stop()
         guard, self._guard = self._guard, None
         if guard is not None:
@@ -128,7 +128,7 @@ class Controller:
 
     @property
     def live(self) -> set[int]:
-        """The brokers that are registered, without those that are known to be gone."""
+        """Return the registered brokers except those known to be dead."""
         return {
             broker.broker_id
             for broker in self._image.brokers.values()
@@ -137,14 +137,14 @@ class Controller:
 
     @property
     def returned(self) -> set[int]:
-        """The brokers that registered again a short while ago: clients may not have noticed."""
+        """Return the brokers that registered again recently. Clients may not have noticed yet."""
         since = time.monotonic() - _RETURNED_SECONDS
         return {broker_id for (broker_id, _), came in self._came_back.items() if came > since}
 
     # Events
 
     def broker_gone(self, broker_id: int, epoch: int) -> None:
-        """The process of a broker is gone, though its session may not have ended yet."""
+        """Record that a broker's process has died, even if its session is still open."""
         self._gone[broker_id] = epoch
         loop = asyncio.get_running_loop()
         self._unregister_at[broker_id] = loop.time() + _UNREGISTER_SECONDS
@@ -159,7 +159,7 @@ class Controller:
             self._brokers_changed()
 
     def session_lost(self) -> None:
-        """The controller's node is gone with the session."""
+        """Handle the end of the session, which removed the controller's node."""
         self._step_down("the session was lost")
         self._wake.set()
 
@@ -168,7 +168,7 @@ class Controller:
         if there != self._registered and self.is_active:
             self._log_brokers(there)
         for broker in there - self._registered:
-            # One that was never there before has no client that found it gone.
+            # No client can have noticed the absence of a broker that has just registered for the first time.
             if broker[0] in self._ever_registered:
                 self._came_back[broker] = time.monotonic()
         self._came_back = {broker: came for broker, came in self._came_back.items() if broker in there}
@@ -207,7 +207,7 @@ class Controller:
         self._guard = None
         self._tools.end()
 
-    # Being elected
+    # Election of the controller
 
     async def _run(self) -> None:
         while True:
@@ -236,7 +236,10 @@ class Controller:
         self._wake.set()
 
     async def _check_seat(self) -> None:
-        """The image may be from before the election. But an operator may have deleted the node, for a new election."""
+        """Verify that this broker still holds the controller's node.
+
+        The image may predate the election, but an operator may also have deleted the node to force a new one.
+        """
         [current] = await self._store.get_many([nodes.CONTROLLER])
         if current is None:
             self._step_down("its node is gone")
@@ -245,7 +248,7 @@ class Controller:
             self._controller_changed()
 
     async def _campaign(self) -> None:
-        """Become the controller, if there is none or if the process of the current one is gone."""
+        """Become the controller if none exists or if the current controller's process is dead."""
         stale = self._image.controller_id in (NO_CONTROLLER, self._broker_id)
         fallen = self._fallen == (self._image.controller_id, self._image.controller_epoch)
         if not stale and not fallen:
@@ -255,8 +258,8 @@ class Controller:
         next_epoch = nodes.encode_controller_epoch(epoch + 1)
         operations: list[Operation] = []
         if current is not None:
-            # The node is this broker's own, from before its restart, or that of a broker that is gone. If another one
-            # was elected in between, it has raised the epoch, and this fails as a whole.
+            # The node belongs to this broker before its restart, or to a dead broker. If another broker was elected in
+            # the meantime, it raised the epoch, and the whole multi fails.
             holder = nodes.decode_controller(current.data)
             if holder != self._broker_id and self._fallen != (holder, epoch):
                 return
@@ -271,17 +274,17 @@ class Controller:
         try:
             await self._store.multi(operations)
         except (NodeExists, BadVersion, NoNode):
-            return  # another broker was faster; the feed brings its id
+            return  # another broker was faster; the feed delivers its id
         self._fallen = None
         self._guard = Check(nodes.CONTROLLER_EPOCH, 0 if epoch_node is None else epoch_node.version + 1)
         self._image.set_controller(self._broker_id, epoch + 1)
         self._look_at_all = True
         self._tools.begin()
         logger.info("This broker is the controller now, in epoch %d", epoch + 1)
-        # The last writes of the previous controller must be known before anything is decided.
+        # The image must contain the last writes of the previous controller before this one decides anything.
         await self._feed.sync()
 
-    # Governing
+    # Active controller
 
     async def _govern(self) -> None:
         guard = self._guard
@@ -324,7 +327,7 @@ class Controller:
             )
 
     def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
-        """What a partition's state should be with these brokers; None where it is that already."""
+        """Return a function that decides a partition's next state for these brokers, or None for no change."""
         unclean: dict[str, bool] = {}  # by topic: thousands of partitions share one configuration
 
         def adjust(partition: PartitionImage) -> PartitionImage | None:
@@ -338,7 +341,7 @@ class Controller:
             if name not in unclean:
                 config = TopicConfig(self._config, topic.configs)
                 unclean[name] = config.get_bool("unclean.leader.election.enable")
-            # A broker that was there a moment ago may be back soon, with all its data. A failed disk will not.
+            # A broker that just disappeared may soon return with all its data. A failed disk will not.
             there = self._image.able(partition, self._image.brokers)
             lose = unclean[name] and not any(each in there for each in partition.isr)
             return elections.adjust(partition, able, unclean=lose, returned=returned)
@@ -346,10 +349,10 @@ class Controller:
         return adjust
 
     async def _unregister(self, guard: Check) -> None:
-        """Delete the registrations of brokers that are gone before their sessions end.
+        """Delete the registrations of dead brokers before their sessions end.
 
-        Not at once: clients that see a new leader appear and the old broker disappear in the same response get
-        confused, librdkafka for a second.
+        The deletion is delayed: a client that sees the new leader appear and the old broker disappear in one response
+        gets confused (librdkafka for about a second).
         """
         now = asyncio.get_running_loop().time()
         for broker_id, epoch in list(self._gone.items()):
@@ -368,10 +371,10 @@ class Controller:
                 raise Deposed from None
 
     async def _finish_deletion(self, name: str, guard: Check) -> None:
-        """Every broker deletes its logs when it sees the mark; one that is away does so when it returns.
+        """Remove the nodes of a topic marked for deletion.
 
-        The nodes go after the logs of this broker: a broker on its own would take a log without nodes for a topic to
-        take over.
+        Every broker deletes its logs when it sees the mark, or when it returns. This broker deletes its own logs before
+        the nodes: a standalone broker would adopt a log without nodes as a topic.
         """
         if not self._feed.is_settled(name) or self._feed.failure(name) is not None:
             return  # the feed calls again when that changes
@@ -383,12 +386,12 @@ class Controller:
         except BadVersion:
             raise Deposed from None
         except NoNode:
-            self._wake.set()  # another broker has changed the topic meanwhile: look again
+            self._wake.set()  # another broker changed the topic in the meantime: check again
 
-    # From time to time
+    # Periodic work
 
     async def _rebalance(self) -> None:
-        """Let preferred replicas lead again (auto.leader.rebalance.enable)."""
+        """Move leadership back to preferred replicas (auto.leader.rebalance.enable)."""
         while True:
             await asyncio.sleep(self._config.get_int("leader.imbalance.check.interval.seconds"))
             guard = self._guard
@@ -422,7 +425,10 @@ class Controller:
                 logger.warning("Cannot remove old notifications and will try later: %s", error)
 
     async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
-        """Remove notifications that all brokers have read. The last one stays where gaps are noticed by its number."""
+        """Remove notifications that all brokers have read.
+
+        `keep_last` retains the newest one where brokers detect gaps by its number.
+        """
         now = time.monotonic()
         names = sorted(await children_if_any(self._store, parent), key=sequence_of)
         if keep_last:

@@ -1,13 +1,13 @@
-"""The rules of leader elections, as Kafka 3.9 has them. Pure: an image goes in, the next one or None comes out.
+"""Rules of leader election, as in Kafka 3.9. Pure functions: they map an image to the next one, or to None.
 
-`PartitionStates.change` writes what is decided here. Callers are the controller (`adjust`, `prefer`), a broker that
-starts or leaves (`ClusterMember`) or whose disk fails (`FailedDisks`), ElectLeaders, and reassignments.
+`PartitionStates.change` writes the decisions. Callers are the controller (`adjust`, `prefer`), a broker that starts,
+leaves (`ClusterMember`) or loses a disk (`FailedDisks`), ElectLeaders, and reassignments.
 
-The state that comes out has the partition epoch of the one that went in: the write is conditional on it. A new leader
-gets a new leader epoch. Taking a replica out of the ISR does not change the leader's epoch: clients need not notice.
+The new state keeps the partition epoch of the old one, because the write is conditional on it. A new leader gets a new
+leader epoch. Removing a replica from the ISR does not change the leader epoch: clients need not notice.
 
-There is one difference to Kafka: where several could lead, one that has just come back (`returned`) does not. Clients
-that found it gone wait before they connect to it again, librdkafka up to ten seconds.
+One difference from Kafka: if several replicas could lead, a broker that has just come back (`returned`) is passed over.
+Clients that found it down wait before they reconnect, librdkafka up to ten seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 
 from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
 
-NO_STATE = -1  # the partition epoch of a partition whose state was never written
+NO_STATE = -1  # partition epoch before the first state is written
 
 
 def adjust(
@@ -26,11 +26,11 @@ def adjust(
     unclean: bool = False,
     returned: Collection[int] = (),
 ) -> PartitionImage | None:
-    """The controller's election after brokers came or went.
+    """Elect leaders after brokers came or went.
 
-    A live leader stays, and replicas that are gone leave the ISR. Otherwise the first live replica in the ISR leads;
-    with `unclean`, the first live replica. If there is none, there is no leader, and the ISR stays as it is, since only
-    its members can bring the data back.
+    A live leader stays, and dead replicas leave the ISR. Otherwise the first live replica in the ISR leads; with
+    `unclean`, the first live replica. Without a candidate the partition has no leader and keeps its ISR, since only ISR
+    members can bring the data back.
     """
     if partition.partition_epoch == NO_STATE:
         return _first_state(partition, live)
@@ -43,9 +43,9 @@ def adjust(
 def without(
     partition: PartitionImage, broker: int, live: Collection[int], *, returned: Collection[int] = ()
 ) -> PartitionImage | None:
-    """A broker leaves, or starts again after it was away: it leads nothing, and is in no ISR.
+    """Remove a broker from leadership and ISR because it leaves, or restarts after an absence.
 
-    Where it is the last in sync nothing changes: the controller decides when it is gone.
+    The last in-sync replica stays: the controller decides once the broker is gone.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
     if partition.leader == broker:
@@ -56,10 +56,10 @@ def without(
 
 
 def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
-    """A broker cannot use its log: it leaves the ISR and leads no more, even if the other replicas are away.
+    """Remove a broker whose log is unusable from leadership and ISR, even if the other replicas are down.
 
-    Where it is the last in sync it stays in the ISR, because nobody else has all that is committed. Nobody leads until
-    it can.
+    The last in-sync replica stays in the ISR, because no other replica has all committed records. The partition has no
+    leader until that replica recovers.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
     if others == partition.isr:
@@ -75,10 +75,10 @@ def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
 def lead_again(
     partition: PartitionImage, broker: int, live: Collection[int], *, seen_epoch: int = -1
 ) -> PartitionImage | None:
-    """A leader that has been away and finds nobody else in sync goes on, in a new epoch.
+    """Let a returning leader without other in-sync replicas continue in a new epoch.
 
-    So does the only replica of a partition without a leader. `seen_epoch` is the newest epoch in its log: a store that
-    was restored from a backup may have forgotten it.
+    The same applies to the only replica of a leaderless partition. `seen_epoch` is the newest epoch in its log: a store
+    restored from a backup may not have it.
     """
     was_leader = partition.leader == broker
     if partition.leader == NO_LEADER and partition.replicas == (broker,):
@@ -91,7 +91,7 @@ def lead_again(
 
 
 def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """Preferred leader election: the first replica leads, if it can."""
+    """Elect the preferred (first) replica if it is able to lead."""
     preferred = partition.replicas[0]
     if partition.leader == preferred or preferred not in live or preferred not in partition.isr:
         return None
@@ -99,7 +99,7 @@ def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage |
 
 
 def elect_unclean(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """An unclean election that an operator asks for: only where there is no leader."""
+    """Run an unclean election for an operator. Only leaderless partitions are affected."""
     if partition.leader in live:
         return None
     elected = _elect(partition, live, unclean=True)
@@ -109,7 +109,7 @@ def elect_unclean(partition: PartitionImage, live: Collection[int]) -> Partition
 def reassign(
     partition: PartitionImage, target: Iterable[int], live: Collection[int]
 ) -> PartitionImage | None:
-    """One of the replicas that stay leads, when a reassignment ends."""
+    """Elect one of the remaining replicas at the end of a reassignment."""
     target = tuple(target)
     if partition.leader in target and partition.leader in live:
         return None
@@ -117,7 +117,7 @@ def reassign(
 
 
 def confine(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """Only replicas are in the ISR and lead; None if that leaves nobody in sync."""
+    """Restrict ISR and leader to the assigned replicas. Return None if no in-sync replica would remain."""
     isr = tuple(replica for replica in partition.isr if replica in partition.replicas)
     if partition.isr and not isr:
         return None
@@ -130,7 +130,7 @@ def confine(partition: PartitionImage, live: Collection[int]) -> PartitionImage 
 def imbalanced(
     partitions: Iterable[PartitionImage], live: Collection[int], percentage: int
 ) -> list[tuple[str, int]]:
-    """Partitions whose preferred replica should lead again, of brokers that lead too few of theirs."""
+    """Return the partitions to give back to their preferred replicas, for brokers that lead too few of their own."""
     preferring: dict[int, list[PartitionImage]] = {}
     for partition in partitions:
         preferring.setdefault(partition.replicas[0], []).append(partition)

@@ -1,8 +1,8 @@
-"""Notices that a broker's process is gone, long before its session ends.
+"""Detect the death of a broker's process long before its session ends.
 
-An idle connection is kept to each broker that is watched. When a process dies, its system closes the connection at once
-and refuses the next one. A broker that is busy or paused refuses nothing, and one that was never reached proves nothing
-by being unreachable. A network can refuse as well, so other brokers are asked for what they see (`suspicions`).
+The detector keeps an idle connection to each watched broker. When a process dies, its system closes the connection at
+once and refuses the next one. A busy or paused broker refuses nothing, and a broker that was never reached proves
+nothing by being unreachable. A network can refuse connections as well, so `suspicions` asks the other brokers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BETWEEN_REFUSALS = 0.02
 _BETWEEN_ATTEMPTS = 0.5
 _CONNECT_SECONDS = 5.0
 _PROBE_SECONDS = 1.0
-_STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
+_STABLE_SECONDS = 1.0  # a connection that lasted this long was good
 
 
 class Presence(enum.Enum):
@@ -36,11 +36,11 @@ class Presence(enum.Enum):
 
 class Probed(NamedTuple):
     presence: Presence
-    apis: frozenset[int] = frozenset()  # the keys of what it serves
+    apis: frozenset[int] = frozenset()  # supported API keys
 
 
 async def probe(dialer: PeerDialer, target: PeerAddress, seconds: float = _PROBE_SECONDS) -> Probed:
-    """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
+    """Probe a broker. While it starts, its port is open but nothing answers."""
     for attempt in range(_REFUSALS):
         if attempt:
             await asyncio.sleep(_BETWEEN_REFUSALS)
@@ -59,7 +59,7 @@ async def probe(dialer: PeerDialer, target: PeerAddress, seconds: float = _PROBE
 
 
 class FailureDetector:
-    """Watches brokers, and reports which are gone and which came back. Owner: the event loop."""
+    """Watch brokers, and report the dead and the returning ones. Owner: the event loop."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class FailureDetector:
         on_gone: Callable[[PeerAddress], None],
         on_back: Callable[[PeerAddress], None],
     ) -> None:
-        """`is_gone` is asked about a broker that refuses connections; StoreError if that is not known yet."""
+        """`is_gone` decides about a broker that refuses connections; it raises StoreError if it cannot tell yet."""
         self._dialer = dialer
         self._is_gone = is_gone
         self._on_gone = on_gone
@@ -76,7 +76,7 @@ class FailureDetector:
         self._watching: dict[PeerAddress, asyncio.Task[None]] = {}
 
     def watch(self, targets: Mapping[int, PeerAddress]) -> None:
-        """Watch these and no others."""
+        """Watch exactly these brokers."""
         wanted = set(targets.values())
         for target in [each for each in self._watching if each not in wanted]:
             self._watching.pop(target).cancel()
@@ -119,14 +119,15 @@ class FailureDetector:
                 if asyncio.get_running_loop().time() - began > _STABLE_SECONDS:
                     pause = _BETWEEN_REFUSALS
                 else:
-                    # Accepted and closed again, by a broker that dies or that wants no more connections.
+                    # The broker accepted and closed the connection: it is dying, or it has reached its connection
+                    # limit.
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _BETWEEN_ATTEMPTS)
                 continue
             await asyncio.sleep(_BETWEEN_ATTEMPTS)
 
     async def _find_out(self, target: PeerAddress) -> bool:
-        """Whether a broker that refuses connections is gone; if so, it is reported."""
+        """Return True and report the broker if one that refuses connections is dead."""
         while True:
             try:
                 gone = await self._is_gone(target)

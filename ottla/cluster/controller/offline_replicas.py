@@ -1,8 +1,9 @@
-"""Replicas that are offline though their broker is not, because a log directory has failed (KIP-112).
+"""Replicas that are offline on a live broker because a log directory failed (KIP-112).
 
-Kafka's brokers notify under /log_dir_event_notification, and the controller asks them what is offline. Here a broker
-writes it to /ottla/offline before it notifies, and all brokers read it. The node outlives the broker: when it starts
-again it knows what it had, and a disk that was replaced by an empty one is not mistaken for one that always was empty.
+Kafka's brokers notify under /log_dir_event_notification, and the controller asks them for their offline replicas. Here
+a broker writes the list to /ottla/offline before it notifies, and all brokers read it. The node outlives the broker:
+after a restart the broker knows its earlier replicas, so an empty replacement disk does not pass for one that was
+always empty.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ OFFLINE = "/ottla/offline"
 
 _BELL = f"{nodes.LOG_DIR_EVENT_NOTIFICATION}/log_dir_event_"
 
-# By topic id: another topic of the same name has nothing to do with it.
+# Keyed by topic id, so that a later topic with the same name is unaffected.
 Replica = tuple[bytes, int]
 
 
 class Unusable(NamedTuple):
-    """What a broker cannot use: whole directories, and the replicas in them or elsewhere."""
+    """Log directories and replicas that a broker cannot use. Replicas may be inside or outside of these directories."""
 
     log_dirs: frozenset[str] = frozenset()
     replicas: frozenset[Replica] = frozenset()
@@ -50,7 +51,7 @@ def encode_unusable(unusable: Unusable) -> bytes:
 
 
 def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
-    """None if it cannot be read, perhaps because another version wrote it."""
+    """Decode a node. Return None if it is unreadable, for example because another version wrote it."""
     try:
         fields = json.loads(data)
         return Unusable(
@@ -67,7 +68,7 @@ def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
 
 
 async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Replica]]:
-    """By broker, for those that have written any."""
+    """Return the offline replicas of each broker that reported any."""
     brokers = [int(name) for name in await children_if_any(store, OFFLINE) if name.isdecimal()]
     found = await store.get_many([f"{OFFLINE}/{broker_id}" for broker_id in brokers])
     return {
@@ -78,12 +79,15 @@ async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Repl
 
 
 def log_dir_event(broker_id: int) -> Create:
-    """What makes all brokers read again which replicas are offline."""
+    """Return the operation that makes all brokers reread the offline replicas."""
     return Create(_BELL, nodes.encode_log_dir_event(broker_id), sequential=True)
 
 
 async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -> bool:
-    """Write what is offline on this broker and notify; False if nothing has changed. Nobody else writes its node."""
+    """Write this broker's offline replicas and notify. Return False if nothing has changed.
+
+    Each broker writes only its own node.
+    """
     path = f"{OFFLINE}/{broker_id}"
     while True:
         [known] = await store.get_many([path])
@@ -99,6 +103,6 @@ async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -
             change = Set(path, encode_unusable(unusable))
         try:
             await store.multi([change, log_dir_event(broker_id)])
-        except (NodeExists, NoNode):  # an attempt whose answer was lost has done it after all
+        except (NodeExists, NoNode):  # an earlier attempt succeeded, but its response was lost
             continue
         return True

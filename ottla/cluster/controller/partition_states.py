@@ -1,4 +1,4 @@
-"""Writes the states of partitions: conditional on what they were, with the notification of all brokers in one step."""
+"""Write partition states: one conditional write stores the state and notifies all brokers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Decide = Callable[[PartitionImage], PartitionImage | None]
 
 
 class Deposed(Exception):
-    """The guard did not hold: another broker is the controller."""
+    """The guard failed: another broker is the controller."""
 
 
 class PartitionStates:
-    """Any broker may write a state, since every write names the version it is based on.
+    """Writer of partition states. Any broker may write, since every write names the version it is based on.
 
-    Invariant: what was written is in the image when the coroutine returns. Owner: the event loop.
+    Invariant: the image contains the written states when the coroutine returns. Owner: the event loop.
     """
 
     def __init__(self, store: NodeStore, image: ClusterImage, feed: ImageFeed) -> None:
@@ -51,16 +51,16 @@ class PartitionStates:
         self._feed = feed
         self._alterations: list[tuple[PartitionImage, asyncio.Future[int]]] = []
         self._altering: asyncio.Task[None] | None = None
-        # Of the controller: how long its decisions took to write (µs), and how many may have lost records.
+        # Controller metrics: duration of its writes (µs), and number of elections that may have lost records.
         self.election_times = Histogram()
         self.unclean_elections = 0
 
     async def change(
         self, keys: Iterable[PartitionKey], decide: Decide, *, guard: Check | None = None
     ) -> list[PartitionKey]:
-        """Give each partition the state that `decide` makes of its current one; the partitions that were written.
+        """Give each partition the state that `decide` derives from the current one. Return the partitions written.
 
-        If another broker was faster, the state is read again and decided again. For the rules see `elections`.
+        If another broker was faster, reread the state and decide again. The rules are in `elections`.
         """
         written: list[PartitionKey] = []
         todo = list(keys)
@@ -101,10 +101,10 @@ class PartitionStates:
     async def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> int:
-        """Write the ISR that a leader has decided on; the new partition epoch.
+        """Write the ISR chosen by a leader. Return the new partition epoch.
 
-        Requests that come while a write is under way share the next one: when a broker comes back, thousands of leaders
-        expand their ISR at once.
+        Requests that arrive during a write share the next one: when a broker comes back, thousands of leaders expand
+        their ISR at once.
         """
         partition = self._image.partitions.get((topic, index))
         path = nodes.partition_state_path(topic, index)
@@ -127,11 +127,11 @@ class PartitionStates:
                 del self._alterations[:_PER_MULTI]
                 try:
                     await self._alter_all(some)
-                except (BadVersion, NoNode):  # one of them is outdated: each is tried on its own
+                except (BadVersion, NoNode):  # one of the states is outdated: try each on its own
                     for each in some:
                         await self._alter_one(*each)
         finally:
-            # In any case: a leader that gets no answer could never alter its ISR again.
+            # Always reset this: otherwise a leader without an answer could never alter its ISR again.
             self._altering = None
             left = some + self._alterations
             self._alterations.clear()
@@ -181,7 +181,7 @@ class PartitionStates:
         operations = [*map(_write_of, changed), notification(changed)]
         guards: list[Operation] = [guard] if guard is not None else []
         try:
-            # Most partitions without a state lack the node above it as well.
+            # Most partitions without a state lack the parent node as well.
             await self._store.multi([*guards, *map(Create, first), *operations])
         except (NodeExists, NoNode):
             if not first:
@@ -201,7 +201,7 @@ class PartitionStates:
         )
 
     async def _refresh(self, keys: Sequence[PartitionKey]) -> None:
-        """Read the states again; topics that lack one are read as a whole."""
+        """Reread the states. Topics without a state are reread completely."""
         paths = [nodes.partition_state_path(*key) for key in keys]
         learned, odd = [], set()
         for (name, index), node in zip(keys, await self._store.get_many(paths), strict=True):

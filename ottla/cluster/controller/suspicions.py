@@ -1,8 +1,8 @@
-"""A second opinion, before a broker that refuses connections is taken for dead.
+"""Get a second opinion before treating a broker that refuses connections as dead.
 
-The broker that is refused may be the one that is cut off. So it writes into the store whom it suspects. The others try
-the suspect over their own links, and write down if they are refused too: once most brokers have, the suspect is gone.
-Those that get through write that it lives, as it does itself. That decides if there is no such majority.
+The refused broker may itself be cut off, so it writes its suspicion into the store. The other brokers try the suspect
+over their own links and record refusals: the suspect is dead once a majority of brokers is refused. Brokers that get
+through record that the suspect lives, as does the suspect itself. Without a majority such a record decides.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ottla.metadata.stores.store import CancelWatch, NodeExists, NodeStore, Stor
 SUSPECTS = "/ottla/suspects"
 
 _ANSWER_SECONDS = 1.5
-_PATIENCE = 4  # times as long, if brokers that live have not answered: they are busy
-_KEPT_SECONDS = 4.0  # how long an answer counts
+_PATIENCE = 4  # factor for the wait if live brokers have not answered: they are busy
+_KEPT_SECONDS = 4.0  # lifetime of an answer
 
 
 class Said(NamedTuple):
-    """The name of a node: `broker_id` finds the suspect gone or, if both are the same, the suspect lives."""
+    """A node's name: `broker_id` considers the suspect dead. If both ids are equal, the suspect reports that it lives."""
 
     suspect: int
-    epoch: int  # of the suspect's registration: after a restart it is another broker
+    epoch: int  # epoch of the suspect's registration, which a restart changes
     broker_id: int
 
     @property
@@ -37,13 +37,13 @@ class Said(NamedTuple):
 
 
 class Suspicions:
-    """Asks about others, and answers when others ask. Owner: the event loop."""
+    """Asks other brokers about a suspect, and answers their questions. Owner: the event loop."""
 
     def __init__(self, store: NodeStore, broker_id: int, dialer: PeerDialer) -> None:
         self._store = store
         self._broker_id = broker_id
         self._dialer = dialer
-        self._tried: set[tuple[int, int]] = set()  # suspects that others have asked about, and their epochs
+        self._tried: set[tuple[int, int]] = set()  # suspects named by other brokers, and their epochs
         self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel_watch: CancelWatch | None = None
@@ -60,7 +60,9 @@ class Suspicions:
     # Asking
 
     async def is_gone(self, target: PeerAddress, seconds: float = _ANSWER_SECONDS) -> bool:
-        """Whether a broker that refuses this one is gone. StoreError if the others cannot be asked."""
+        """Return True if a broker that refuses this one is dead. Raises StoreError if the other brokers cannot be
+        asked.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         last = end + seconds * (_PATIENCE - 1)
@@ -87,7 +89,7 @@ class Suspicions:
             self._waiting.discard(changed)
 
     async def _answers(self, brokers: Iterable[int]) -> bool:
-        """Whether any of these brokers is there."""
+        """Return True if any of these brokers responds."""
         addresses = self._dialer.addresses(brokers).values()
         probed = await asyncio.gather(*(probe(self._dialer, each) for each in addresses))
         return any(each.presence is Presence.SERVING for each in probed)

@@ -1,7 +1,7 @@
-"""What tools write into ZooKeeper for the controller: new topics, more partitions, reassignments, preferred elections.
+"""Requests that tools write into ZooKeeper for the controller: topics, partitions, reassignments, preferred elections.
 
-Kafka's own tools did so until 2.8 (`--zookeeper`), and others still do. Ottla's brokers write the same nodes together
-with a notification; here are found those that came without one.
+Kafka's own tools worked this way until 2.8 (`--zookeeper`), and other tools still do. Ottla's brokers write the same
+nodes together with a notification; this module finds nodes written without one.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from ottla.metadata.stores.store import (
 logger = logging.getLogger(__name__)
 
 _ASKED_FOR = (nodes.TOPICS, nodes.REASSIGN_PARTITIONS, nodes.PREFERRED_REPLICA_ELECTION)
-_PER_ROUND = 100  # topics that are looked at before the controller turns to other things
+_PER_ROUND = 100  # topics checked before the controller does other work
 
 
 class ToolRequests:
-    """The part of a controller that serves tools.
+    """Serves tools on behalf of the controller.
 
-    Invariant: a topic counts as written by a tool only if the image lacks it although all notifications are in it. A
-    request is removed from its node when it is done, or refused. Owner: the event loop.
+    Invariant: a topic counts as written by a tool only if the image lacks it after applying all notifications. A
+    request is removed from its node once it is completed or refused. Owner: the event loop.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class ToolRequests:
         self._states = states
         self._reassigner = reassigner
         self._wake = wake
-        # Topics that are marked are deleted by the controller itself, where topics may be.
+        # If topic deletion is enabled, the controller itself handles the deletion marks.
         self._asked_for = _ASKED_FOR if may_delete else (*_ASKED_FOR, nodes.DELETE_TOPICS)
         self._watches: list[CancelWatch] = []
         self._topic_watches: dict[str, CancelWatch] = {}
-        self._due: set[str] = set()  # paths to be read
-        self._altered: set[str] = set()  # topics to be read
-        self._begun: dict[PartitionKey, tuple[int, ...]] = {}  # moves that were asked for, and go on
+        self._due: set[str] = set()  # paths to read
+        self._altered: set[str] = set()  # topics to read
+        self._begun: dict[PartitionKey, tuple[int, ...]] = {}  # requested moves still in progress
 
     def begin(self) -> None:
-        """This broker is the controller now: requests that are there already are for it."""
+        """Take over pending requests: this broker is now the controller."""
         self.end()
         for path in self._asked_for:
             of_children = path in (nodes.TOPICS, nodes.DELETE_TOPICS)
@@ -91,7 +91,7 @@ class ToolRequests:
         self._wake()
 
     async def carry_out(self, live: Collection[int], guard: Check) -> None:
-        """Serve the requests. Deposed if another broker is the controller."""
+        """Serve the requests. Raises Deposed if another broker is the controller."""
         try:
             if nodes.TOPICS in self._due:
                 self._due.discard(nodes.TOPICS)
@@ -113,12 +113,12 @@ class ToolRequests:
                 raise
             if error.path == guard.path:
                 raise Deposed from None
-            self._wake()  # another broker or tool has changed it meanwhile: look again
+            self._wake()  # another broker or tool changed the node in the meantime: check again
 
     # Topics
 
     async def _watch_topics(self) -> None:
-        """As Kafka does, one by one: nothing else shows that a topic was given more partitions."""
+        """Watch each topic's node, as Kafka does: no other node shows that a topic gained partitions."""
         names = set(await self._store.children(nodes.TOPICS))
         for gone in self._topic_watches.keys() - names:
             self._topic_watches.pop(gone)()
@@ -163,7 +163,7 @@ class ToolRequests:
         return topic is None or topic.version < node.version or self._lacks_id(name)
 
     def _lacks_id(self, name: str) -> bool:
-        """A topic that was never used, and that a tool has created without an id."""
+        """Return True for an unused topic that a tool created without an id."""
         topic = self._image.topics.get(name)
         return topic is None or (
             topic.topic_id == nodes.ZERO_UUID
@@ -231,7 +231,7 @@ class ToolRequests:
 
 
 def _asked_for(path: str, node: Node) -> dict[PartitionKey, tuple[int, ...]]:
-    """The partitions of a node, with the replicas that it names; nothing of one that cannot be read."""
+    """Return the partitions in a node with their replicas. An unreadable node yields no partitions."""
     try:
         return {
             (str(each["topic"]), int(each["partition"])): tuple(map(int, each.get("replicas", ())))

@@ -1,1 +1,1 @@
-"""Keeps the image of the cluster up to date with the metadata store."""
+"""Keeps the cluster image in sync with the metadata store."""

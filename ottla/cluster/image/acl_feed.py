@@ -1,4 +1,4 @@
-"""Keeps an authorizer up to date with the ACLs in the store, by Kafka's notifications of changes."""
+"""Keep an authorizer in sync with the ACLs in the store, using Kafka's change notifications."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ FOLDERS = (LITERAL_CHANGES, EXTENDED_CHANGES)
 
 
 class AclFeed:
-    """Invariant: what the authorizer decides by is what the nodes said when they were last read; a node that cannot be
-    read changes nothing. Owner: the event loop.
+    """Invariant: the authorizer decides by the last successful read of the ACL nodes; an unreadable node changes
+    nothing.
+
+    Owner: the event loop.
     """
 
     def __init__(self, store: NodeStore, authorizer: Authorizer) -> None:
@@ -34,11 +36,11 @@ class AclFeed:
         self._last = dict.fromkeys(FOLDERS, -1)
 
     async def prepare(self) -> None:
-        """Make the folders that ACLs and notifications lie in, as Kafka does, so that they can be watched."""
+        """Create the parent nodes of ACLs and notifications, as Kafka does, so that they can be watched."""
         await ensure_paths(self._store, acl_nodes.FOLDERS)
 
     async def load(self) -> None:
-        """Read everything. The last notifications first: what is notified meanwhile is read twice, to no effect."""
+        """Read all ACLs, after the newest notification. Changes notified during the read are harmlessly read twice."""
         for folder in FOLDERS:
             names = await children_if_any(self._store, folder)
             self._last[folder] = max(map(sequence_of, names), default=self._last[folder])

@@ -1,7 +1,7 @@
-"""Notifications under /ottla/changes: how brokers learn of new partition states and topics.
+"""Notifications under /ottla/changes, which announce new partition states and topics to brokers.
 
 Kafka's controller sends requests to every broker; here each broker follows the store. A notification carries the new
-states themselves, so that following costs one read however many partitions have changed.
+states themselves, so that following costs one read regardless of the number of changed partitions.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import Create, Delete, NodeStore, children_if_any
 
 CHANGES = "/ottla/changes"
-#: Where Kafka notifies brokers of changed configs, ACLs and tokens.
+#: Paths where Kafka notifies brokers of changed configs, ACLs and tokens.
 KAFKAS_CHANGES = (
     nodes.CONFIG_CHANGES,
     LITERAL_CHANGES,
     EXTENDED_CHANGES,
     nodes.DELEGATION_TOKEN_CHANGES,
 )
-MAX_PARTITIONS = 500  # in one change
+MAX_PARTITIONS = 500  # per change
 
 _PREFIX = f"{CHANGES}/change_"
 _DIGITS = 10
-_KEPT = 100  # fewer are not worth a write
+_KEPT = 100  # fewer do not justify a write
 
 
 class ChangedPartition(NamedTuple):
     topic: str
-    topic_id: bytes  # a topic may be deleted and created again, with versions that begin anew
+    topic_id: bytes  # distinguishes a recreated topic, whose versions start over
     partition: int
     state: PartitionState
     partition_epoch: int
 
 
 class Change(NamedTuple):
-    """What to take over, and what to read again.
+    """Contents of a notification: states to apply, and entities to reread.
 
-    `topics` were created, deleted, or have other partitions or replicas; `configs` are entities such as groups/g.
+    `topics` were created, deleted, or got other partitions or replicas; `configs` are entities such as groups/g.
     """
 
     partitions: tuple[ChangedPartition, ...] = ()
@@ -50,12 +50,15 @@ class Change(NamedTuple):
 
 
 def notification(partitions: Iterable[ChangedPartition] = (), topics: Iterable[str] = ()) -> Create:
-    """The operation that notifies all brokers, for the multi that makes the change."""
+    """Return the operation that notifies all brokers, to be added to the multi that makes the change."""
     return Create(_PREFIX, encode_change(Change(tuple(partitions), tuple(topics))), sequential=True)
 
 
 def config_notification(config_path: str) -> Create:
-    """The same for a config, in Kafka's format. Kafka 3.9 does not know configs of groups, and must not see theirs."""
+    """Return the notification for a config change, in Kafka's format.
+
+    Kafka 3.9 does not know group configs and must not see their notifications.
+    """
     entity = config_path.removeprefix("/config/")
     if entity.startswith("groups/"):
         return Create(_PREFIX, encode_change(Change(configs=(entity,))), sequential=True)
@@ -65,9 +68,9 @@ def config_notification(config_path: str) -> Create:
 
 
 async def remove_old_notifications(store: NodeStore) -> None:
-    """At the start of a broker on its own, which has just read everything: its controller may never live to purge.
+    """Remove old notifications when a standalone broker starts. Its controller may not live long enough to purge them.
 
-    The last one stays, so that gaps are noticed.
+    The newest notification stays, so that gaps are noticed.
     """
     for parent in (CHANGES, *KAFKAS_CHANGES):
         old = sorted(await children_if_any(store, parent), key=sequence_of)[:-1]
@@ -76,7 +79,7 @@ async def remove_old_notifications(store: NodeStore) -> None:
 
 
 def sequence_of(name: str) -> int:
-    """The number of a sequential node; -1 for any other node."""
+    """Return the number of a sequential node, or -1 for any other node."""
     digits = name[-_DIGITS:]
     return int(digits) if len(digits) == _DIGITS and digits.isdecimal() else -1
 

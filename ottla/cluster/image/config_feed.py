@@ -1,4 +1,4 @@
-"""Keeps the configurations of the image up to date, by the notifications under /config/changes in Kafka's format."""
+"""Keep the configurations in the image up to date, using Kafka's notifications under /config/changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigFeed:
-    """The part of the image that is configuration. Owner: the event loop."""
+    """Updates the configurations in the image. Owner: the event loop."""
 
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class ConfigFeed:
         self.on_topic_configs: list[Callable[[TopicImage], None]] = []
 
     async def skip_changes(self) -> None:
-        """Everything is about to be read: the notifications that are there bring nothing new."""
+        """Skip the existing notifications, because a full read follows."""
         self._last = max(
             map(sequence_of, await children_if_any(self._store, nodes.CONFIG_CHANGES)), default=self._last
         )
@@ -89,7 +89,7 @@ class ConfigFeed:
             listener(topic)
 
     def take(self, fresh: ClusterImage) -> None:
-        """Take over all configurations of an image that was just read, except those of topics."""
+        """Apply all configurations of a freshly read image, except topic configs."""
         self._image.group_configs = fresh.group_configs
         self._image.client_metrics = fresh.client_metrics
         if fresh.broker_configs != self._image.broker_configs:
@@ -118,7 +118,7 @@ class ConfigFeed:
 
 
 def _entity(change: dict[str, object]) -> str:
-    """Tools from before Kafka 0.10.1 write it in two parts, and some still do."""
+    """Return the entity of a change. Tools from before Kafka 0.10.1 write it in two parts, and some still do."""
     if "entity_path" in change:
         return str(change["entity_path"])
     return f"{change['entity_type']}/{change['entity_name']}"

@@ -1,4 +1,4 @@
-"""The replicas of this broker follow the image."""
+"""Apply the image to the replicas of this broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST_PAUSE_SECONDS = 30.0
 
 
 class LocalReplicas(Protocol):
-    """What this broker holds, as far as the feed has to do with it."""
+    """The local replicas, as the feed sees them."""
 
     def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]: ...
 
@@ -32,11 +32,11 @@ class LocalReplicas(Protocol):
 
 
 class ImageApplier:
-    """Carries out what the image says, topic by topic.
+    """Applies the image to the local replicas, topic by topic.
 
-    Invariant: there is at most one task per topic, and it looks at the newest image. What was changed before `start` is
-    carried out then, and topics that are marked for deletion are deleted. What fails is tried again after a pause,
-    which nobody waits for. Owner: the event loop.
+    Invariant: each topic has at most one task, and it uses the newest image. `start` applies earlier changes and
+    deletes topics marked for deletion. Failed changes are retried after a pause, which callers do not wait for. Owner:
+    the event loop.
     """
 
     def __init__(self, image: ClusterImage, broker_id: int, on_settled: Callable[[], None]) -> None:
@@ -46,10 +46,10 @@ class ImageApplier:
         self._replicas: LocalReplicas | None = None
         self._dirty: dict[str, set[int]] = {}
         self._applying: dict[str, asyncio.Task[None]] = {}
-        self._failed: dict[str, set[int]] = {}  # to be tried again
-        self._errors: dict[str, Exception] = {}  # of the last attempt, where it failed
+        self._failed: dict[str, set[int]] = {}  # to be retried
+        self._errors: dict[str, Exception] = {}  # errors of the last attempt
         self._pauses: dict[str, float] = {}  # before the next attempt
-        self._undeleted: set[str] = set()  # not held any more, but their logs may be there
+        self._undeleted: set[str] = set()  # no longer held, but their logs may exist
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, replicas: LocalReplicas) -> None:
@@ -66,18 +66,18 @@ class ImageApplier:
         await end_tasks(list(self._applying.values()))
 
     def changed(self, name: str, indexes: Iterable[int]) -> None:
-        """These partitions of a topic are new, or different, or gone."""
+        """Schedule work for new, changed or removed partitions of a topic."""
         self._dirty.setdefault(name, set()).update(indexes)
         self._errors.pop(name, None)
         if self._replicas is not None:
             self._carry_out(name)
 
     def is_settled(self, topic: str) -> bool:
-        """Whether the replicas are what the image says, or the attempt has failed."""
+        """Return True if the replicas match the image or the attempt has failed."""
         return topic not in self._dirty and topic not in self._applying
 
     def failure(self, topic: str) -> Exception | None:
-        """Why the replicas are not what the image says."""
+        """Return the reason why the replicas do not match the image."""
         return self._errors.get(topic)
 
     def _carry_out(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the image of the cluster up to date with the store, and lets the replicas of this broker follow the image."""
+"""Keep the cluster image in sync with the store, and apply it to this broker's replicas."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ PartitionKey = tuple[str, int]
 
 
 class Gap(Exception):
-    """Notifications were removed before they were read here."""
+    """Notifications were removed before this broker read them."""
 
 
 class _Kind(enum.IntEnum):
-    """What is to be read again, in the order in which it is read."""
+    """Parts of the image to reread, in reading order."""
 
     EVERYTHING = 0
-    OFFLINE = 1  # before the brokers: a broker writes which of its replicas are offline, and then registers
+    OFFLINE = 1  # before the brokers: a broker writes its offline replicas, then registers
     BROKERS = 2
     CONTROLLER = 3
     DELETIONS = 4
@@ -69,9 +69,9 @@ _WATCHED = (
 class ImageFeed:
     """Keeps one image up to date.
 
-    Invariant: a partition's state is replaced only by one of a higher partition epoch, unless the topic was deleted and
-    created again. The replicas follow the image topic by topic: they may skip states, but never miss the last one.
-    After a gap the whole image is read again. Owner: the event loop.
+    Invariant: a partition state is replaced only by a state with a higher partition epoch, unless the topic was
+    recreated. Replicas follow the image topic by topic: they may skip states, but never miss the last one. After a gap
+    the whole image is reread. Owner: the event loop.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ImageFeed:
         self.configs = ConfigFeed(store, image, config)
         self._acls = None if authorizer is None else AclFeed(store, authorizer)
         self.tokens = TokenFeed(store, image)
-        # Called after the image has changed.
+        # Callbacks after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
         self.on_offline: list[Callable[[], None]] = []
         self.on_controller: list[Callable[[], None]] = []
@@ -115,10 +115,10 @@ class ImageFeed:
         self._watches: list[CancelWatch] = []
         self._following: asyncio.Task[None] | None = None
 
-    # Life
+    # Lifecycle
 
     async def load(self) -> None:
-        """Read everything. From here on no change is missed; changes are applied after `start`."""
+        """Read the whole image. No later change is missed; changes are applied after `start`."""
         for path, children, kind in _WATCHED:
             self._watches.append(self._store.watch(path, self._marker(kind), children=children))
         if self._acls is not None:
@@ -128,7 +128,7 @@ class ImageFeed:
         await self._read_everything()
 
     def start(self, replicas: LocalReplicas) -> None:
-        """Let the replicas follow the image, and the image follow the store."""
+        """Start following the store, and apply the image to the replicas."""
         self.configs.replicas = replicas
         self._applier.start(replicas)
         self._following = asyncio.get_running_loop().create_task(self._follow())
@@ -143,11 +143,11 @@ class ImageFeed:
             future.cancel()
 
     def reload(self) -> None:
-        """Read everything again: something may have been missed."""
+        """Reread everything, because a change may have been missed."""
         self._mark(_Kind.EVERYTHING)
 
     async def sync(self) -> None:
-        """Wait until the image has everything that is in the store now."""
+        """Wait until the image contains everything currently in the store."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._rounds.append(done)
         self._pending.update(set(_Kind) - {_Kind.EVERYTHING})
@@ -155,7 +155,7 @@ class ImageFeed:
         await done
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until image and replicas meet a condition; whether they did."""
+        """Wait until image and replicas meet a condition. Return False on timeout."""
         if condition():
             return True
         met: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -172,11 +172,11 @@ class ImageFeed:
         return True
 
     def is_settled(self, topic: str) -> bool:
-        """Whether the replicas are what the image says, or that has failed."""
+        """Return True if the replicas match the image or the attempt has failed."""
         return self._applier.is_settled(topic)
 
     def failure(self, topic: str) -> Exception | None:
-        """Why the replicas are not what the image says; None if they are, or will be soon."""
+        """Return the reason why the replicas do not match the image, or None if they do or will soon."""
         return self._applier.failure(topic)
 
     # Following
@@ -222,7 +222,7 @@ class ImageFeed:
             self._check_waiting()
 
     async def read_offline(self) -> None:
-        """Which replicas are offline, as their brokers have written to the store."""
+        """Read the offline replicas that brokers reported to the store."""
         found = await read_offline_replicas(self._store)
         if found != self._image.offline_replicas:
             self._image.set_offline_replicas(found)
@@ -261,7 +261,9 @@ class ImageFeed:
         self._take_deletions(set(await children_if_any(self._store, nodes.DELETE_TOPICS)))
 
     def _take_deletions(self, marked: set[str]) -> None:
-        deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
+        deleting = (
+            marked if self._may_delete else set()
+        )  # without topic deletion a mark comes from a tool and has no effect
         for name in deleting:
             self._remove_topic(name)
         if deleting != self._image.deleting:
@@ -287,10 +289,10 @@ class ImageFeed:
                     await self.configs.read_entity(entity)
                 self._last_change = sequence
 
-    # Everything at once
+    # Full read
 
     async def _read_everything(self) -> None:
-        # The last notification first: what is notified while the rest is read is applied twice, to no effect.
+        # Read the last notification first: changes notified during the read are harmlessly applied twice.
         last_change = max(
             map(sequence_of, await children_if_any(self._store, CHANGES)), default=self._last_change
         )
@@ -316,7 +318,7 @@ class ImageFeed:
     # Topics
 
     async def read_topics(self, names: Iterable[str]) -> None:
-        """These topics came, went, or have other partitions or replicas."""
+        """Reread topics that came, went, or got other partitions or replicas."""
         names = list(names)
         marks = await self._store.get_many([nodes.delete_topic_path(name) for name in names])
         found = {topic.name: topic for topic in await read_topics(self._store, names)}
@@ -356,13 +358,13 @@ class ImageFeed:
         self._changed(name, topic.partitions)
 
     def learn(self, changed: Iterable[ChangedPartition]) -> None:
-        """New states of partitions, in any order."""
+        """Apply new partition states, in any order."""
         by_topic: dict[str, list[PartitionImage]] = {}
         for each in changed:
             topic = self._image.topics.get(each.topic)
             known = None if topic is None else topic.partitions.get(each.partition)
             if topic is None or known is None or topic.topic_id != each.topic_id:
-                continue  # a topic that is gone, or that a later notification brings
+                continue  # deleted topic, or one announced by a later notification
             if each.partition_epoch > known.partition_epoch:
                 by_topic.setdefault(each.topic, []).append(
                     known._replace(
@@ -378,7 +380,7 @@ class ImageFeed:
         if by_topic:
             self._check_waiting()
 
-    # Notifying those who wait
+    # Callbacks
 
     def _changed(self, name: str, indexes: Iterable[int]) -> None:
         indexes = list(indexes)
@@ -389,7 +391,7 @@ class ImageFeed:
 
     def _settled(self) -> None:
         if self._image.deleting:
-            _call(self.on_deletions)  # the controller may have waited for the logs to go
+            _call(self.on_deletions)  # the controller may be waiting for the deletion of the logs
         self._check_waiting()
 
     def _check_waiting(self) -> None:
@@ -403,7 +405,7 @@ class ImageFeed:
 
 
 def _merged(known: TopicImage, read: TopicImage) -> TopicImage:
-    """The newer assignment of the two, with the newer state of each partition: other readings may have been faster."""
+    """Merge the newer assignment with the newer state of each partition, because other reads may have finished first."""
     assigned = known if known.version > read.version else read
     partitions = {}
     for index, assignment in assigned.partitions.items():

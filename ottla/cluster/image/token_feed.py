@@ -1,4 +1,4 @@
-"""Keeps the delegation tokens of the image up to date, by Kafka's notifications under /delegation_token."""
+"""Keep the delegation tokens in the image up to date, using Kafka's notifications under /delegation_token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TokenFeed:
         self._last = -1
 
     async def skip_changes(self) -> None:
-        """Everything is about to be read: the notifications that are there bring nothing new."""
+        """Skip the existing notifications, because a full read follows."""
         names = await children_if_any(self._store, nodes.DELEGATION_TOKEN_CHANGES)
         self._last = max(map(sequence_of, names), default=self._last)
 
@@ -33,7 +33,7 @@ class TokenFeed:
         if None in found:
             raise gap
         changed = {node.data.decode(errors="replace") for node in found if node is not None}
-        # A path cannot be made of everything, and nobody has a token whose id is none.
+        # Not every string is a valid path component, and no token has an invalid id.
         ids = [each for each in changed if each.strip(".") and "/" not in each and "\0" not in each]
         for token_id, token in (await read_tokens(self._store, ids)).items():
             if token is None:

@@ -1,7 +1,7 @@
-"""Carries out reassignments: the topic's node and the states of its partitions are written in one step.
+"""Carry out reassignments: one write changes the topic's node and its partition states.
 
-The rules are in `reassignment.reassignments`. Called by AlterPartitionReassignments (`k45`), by the controller when a
-reassignment is done, and for what tools write into ZooKeeper (`controller.tool_requests`).
+The rules are in `reassignment.reassignments`. Callers are AlterPartitionReassignments (`k45`), the controller when a
+reassignment is complete, and requests that tools write into ZooKeeper (`controller.tool_requests`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Decide = Callable[[PartitionImage], PartitionImage | None]
 
 
 class Reassigner:
-    """Any broker may begin or cancel a reassignment; the controller finishes it.
+    """Begins, cancels and finishes reassignments. Any broker may begin or cancel; the controller finishes.
 
-    Invariant: a replica leaves the assignment and the ISR in the same write, which is conditional on both. What was
-    written is in the image when the coroutine returns. Owner: the event loop.
+    Invariant: a replica leaves the assignment and the ISR in the same write, which is conditional on both. The image
+    contains the change when the coroutine returns. Owner: the event loop.
     """
 
     def __init__(self, store: NodeStore, image: ClusterImage, feed: ImageFeed) -> None:
@@ -49,7 +49,7 @@ class Reassigner:
         *,
         may_change_factor: bool = True,
     ) -> dict[PartitionKey, KafkaError]:
-        """Begin reassignments, or cancel them where None is wanted; what was refused, and why."""
+        """Begin reassignments, or cancel them where the target is None. Return the errors of refused partitions."""
         refused: dict[PartitionKey, KafkaError] = {}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
@@ -75,7 +75,7 @@ class Reassigner:
         return refused
 
     async def finish(self, keys: Iterable[PartitionKey], live: Collection[int], guard: Check) -> None:
-        """Finish the reassignments that are done. Deposed if another broker is the controller."""
+        """Finish completed reassignments. Raises Deposed if another broker is the controller."""
         done = await self._change(
             keys, lambda each: reassignments.finish(each, self._image.able(each, live)), guard
         )
@@ -104,7 +104,7 @@ class Reassigner:
     async def _change_topic(
         self, name: str, indexes: Sequence[int], decide: Decide, guard: Check | None
     ) -> list[int]:
-        """If another broker was faster, the topic is read again and the decision made again."""
+        """Change a topic. If another broker was faster, reread the topic and decide again."""
         async with self._lock:
             for _ in range(_MAX_ATTEMPTS):
                 topic = self._image.topics.get(name)
@@ -141,10 +141,10 @@ class Reassigner:
         operations: list[Operation] = [guard] if guard is not None else []
         operations.append(topic_nodes.reassignment(topic.name, node, [after for _, after in moved]))
         for before, after in moved:
-            # A leader that changes the ISR meanwhile must fail: it may count a replica that is none any more.
+            # A concurrent ISR change by the leader must fail: it may count a removed replica.
             leaving = not set(before.replicas) <= set(after.replicas)
             if after.partition_epoch != NO_STATE and (leaving or not reassignments.is_moving(after)):
                 operations.append(topic_nodes.next_state(after, self._image.controller_epoch))
-        # Only the topic is named: its states make sense together with its replicas, and are read with them.
+        # Name only the topic: brokers have to read its states together with its replicas.
         operations.append(notification(topics=[topic.name]))
         await self._store.multi(operations)

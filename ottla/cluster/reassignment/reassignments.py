@@ -1,7 +1,7 @@
-"""The rules of reassignments, as Kafka has them. Pure: a partition's image goes in, the next one comes out.
+"""Rules of reassignment, as in Kafka. Pure functions: they map a partition's image to the next one.
 
-While a partition is reassigned it has its target replicas, followed by its old ones. When all target replicas are in
-sync, the others go. `Reassigner` writes what is decided here; the controller calls it to finish.
+During a reassignment the partition has its target replicas, followed by its old ones. Once all target replicas are in
+sync, the others leave. `Reassigner` writes the decisions; the controller calls it to finish.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def is_moving(partition: PartitionImage) -> bool:
 
 
 def origin(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas from before it began to move."""
+    """Return the replicas from before the reassignment."""
     return tuple(each for each in partition.replicas if each not in partition.adding_replicas)
 
 
 def target(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas when it has moved."""
+    """Return the replicas after the reassignment."""
     return tuple(each for each in partition.replicas if each not in partition.removing_replicas)
 
 
 def begin(partition: PartitionImage, wanted: Sequence[int], live: Collection[int]) -> PartitionImage:
-    """Move to these replicas; a reassignment that is under way is replaced."""
+    """Move to these replicas, replacing any current reassignment."""
     before = origin(partition)
     replicas = tuple(dict.fromkeys((*wanted, *before)))
     moving = partition._replace(
@@ -47,14 +47,14 @@ def begin(partition: PartitionImage, wanted: Sequence[int], live: Collection[int
 
 
 def cancel(partition: PartitionImage, live: Collection[int]) -> PartitionImage:
-    """Go back to the replicas from before."""
+    """Return to the original replicas."""
     if not is_moving(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     return begin(partition, origin(partition), live)
 
 
 def finish(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """The finished reassignment, if all target replicas are in sync and one of them can lead; else None."""
+    """Return the finished reassignment if all target replicas are in sync and one can lead; otherwise None."""
     staying = target(partition)
     if not is_moving(partition) or not set(staying) <= set(partition.isr):
         return None
@@ -74,7 +74,7 @@ def finish(partition: PartitionImage, live: Collection[int]) -> PartitionImage |
 def check_wanted(
     partition: PartitionImage, wanted: Sequence[int], live: Collection[int], *, may_change_factor: bool = True
 ) -> None:
-    """KafkaError, in Kafka's words, if a partition cannot be asked to have these replicas."""
+    """Check the requested replicas. Raises KafkaError with Kafka's messages."""
     if not wanted:
         raise _refused("Empty replica list specified in partition reassignment.")
     if len(set(wanted)) < len(wanted):

@@ -1,1 +1,1 @@
-"""Leaders and followers: who is in sync, what is committed, fetching, truncation, throttles."""
+"""Leaders and followers: ISR, high watermark, fetching, truncation, throttles."""

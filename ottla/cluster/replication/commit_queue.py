@@ -1,4 +1,4 @@
-"""Requests that wait until an offset is committed."""
+"""Requests that wait for an offset to be committed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 class CommitWaiter(Protocol):
     def committed(self, token: Any, error: ErrorCode) -> None:
-        """What `token` stands for is committed, or never will be. Called once, in the turn in which it happens."""
+        """Report the outcome for `token`: committed, or never to be. Called once, in the event loop turn of the
+        outcome.
+        """
         ...
 
 
@@ -28,12 +30,12 @@ class CommitQueue:
         return len(self._waiting)
 
     def add(self, offset: int, waiter: CommitWaiter, token: Any) -> None:
-        """Call `waiter` when everything below `offset` is committed."""
+        """Call `waiter` once all records below `offset` are committed."""
         waiting = self._waiting
         if not waiting or waiting[-1][0] <= offset:
             waiting.append((offset, waiter, token))
             return
-        # A producer has sent again what it had sent before.
+        # A producer has repeated an earlier batch.
         at = next(i for i, entry in enumerate(waiting) if entry[0] > offset)
         waiting.insert(at, (offset, waiter, token))
 
@@ -49,12 +51,12 @@ class CommitQueue:
             waiter.committed(token, error)
 
     def discard(self, waiters: Collection[CommitWaiter]) -> None:
-        """They have given up."""
+        """Drop waiters that have given up."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] not in waiters)
 
 
 class CommitFuture:
-    """A waiter that can be awaited."""
+    """An awaitable waiter."""
 
     __slots__ = ("future",)
 
@@ -66,6 +68,6 @@ class CommitFuture:
             return
         if error:
             self.future.set_exception(KafkaError(error))
-            self.future.exception()  # it may be that nobody awaits it
+            self.future.exception()  # retrieve it, in case nothing awaits the future
         else:
             self.future.set_result(None)

@@ -1,4 +1,4 @@
-"""A partition in a follower's fetch session: what the follower has asked for, and what there is to answer."""
+"""A partition in a follower's fetch session: the follower's request, and the pending answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 
 class FetchedPartition:
-    """Watches the partition that it is bound to, and marks itself as due in its session when something happens.
+    """Watches its partition, and marks itself as due in its session after each event.
 
     Owner: the event loop.
     """
@@ -47,7 +47,7 @@ class FetchedPartition:
         self.max_bytes = 0
         self.error = ErrorCode.NONE
         self.diverging: EpochEndOffset | None = None
-        self.is_silent = False  # until the follower names it again
+        self.is_silent = False  # until the follower names the partition again
         self.sent_high_watermark = UNKNOWN
         self.sent_log_start_offset = UNKNOWN
 
@@ -71,16 +71,16 @@ class FetchedPartition:
     def changed(self) -> None:
         self.appended()
 
-    # What the request says
+    # Requests
 
     def update(self, asked: FetchPartition, replicas: Replicas, replica_id: int) -> None:
-        """The follower has everything below the offset that it asks for now."""
+        """Record the fetch offset: the follower has everything below it."""
         self.is_silent = False
         self.error, self.diverging = ErrorCode.NONE, None
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
         self.max_bytes = asked.partition_max_bytes
-        # The follower ignores a response that crossed this request, so it may have learned nothing from it.
+        # The follower ignores a response that crossed this request, and may not have learned from it.
         self.sent_high_watermark = UNKNOWN
         self.sent_log_start_offset = asked.log_start_offset
         try:
@@ -88,7 +88,8 @@ class FetchedPartition:
             if self.diverges(partition, asked.last_fetched_epoch):
                 return
             if partition.leading is None:
-                # A new replica that heard of it before we did: it asks again when we can count it.
+                # A new replica heard of its assignment before this leader did. It retries until the leader can count
+                # it.
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             partition.leading.fetched(replica_id, asked.fetch_offset, asked.log_start_offset)
         except KafkaError as error:
@@ -108,7 +109,9 @@ class FetchedPartition:
         return partition
 
     def diverges(self, partition: Partition, last_fetched_epoch: int) -> bool:
-        """Whether the follower has, by its last epoch, what our log has not; then the answer says where to truncate."""
+        """Return True if the follower's last epoch contains records missing here. The answer then says where to
+        truncate.
+        """
         log, offset = partition.log, self.fetch_offset
         if last_fetched_epoch >= 0:
             epoch, end_offset = log.epoch_end_offset(last_fetched_epoch)
@@ -121,15 +124,15 @@ class FetchedPartition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return False
 
-    # What the response says
+    # Responses
 
     @property
     def reads(self) -> Partition | None:
-        """Where its records come from, unless the answer is an error or a divergence."""
+        """Return the partition to read records from, or None if the answer is an error or a divergence."""
         return None if self.error or self.diverging is not None else self.bound
 
     def answer(self, replicas: Replicas, left: int, *, min_one: bool) -> PartitionData | None:
-        """What there is to say, with at most so many bytes of records; None if that is nothing."""
+        """Return the answer with at most `left` bytes of records, or None if there is nothing to say."""
         try:
             if self.error:
                 raise KafkaError(self.error)
@@ -174,7 +177,7 @@ class FetchedPartition:
         return answer
 
     def lacks_room(self, answer: PartitionData | None) -> bool:
-        """Whether there are records, and none of them are in the answer."""
+        """Return True if records exist but none fit in the answer."""
         if answer is not None and (answer.records or answer.error_code or answer.diverging_epoch is not None):
             return False
         return self.bound is not None and self.fetch_offset < self.bound.log.log_end_offset

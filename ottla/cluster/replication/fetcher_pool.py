@@ -1,4 +1,4 @@
-"""The fetchers of this broker: one for each broker that leads something which is replicated here."""
+"""The fetchers of this broker: one per leader of a partition replicated here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig
 
 
 class FetcherPool:
-    """Invariant: a partition is fetched by the fetcher of its current leader, or by none. Owner: the event loop."""
+    """Invariant: only the fetcher of the current leader fetches a partition. Owner: the event loop."""
 
     def __init__(
         self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
@@ -28,10 +28,10 @@ class FetcherPool:
         self.throttle = ReplicationThrottle.of_followers(config.broker_id, config, image)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch from the leader that the partition has now, in its epoch of now."""
+        """Fetch from the partition's current leader, in the current epoch."""
         self.unfollow(partition)
         if self._closed:
-            return  # a broker that leaves hands over what it leads, and must not get in sync again
+            return  # a leaving broker gives up its leaderships and must not rejoin the ISR
         fetcher = self._by_leader.get(partition.leader)
         if fetcher is None:
             fetcher = self._by_leader[partition.leader] = FollowerFetcher(
@@ -51,7 +51,7 @@ class FetcherPool:
             fetcher.remove(partition)
 
     def show(self, partition: Partition) -> None:
-        """Report this replica's offsets to the leader again, although nothing has been fetched."""
+        """Report this replica's offsets to the leader again, although nothing was fetched."""
         fetcher = self._where.get(partition)
         if fetcher is not None:
             fetcher.show(partition)

@@ -1,4 +1,4 @@
-"""Whether followers confirm that this broker still leads, while ZooKeeper cannot."""
+"""Confirm this broker's leadership through its followers while ZooKeeper is unavailable."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from ottla.cluster.replicas import Replicas
     from ottla.cluster.replication.leader_fetch_handler import LeaderFetchHandler
 
-# A follower that has not fetched for so long may have another leader.
+# A follower silent for this long may have another leader.
 _SILENCE_SECONDS = 2.0
-# Every request asks, and an answer goes through all partitions: so it stays valid for a little while.
+# Every request asks, and computing an answer visits all partitions, so answers are cached briefly.
 _VALID_SECONDS = 0.25
 
 
 class FollowerConfirmation:
-    """A follower that becomes leader stops fetching from us.
+    """Derives leadership from follower fetches. A follower that becomes leader stops fetching from this broker.
 
-    So while every possible successor still fetches, we are still the leader. Owner: the event loop.
+    While every possible successor still fetches, this broker is still the leader. Owner: the event loop.
     """
 
     def __init__(self, broker_id: int, replicas: Replicas, fetches: LeaderFetchHandler) -> None:
@@ -28,7 +28,7 @@ class FollowerConfirmation:
         self._check_again_at = 0.0
 
     def until(self, now: float) -> float:
-        """Until when this broker is certain to lead; a time in the past if it is not certain."""
+        """Return the time until which leadership is certain; a time in the past if it is not."""
         if now >= self._check_again_at:
             self._check_again_at = now + _VALID_SECONDS
             if self._possible_successors() <= self._fetches.followers(now - _SILENCE_SECONDS):
@@ -36,7 +36,7 @@ class FollowerConfirmation:
         return self._until
 
     def _possible_successors(self) -> set[int]:
-        """All brokers that could be elected for a partition led here, ISR changes that are under way included."""
+        """Return all brokers that could be elected for a partition led here, including pending ISR changes."""
         successors: set[int] = set()
         for partition in self._replicas.partitions():
             if partition.leading is not None:

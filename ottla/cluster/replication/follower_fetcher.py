@@ -1,9 +1,9 @@
-"""The follower's half of replication: fetches what another broker leads, with one connection and one fetch session.
+"""The follower's side of replication: fetches from one leader, with one connection and one fetch session.
 
-The session is KIP-227's with one more rule, which this half and the leader's (`leader_fetch_handler`) both keep: after
-records, an error or a divergence, the leader leaves a partition out of its responses until the follower has named it
-in a request again. So a request costs as much as has happened, however many partitions are followed; and the follower
-may send a second request while the first one waits, to end the wait.
+The session follows KIP-227 plus one rule shared with the leader's side (`leader_fetch_handler`): after records, an
+error or a divergence, the leader omits a partition from its responses until a request names the partition again. The
+cost of a request therefore depends on the number of events, not of partitions. The follower may also send a second
+request to end the wait of the first.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, Partition
 logger = logging.getLogger(__name__)
 
 _PASSING_FAILURES = 5
-# What one turn of the event loop writes: then others have theirs.
+# Bytes written per turn of the event loop, so that other tasks get their turns.
 _BYTES_PER_TURN = 1024 * 1024
 _FIRST_RETRY = 0.01
 
 
 class Followed:
-    """A partition that is fetched, and the state of that."""
+    """State of a followed partition."""
 
     __slots__ = (
         "failures",
@@ -54,17 +54,17 @@ class Followed:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.named_in = 0  # the request that named it last; what answers an earlier one is not for it
-        self.failures = 0  # in a row
-        self.timer: asyncio.TimerHandle | None = None  # until it is named again
-        self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
-        self.is_near = False  # it has what the leader had committed: little is to come
-        self.is_out_of_range = False  # until its log ends within the leader's again
-        self.logged: str | None = None  # the last failure that was logged
+        self.named_in = 0  # number of the last request that named it; answers to earlier ones are ignored
+        self.failures = 0  # consecutive
+        self.timer: asyncio.TimerHandle | None = None  # runs until the partition is named again
+        self.reserved = 0  # bytes granted by a throttle and not yet received
+        self.is_near = False  # has everything that the leader had committed: little is outstanding
+        self.is_out_of_range = False  # until the log ends within the leader's range again
+        self.logged: str | None = None  # last failure that was logged
 
 
 class FollowerFetcher:
-    """Invariant: what is appended was asked for from the end of the log, in the epoch that the partition still has.
+    """Invariant: appended records were requested at the log end offset, in the partition's current epoch.
 
     Owner: the event loop.
     """
@@ -86,23 +86,23 @@ class FollowerFetcher:
         self._log_starts = log_starts
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
-        self._to_name: dict[Key, None] = {}  # to be named in the next request: new, or at another offset
+        self._to_name: dict[Key, None] = {}  # for the next request: new, or at another offset
         self._to_forget: dict[Key, None] = {}
-        self._named: set[Key] = set()  # what the leader's session has
+        self._named: set[Key] = set()  # contents of the leader's session
         self._peer: PeerConnection | None = None
         self._lost: asyncio.Future[OSError] | None = None
         self._session_id = 0
         self._session_epoch = 0
-        self._request = 0  # number of the last one
+        self._request = 0  # number of the last request
         self._answered = 0
         self._asked_at = 0.0
-        self._is_busy = False  # a response is being handled
+        self._is_busy = False  # a response is being processed
         self._wanted = asyncio.Event()
         self._poked = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._task = self._loop.create_task(self._run())
 
-    # What is followed
+    # Followed partitions
 
     def add(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
@@ -143,7 +143,7 @@ class FollowerFetcher:
             self._peer.close()
         await asyncio.gather(self._task, *self._tasks, return_exceptions=True)
 
-    # The connection
+    # Connection
 
     async def _run(self) -> None:
         failures = 0
@@ -183,7 +183,7 @@ class FollowerFetcher:
             await asyncio.wait([lost], timeout=1.0)
             if lost.done():
                 break
-            if peer.is_lost:  # while no request was in flight that could have failed
+            if peer.is_lost:  # lost while no request was in flight to notice it
                 raise PeerError(f"{peer.host}:{peer.port} hung up")
             if peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
                 raise PeerError(f"{peer.host}:{peer.port} has not answered for {self._timeout:.0f} s")
@@ -194,7 +194,7 @@ class FollowerFetcher:
         return self._settings.timeout + self._settings.wait_max_ms / 1000
 
     def _poke(self) -> None:
-        """Send a second request while a fetch waits at the leader: that ends the wait."""
+        """Send a second request to end the wait of a fetch at the leader."""
         if not self._poked:
             self._poked = True
             self._loop.call_soon(self._send_if_due)
@@ -203,7 +203,7 @@ class FollowerFetcher:
         self._poked = False
         if self._lost is None or self._lost.done() or self._is_busy:
             return
-        # One in flight waits for data, a second one says what is new; a third would be no quicker.
+        # One request waits for data, a second one carries changes; a third would not be quicker.
         if self._request - self._answered < 2 and (self._to_name or self._to_forget):
             self._send()
 
@@ -238,7 +238,7 @@ class FollowerFetcher:
         for key in list(self._to_name):
             followed = self._followed[key]
             if not self._may_fetch(followed):
-                # Until it is named the leader says nothing of it.
+                # The leader does not mention the partition until it is named.
                 del self._to_name[key]
                 self._name_later(key, followed, self._throttle.wait())
                 continue
@@ -260,7 +260,7 @@ class FollowerFetcher:
         self._asked_at = self._loop.time()
         if response.error_code:
             assert self._peer is not None
-            # The leader has forgotten the session, or never had room for it: begin anew.
+            # The leader forgot the session, or had no room for it: start a new one.
             logger.info("Broker %d: %s", self._leader, ErrorCode(response.error_code).name)
             self._peer.close()
             self._on_lost(PeerError(ErrorCode(response.error_code).name))
@@ -277,13 +277,13 @@ class FollowerFetcher:
     def _handle(
         self, number: int, answers: Iterator[tuple[bytes, PartitionData]], peer: PeerConnection | None
     ) -> None:
-        """Take in as many answers as fit in a turn, then ask for more."""
+        """Process as many answers as fit in a turn, then fetch more."""
         left = _BYTES_PER_TURN
         for topic_id, data in answers:
             key = (topic_id, data.partition_index)
             followed = self._followed.get(key)
             if followed is None or key in self._to_name or number < followed.named_in:
-                continue  # it is an answer to what is no longer asked
+                continue  # the partition is no longer followed, or was named again since
             self._take_in(key, followed, data)
             left -= len(data.records or b"")
             if left <= 0:
@@ -324,7 +324,7 @@ class FollowerFetcher:
             self._retry(key, followed, repr(error), logging.ERROR, error)
 
     def _start_moved(self, key: Key, followed: Followed) -> None:
-        """The leader is to know where the log starts, once it certainly does."""
+        """Report the new log start offset to the leader, once it is on disk."""
         log = followed.partition.log
         if log.durable_start_offset == log.log_start_offset:
             self._to_name[key] = None
@@ -332,7 +332,7 @@ class FollowerFetcher:
             self._log_starts.write(followed.partition)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
-        """The leader's log has diverged: it ends `epoch` at `end_offset`. See `replication.truncation`."""
+        """Truncate after a divergence: the leader's log ends `epoch` at `end_offset`. See `replication.truncation`."""
         log = partition.log
         offset = truncation_offset(
             log.log_end_offset, partition.high_watermark, log.epoch_end_offset(epoch), (epoch, end_offset)
@@ -357,7 +357,7 @@ class FollowerFetcher:
         partition.truncate_to(offset)
 
     def _may_fetch(self, followed: Followed) -> bool:
-        """Whether the throttle lets a partition be fetched now. Its share is reserved as soon as it is named."""
+        """Return True if the throttle permits fetching a partition now. Naming the partition reserves its share."""
         throttle = self._throttle
         if followed.reserved:
             throttle.take(-followed.reserved)
@@ -375,24 +375,24 @@ class FollowerFetcher:
 
         followed.timer = self._loop.call_later(seconds, again)
 
-    # When it fails
+    # Failures
 
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             followed.is_out_of_range = True
             start_task(self._tasks, self._move_into_range(key, followed))
             return
-        # The leader has not heard of its election yet, or no longer leads: the image of one of us is behind. That is
-        # so for thousands of partitions after an election, and worth a line only where it lasts.
+        # The leader has not yet learned of its election, or no longer leads: one of the images is behind. This happens
+        # to thousands of partitions after an election and is worth a log line only if it lasts.
         level = logging.DEBUG if followed.failures < _PASSING_FAILURES else logging.INFO
         self._retry(key, followed, error.name, level)
 
     def _retry(
         self, key: Key, followed: Followed, reason: str, level: int, defect: Exception | None = None
     ) -> None:
-        """Name it again after a while that grows with each failure."""
+        """Name the partition again after a pause that grows with each failure."""
         if self._followed.get(key) is not followed:
-            return  # its log is offline by now, or it has another leader
+            return  # its log is offline, or it has another leader
         if followed.logged != reason and logger.isEnabledFor(level):
             followed.logged = reason
             partition = followed.partition
@@ -408,7 +408,7 @@ class FollowerFetcher:
         self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
     def _truncate_future_epochs(self, partition: Partition) -> None:
-        """Remove records of epochs above the leader's: bits have flipped where no checksum looks."""
+        """Remove records with epochs above the leader's, caused by flipped bits outside of the checksum."""
         log = partition.log
         if log.epochs.latest <= partition.leader_epoch:
             return
@@ -419,7 +419,7 @@ class FollowerFetcher:
         self._truncate_to(partition, max(end, log.log_start_offset), reason)
 
     async def _move_into_range(self, key: Key, followed: Followed) -> None:
-        """Our log end offset is outside the leader's log (OFFSET_OUT_OF_RANGE): truncate, or start anew."""
+        """Handle OFFSET_OUT_OF_RANGE: the log end offset is outside the leader's log, so truncate or start over."""
         partition = followed.partition
         try:
             self._truncate_future_epochs(partition)
@@ -453,5 +453,5 @@ class FollowerFetcher:
 
 
 def _pause(failures: int, longest: float) -> float:
-    """Ten milliseconds, then twice as long each time, never in step with the others."""
+    """Return ten milliseconds, doubled with each failure, with jitter."""
     return float(min(_FIRST_RETRY * 2 ** min(failures - 1, 20), longest) * random.uniform(0.8, 1.2))

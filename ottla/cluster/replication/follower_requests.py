@@ -1,4 +1,4 @@
-"""What a follower asks its leader."""
+"""Requests from a follower to its leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Key = tuple[bytes, int]  # topic id and partition
 class FetcherSettings(NamedTuple):
     wait_max_ms: int
     min_bytes: int
-    max_bytes: int  # of one partition
+    max_bytes: int  # per partition
     response_max_bytes: int
     backoff: float
     timeout: float
@@ -53,7 +53,7 @@ def fetch_request(
     named: Iterable[tuple[Partition, int]],
     forgotten: Iterable[Key],
 ) -> FetchRequest:
-    """Fetch these partitions from the end of their logs on, so many bytes of each, and leave those."""
+    """Fetch the named partitions at their log end offsets with a byte limit each, and drop the forgotten ones."""
     topics: dict[bytes, FetchTopic] = {}
     for partition, max_bytes in named:
         log = partition.log
@@ -84,7 +84,7 @@ def fetch_request(
 
 
 async def ask_offsets(peer: PeerConnection, broker_id: int, partition: Partition) -> tuple[int, int]:
-    """Where the leader's log starts and ends. KafkaError or OSError if it does not say."""
+    """Return the leader's log start and end offsets. Raises KafkaError or OSError."""
     start = await _ask_offset(peer, broker_id, partition, _EARLIEST)
     return start, await _ask_offset(peer, broker_id, partition, _LATEST)
 

@@ -1,6 +1,6 @@
-"""One follower's fetch session: what is due to it, and when its fetch is answered.
+"""One follower's fetch session: decides which partitions to answer, and when.
 
-Partitions notify the session when something has happened to them, so that a fetch looks at those only.
+Partitions notify the session of events, so that a fetch visits only partitions with news.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Key = tuple[str | bytes, int]
 
 
 class FollowerConnection(Protocol):
-    """The connection that a follower fetches on; its session ends with it."""
+    """A follower's connection; its session ends with the connection."""
 
     closing: dict[object, Callable[[], None]]
 
 
 class PendingFetch(Protocol):
-    """The response to a fetch that waits, to be completed once."""
+    """Response to a waiting fetch, to be completed once."""
 
     def complete(self, response: FetchResponse) -> None: ...
 
@@ -45,7 +45,7 @@ PendingT = TypeVar("PendingT", bound=PendingFetch)
 
 
 class FollowerSession:
-    """What one follower fetches. Owner: the event loop."""
+    """The partitions fetched by one follower. Owner: the event loop."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class FollowerSession:
         self.connection = connection
         self.epoch = 0
         self._targets: dict[Key, FetchedPartition] = {}
-        self.due: dict[FetchedPartition, None] = {}  # there may be something to say about these
+        self.due: dict[FetchedPartition, None] = {}  # partitions that may have news
         self._waiting: PendingFetch | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
-        self._is_reading = False  # a thread waits for the disk
-        self._held: asyncio.TimerHandle | None = None  # until more may be sent to replicas that are throttled
+        self._is_reading = False  # a thread is reading from disk
+        self._held: asyncio.TimerHandle | None = None  # until throttled replicas may get more
         self._max_bytes = self._min_bytes = 0
 
     def fetch(self, request: FetchRequest, respond_later: Callable[[], PendingT]) -> FetchResponse | PendingT:
         if self._waiting is not None:
-            self._finish(self._waiting)  # the follower has something new to ask, and would rather not wait
+            self._finish(self._waiting)  # the follower has a new request and does not want to wait
         self.epoch += 1
         self.asked_at = monotonic()
         for topic in request.topics:
@@ -119,7 +119,7 @@ class FollowerSession:
                 timer.cancel()
         self._timer = self._held = None
 
-    # What the request says
+    # Requests
 
     def _update(self, topic: FetchTopic, asked: FetchPartition) -> None:
         name: str | bytes = topic.topic_id if self._by_id else topic.topic
@@ -136,10 +136,10 @@ class FollowerSession:
             target.bind(None)
             self.due.pop(target, None)
 
-    # What the response says
+    # Responses
 
     def _cold_ranges(self) -> list[ColdRange]:
-        """What has to be read from disk first."""
+        """Return the ranges to read from disk first."""
         found = []
         for target in self.due:
             partition = target.reads
@@ -152,7 +152,7 @@ class FollowerSession:
         return found
 
     def _answers(self, *, whatever: bool = False) -> list[tuple[FetchedPartition, PartitionData]] | None:
-        """What there is to say now; None if that is less than min_bytes, unless `whatever` there is will do."""
+        """Return the current answers; None if they have fewer than min_bytes, unless `whatever` is set."""
         answers: list[tuple[FetchedPartition, PartitionData]] = []
         said: list[FetchedPartition] = []
         left, size, urgent = self._max_bytes, 0, whatever
@@ -169,7 +169,7 @@ class FollowerSession:
             min_one = size == 0 or is_throttled
             answer = target.answer(self._replicas, most, min_one=min_one)
             if not min_one and target.lacks_room(answer):
-                break  # its next batch is larger than what is left of the response: it comes first in the next
+                break  # its next batch exceeds the rest of this response, and comes first in the next one
             said.append(target)
             if answer is None:
                 continue
@@ -196,7 +196,7 @@ class FollowerSession:
         return answers
 
     def _is_throttled(self, target: FetchedPartition) -> bool:
-        """Whether there are records for it that the replication throttle may hold back."""
+        """Return True if the replication throttle may hold back records of this partition."""
         partition = target.reads
         return (
             partition is not None
@@ -233,7 +233,7 @@ class FollowerSession:
     # Waiting
 
     def wake(self) -> None:
-        # After this turn: producers that wrote together are fetched together.
+        # Wake after this turn, so that one fetch returns records of concurrent producers.
         if self._waiting is not None and not self._is_woken and not self._is_reading:
             self._is_woken = True
             self._loop.call_soon(self._on_woken)
@@ -264,7 +264,7 @@ class FollowerSession:
             self._finish(waiting)
 
     def _finish(self, waiting: PendingFetch) -> None:
-        """Respond with what there is, even if that is nothing."""
+        """Respond with the available answers, possibly none."""
         self._waiting = None
         waiting.complete(self._respond([] if self._is_reading else self._answers(whatever=True) or []))
 

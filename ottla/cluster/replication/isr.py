@@ -1,7 +1,7 @@
-"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store.
+"""Rules for the ISR and the high watermark, independent of clock and store.
 
-`LeaderState` applies them: it shrinks and expands the ISR (`check`, `_alter`) and advances the high watermark. The new
-ISR is written by `PartitionStates.alter`.
+`LeaderState` applies them: it shrinks and expands the ISR (`check`, `_alter`) and advances the high watermark.
+`PartitionStates.alter` writes the new ISR.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ LONG_AGO = float("-inf")
 
 
 class IsrStore(Protocol):
-    """Where the ISR of a partition is agreed on."""
+    """Store that decides a partition's ISR."""
 
     def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> Awaitable[int]:
-        """Write the ISR if the state still has that partition epoch; the new one. BadVersion or StoreError if not."""
+        """Write the ISR if the partition epoch is unchanged. Return the new one. Raises BadVersion or StoreError."""
         ...
 
 
 class Follower:
-    """What a leader knows of one other replica, from its fetches. Times are those of a monotonic clock.
+    """A leader's knowledge about one other replica, gained from its fetches. Times are monotonic.
 
-    A follower that fetches from offset N has everything below N.
+    A follower that fetches at offset N has everything below N.
     """
 
     __slots__ = ("_fetched_at", "_leader_end_offset", "caught_up_at", "end_offset", "start_offset")
@@ -34,7 +34,7 @@ class Follower:
     def __init__(self, caught_up_at: float) -> None:
         self.end_offset = UNKNOWN_OFFSET
         self.start_offset = UNKNOWN_OFFSET
-        self.caught_up_at = caught_up_at  # when it last had all that the leader had
+        self.caught_up_at = caught_up_at  # when it last had the leader's whole log
         self._fetched_at = LONG_AGO
         self._leader_end_offset = 0
 
@@ -42,7 +42,7 @@ class Follower:
         if offset >= leader_end_offset:
             self.caught_up_at = now
         elif offset >= self._leader_end_offset:
-            # It has what there was when it fetched before: a follower under load is never at the very end.
+            # It has everything from its previous fetch: a follower under load never reaches the very end.
             self.caught_up_at = max(self.caught_up_at, self._fetched_at)
         self.end_offset = offset
         self.start_offset = start_offset
@@ -54,10 +54,10 @@ class Follower:
 
 
 class InSync:
-    """The ISR that is in the store, and the one that the leader has asked for and not heard of yet.
+    """The stored ISR, and the ISR that the leader has proposed without an answer so far.
 
-    Invariant: `maximal` has all brokers that may be in the ISR now (KIP-497). Only what all of them have is committed:
-    it does not matter when, or whether, the new ISR is written.
+    Invariant: `maximal` contains every broker that may be in the ISR now (KIP-497). A record is committed only if all
+    of them have it, so it does not matter when, or whether, the new ISR is written.
     """
 
     __slots__ = ("asked", "isr", "maximal", "partition_epoch")
@@ -70,10 +70,10 @@ class InSync:
 
     def ask(self, isr: tuple[int, ...]) -> None:
         self.asked = isr
-        self.maximal |= frozenset(isr)  # what was asked before may have been granted too
+        self.maximal |= frozenset(isr)  # an earlier proposal may have succeeded, too
 
     def learn(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """Take over the ISR that is in the store; False if it is older than the one that is known."""
+        """Apply the stored ISR. Return False if it is older than the known one."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.isr = isr
@@ -91,10 +91,10 @@ def committed_offset(
     max_lag: float,
     can_follow: Callable[[int], bool],
 ) -> int:
-    """The offset up to which all replicas have the log that are in sync, or are about to be.
+    """Return the highest offset that every in-sync or joining replica has replicated.
 
-    Followers that have caught up and are not in the ISR yet count as well: otherwise a busy leader that is alone in its
-    ISR would commit without them for ever, and they could never join.
+    Followers that have caught up without being in the ISR yet count as well. Otherwise a busy leader alone in the ISR
+    would always commit without them, and they could never join.
     """
     end_offset = leader_end_offset
     for broker_id, follower in followers.items():
@@ -113,7 +113,7 @@ def without_laggards(
     now: float,
     max_lag: float,
 ) -> tuple[int, ...]:
-    """The ISR without followers that have lagged for too long."""
+    """Return the ISR without followers that have lagged for too long."""
     return tuple(
         broker_id
         for broker_id in isr
@@ -128,7 +128,7 @@ def joining(
     epoch_start_offset: int,
     can_follow: Callable[[int], bool],
 ) -> tuple[int, ...]:
-    """Followers outside the ISR that have all that is committed, and all from before this leader epoch."""
+    """Return followers outside the ISR that have all committed records and all records from before this leader epoch."""
     least = max(high_watermark, epoch_start_offset)
     return tuple(
         broker_id

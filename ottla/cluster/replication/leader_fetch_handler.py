@@ -1,7 +1,7 @@
-"""The leader's half of replication: answers the fetches of followers, which see the log to its very end.
+"""The leader's side of replication: answers follower fetches, which may read up to the log end offset.
 
-A follower has one session on one connection. `follower_fetcher` is the follower's half, and describes the rule that
-both keep.
+A follower has one session on one connection. `follower_fetcher` is the follower's side and describes the rule shared by
+both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOPIC_IDS = 13
 
 
 class LeaderFetchHandler:
-    """The sessions of followers with this broker. Owner: the event loop."""
+    """The fetch sessions of followers. Owner: the event loop."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
@@ -32,11 +32,11 @@ class LeaderFetchHandler:
 
     @property
     def waiting(self) -> int:
-        """Fetches that wait for records."""
+        """Number of fetches that wait for records."""
         return sum(session.is_waiting for session in self._sessions.values())
 
     def followers(self, since: float) -> set[int]:
-        """Brokers that follow a partition of this one and have fetched since then (of the monotonic clock)."""
+        """Return the brokers that follow a partition led here and have fetched since then (monotonic time)."""
         return {
             session.replica_id
             for session in self._sessions.values()

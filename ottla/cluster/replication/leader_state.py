@@ -1,6 +1,6 @@
-"""What a leader knows of its followers: how far they are, who is in sync, and which producers wait for them.
+"""A leader's view of its followers: offsets, ISR membership, and producers that wait for replication.
 
-The ISR shrinks and expands here, by the rules in `replication.isr`.
+This module shrinks and expands the ISR by the rules in `replication.isr`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RETRY_SECONDS = 1.0
 
 
 class LeaderContext:
-    """What the leaders of one broker share. Owner: the event loop."""
+    """State shared by all leaders of one broker. Owner: the event loop."""
 
     __slots__ = (
         "can_follow",
@@ -49,17 +49,18 @@ class LeaderContext:
 
     def __init__(self, max_lag: float, can_follow: Callable[[str, int, int], bool]) -> None:
         self.max_lag = max_lag  # seconds
-        self.can_follow = can_follow  # by topic, partition and broker: both broker and replica are online
-        self.isr_store: IsrStore | None = None  # without one the ISR never changes
+        self.can_follow = can_follow  # by topic, partition and broker: True if broker and replica are online
+        self.isr_store: IsrStore | None = None  # without a store the ISR never changes
         self.tasks: set[asyncio.Task[None]] = set()
-        # How often, since the broker started.
+        # Counts since the broker started.
         self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
 
 
 class LeaderState:
     """The followers of a partition in one leader epoch.
 
-    Invariant: the high watermark is at most what every replica has that may be in the ISR. Owner: the event loop.
+    Invariant: the high watermark never exceeds the log end offset of a replica that may be in the ISR. Owner: the event
+    loop.
     """
 
     __slots__ = (
@@ -82,7 +83,7 @@ class LeaderState:
         context: LeaderContext,
         before: LeaderState | None = None,
     ) -> None:
-        """`before` is the state of the previous epoch, if this broker led in it too: producers go on waiting."""
+        """`before` is the state of the previous epoch if this broker led then, too: its producers continue to wait."""
         self._partition = partition
         self._context = context
         self.epoch_start_offset = partition.log.log_end_offset
@@ -90,10 +91,10 @@ class LeaderState:
         self.followers: dict[int, Follower] = {}
         self.commits: CommitQueue = CommitQueue() if before is None else before.commits
         self.min_isr = 1
-        # DeleteRecords requests that wait until no replica has anything below their offset.
+        # DeleteRecords requests that wait until all replicas have deleted everything below their offset.
         self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
         self._altering = False
-        self._is_outdated = False  # the store has a newer state, which has yet to arrive here
+        self._is_outdated = False  # the store has a newer state, still on its way to this broker
         self._set_followers(state.replicas)
 
     def _set_followers(self, replicas: tuple[int, ...]) -> None:
@@ -106,7 +107,7 @@ class LeaderState:
         self.configure()
 
     def configure(self) -> None:
-        """The topic's configuration has changed, or the number of replicas."""
+        """Apply a changed topic configuration or number of replicas."""
         asked = self._partition.log.config.min_insync_replicas
         self.min_isr = min(asked, len(self.followers) + 1)
 
@@ -118,19 +119,19 @@ class LeaderState:
     def is_below_min_isr(self) -> bool:
         return len(self.in_sync.isr) < self.min_isr
 
-    # What happens
+    # Events
 
     def appended(self, first_offset: int) -> None:
-        """The log was at `first_offset`, and is longer now."""
+        """Handle an append that started at `first_offset`."""
         now = monotonic()
         for follower in self.followers.values():
             if follower.end_offset == first_offset:
-                follower.caught_up_at = now  # until now it had everything
+                follower.caught_up_at = now  # it had everything until now
         if len(self.in_sync.maximal) == 1:
             self._advance(now)
 
     def fetched(self, broker_id: int, offset: int, start_offset: int) -> None:
-        """A follower asks for what comes from `offset` on, and so has what comes before."""
+        """Record a follower's fetch at `offset`: the follower has everything below it."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} is no replica")
@@ -145,28 +146,28 @@ class LeaderState:
             self._let_join()
 
     def learn(self, state: PartitionImage) -> None:
-        """The state of the same leader epoch as the store has it now."""
+        """Apply the stored state of the same leader epoch."""
         removed = set(self.in_sync.isr) - set(state.isr)
         if self.in_sync.learn(state.isr, state.partition_epoch):
             self._is_outdated = False
             for broker_id in removed & self.followers.keys():
-                # The controller took it out because it is gone: it has to fetch again before it counts.
+                # The controller removed a dead broker: it has to fetch again before it counts.
                 self.followers[broker_id] = Follower(LONG_AGO)
         self._set_followers(state.replicas)
         self._isr_changed()
 
     def check(self) -> None:
-        """Shrink the ISR by those who lag, expand it by those who have caught up; called periodically."""
+        """Remove lagging followers from the ISR and add those that have caught up; called periodically."""
         if self._altering or self._is_outdated:
             return
         partition, in_sync, now = self._partition, self.in_sync, monotonic()
         end_offset = partition.log.log_end_offset
         isr = in_sync.isr
         if in_sync.asked is not None:
-            # The last attempt has failed: followers that were to join may do so, if they still can.
+            # The last attempt failed: the followers that were about to join may do so if they still qualify.
             isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
         isr = without_laggards(isr, self.followers, end_offset, now, self._context.max_lag)
-        # While it is unknown what the store has, even the old ISR is written: then it is known.
+        # While the stored ISR is unknown, write even the old ISR, to make it known.
         if isr != in_sync.isr or in_sync.asked is not None:
             self._alter(isr)
         else:
@@ -174,16 +175,16 @@ class LeaderState:
             self._advance(now)
 
     def close(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """This broker leads no more: what waits may never be committed, and is answered with an error."""
+        """Stop leading: waiting requests may never be committed and get an error."""
         self.commits.fail(error)
         for _, waiting in self._deletions:
             if not waiting.done():
                 waiting.set_exception(KafkaError(error))
-                waiting.exception()  # its client may have gone away
+                waiting.exception()  # its client may have disconnected
         self._deletions.clear()
 
     def settle_alone(self) -> None:
-        """No followers are left: what is in this log is committed, and what is deleted here is deleted."""
+        """Commit the whole log and complete all deletions, because no followers remain."""
         self.commits.settle(self._partition.high_watermark)
         self.followers = {}
         self._settle_deletions()
@@ -192,7 +193,7 @@ class LeaderState:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of all replicas that are online."""
+        """Return the smallest log start offset of all online replicas."""
         starts = [
             follower.start_offset
             for broker_id, follower in self.followers.items()
@@ -201,7 +202,7 @@ class LeaderState:
         return min(starts, default=self._partition.log.log_start_offset)
 
     def wait_deleted(self, offset: int) -> asyncio.Future[None] | None:
-        """Ends when no replica that is online has anything below `offset`; None if that is so already."""
+        """Return a future that ends once no online replica has records below `offset`, or None if none has any now."""
         if self.low_watermark >= offset:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -210,7 +211,7 @@ class LeaderState:
 
     @property
     def deletions(self) -> int:
-        """How many wait for that."""
+        """Number of waiting deletions."""
         return len(self._deletions)
 
     def _settle_deletions(self) -> None:
@@ -264,7 +265,7 @@ class LeaderState:
             return
         self.in_sync.ask(isr)
         self._altering = True
-        # The decision is based on the current state: the write must fail if the store has another by then.
+        # The decision depends on the current state: the write must fail if the store has another one by then.
         epochs = self._partition.leader_epoch, self.in_sync.partition_epoch
         start_task(self._context.tasks, self._ask_store(self._context.isr_store, isr, *epochs))
 
@@ -272,7 +273,7 @@ class LeaderState:
         self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> None:
         partition, in_sync = self._partition, self.in_sync
-        if in_sync.asked is not isr:  # a newer state has arrived, which may call for something else
+        if in_sync.asked is not isr:  # a newer state has arrived and may require another ISR
             self._altering = False
             self._retry()
             return
@@ -286,12 +287,12 @@ class LeaderState:
                 partition_epoch=partition_epoch,
             )
         except BadVersion:
-            # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.
+            # The state has changed, perhaps by an earlier attempt from here: the new one is on its way.
             self._is_outdated = in_sync.asked is not None
             self._context.failed_isr_updates += 1
             return
         except StoreError as error:
-            # It may or may not have been written: both ISRs count until a later attempt succeeds.
+            # The outcome is unknown: both ISRs count until a later attempt succeeds.
             logger.warning(
                 "Cannot write the ISR of %s-%d and will try again: %s",
                 partition.topic,
@@ -326,7 +327,7 @@ class LeaderState:
             return
         partition.isr, partition.partition_epoch = self.in_sync.isr, self.in_sync.partition_epoch
         if self.is_below_min_isr:
-            # What waits will be committed all the same, but on fewer replicas than min.insync.replicas.
+            # Waiting records will still be committed, but on fewer replicas than min.insync.replicas.
             self.commits.fail(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._advance(monotonic())
         self._let_join()

@@ -1,7 +1,7 @@
-"""Checkpoints of the log start offsets of followers.
+"""Checkpoints of followers' log start offsets.
 
-A follower reports a new log start offset only when it is on disk. DeleteRecords is answered when all replicas have
-reported it: whichever of them leads after a crash, the deleted records do not come back.
+A follower reports a new log start offset only once it is on disk. DeleteRecords completes after all replicas have
+reported theirs: the deleted records cannot return, whichever replica leads after a crash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.log.log_directory import LogDirectory
 
 
 class LogStartCheckpoints:
-    """Writes many of them at once, in a thread. Owner: the event loop."""
+    """Writes checkpoints in groups, in a thread. Owner: the event loop."""
 
     def __init__(self, directories: Iterable[LogDirectory], written: Callable[[Partition], None]) -> None:
         self._directories = directories
@@ -25,7 +25,7 @@ class LogStartCheckpoints:
         self._task: asyncio.Task[None] | None = None
 
     def write(self, partition: Partition) -> None:
-        """Checkpoint the log start offset of a partition, and call `written` when that is done."""
+        """Checkpoint a partition's log start offset, then call `written`."""
         self._waiting.add(partition)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._write())

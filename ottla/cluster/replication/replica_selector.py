@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from (KIP-392)."""
+"""Choose the replica that a consumer should read from (KIP-392)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 def selects_by_rack(config: BrokerConfig) -> bool:
-    """What `replica.selector.class` asks for. Java classes of one's own cannot be loaded."""
+    """Return True if `replica.selector.class` selects by rack. Custom Java classes cannot be loaded."""
     name = config.get_optional_str("replica.selector.class")
     if name in (None, "", _LEADER, "LeaderSelector"):
         return False
@@ -21,7 +21,7 @@ def selects_by_rack(config: BrokerConfig) -> bool:
 
 
 def replica_near(partition: Partition, offset: int, rack: str, image: ClusterImage) -> int | None:
-    """The follower in that rack that is in sync and furthest; None if the leader itself is the one to read from."""
+    """Return the most advanced in-sync follower in that rack, or None if the consumer should read from the leader."""
     leading = partition.leading
     if leading is None or _rack(image, partition.broker_id) == rack:
         return None

@@ -1,8 +1,8 @@
-"""Replication throttles: how fast replicas may catch up while they are reassigned (KIP-73).
+"""Replication throttles: limit the rate at which reassigned replicas catch up (KIP-73).
 
-A bucket holds what may be sent: it fills at the configured rate, never beyond one window's worth. A batch that is
-larger than what is left goes out all the same, and what follows waits until that is made up for. So the rate holds over
-any time that is long against a window and a batch.
+A token bucket fills at the configured rate, up to one window's worth. A batch larger than the remaining tokens is still
+sent, and later batches wait until the debt is repaid. The rate therefore holds over any period that is long compared to
+a window and a batch.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _EVERY_REPLICA = "*"
-# Small fetches cost more than they bring, and end in the middle of a batch, which is then fetched again. So a replica
-# that is throttled waits until this much may be sent, and gets a good share of it.
+# Small fetches are inefficient and end in the middle of a batch, which is then fetched again. A throttled replica
+# therefore waits until this much may be sent, and gets a good share of it.
 _FILL_SECONDS = 0.2
 _SHARES, _LEAST_SHARE = 4, 256 * 1024
 _LONGEST_WAIT = 1.0  # the rate may have changed by then
 
 
 class ReplicationThrottle:
-    """One side of it: what this broker sends to followers, or what it fetches as one.
+    """One direction: bytes sent to followers, or bytes fetched as a follower.
 
-    Replicas in sync are never held back. Owner: the event loop.
+    In-sync replicas are never throttled. Owner: the event loop.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ReplicationThrottle:
         return cls(FOLLOWER_RATE, "follower.replication.throttled.replicas", broker_id, config, image)
 
     def configure(self) -> None:
-        """The dynamic configuration of the broker may have changed."""
+        """Apply a changed dynamic broker configuration."""
         text = self._config.dynamic_broker.get(self._rate_name) or self._config.dynamic_default.get(
             self._rate_name
         )
@@ -70,7 +70,7 @@ class ReplicationThrottle:
             logger.info("%s is %s", self._rate_name, "not set" if rate is None else rate)
 
     def covers(self, partition: Partition, replica_id: int) -> bool:
-        """Whether what goes to that replica counts."""
+        """Return True if traffic to that replica is throttled."""
         if self._rate is None or replica_id in partition.isr:
             return False
         names = self._names(partition.topic)
@@ -88,7 +88,7 @@ class ReplicationThrottle:
         return cached[1]
 
     def left(self) -> float:
-        """Bytes that may go now; less than one means none."""
+        """Return the bytes that may be sent now; less than one means none."""
         rate, now = self._rate, monotonic()
         if rate is None:
             return float("inf")
@@ -100,19 +100,19 @@ class ReplicationThrottle:
         self._tokens = self.left() - size
 
     def share(self, taken: int = 0) -> int:
-        """Bytes for one of perhaps many, when so much of what is left is spoken for; 0 is none."""
+        """Return a share of the remaining bytes when `taken` bytes are already reserved; 0 means none."""
         if self._rate is None or self.left() - taken < 1:
             return 0
         return max(self._rate * self._window // _SHARES, _LEAST_SHARE)
 
     def reserve(self, most: int) -> int:
-        """Take a share, at most `most`, that may or may not be needed."""
+        """Reserve a share of at most `most` bytes, which may remain unused."""
         size = min(most, self.share())
         self._tokens -= size
         return size
 
     def wait(self) -> float:
-        """Seconds until it makes sense to try again; 0 is now."""
+        """Return the seconds until a retry makes sense; 0 means now."""
         left = self.left()
         if left >= 1:
             return 0.0

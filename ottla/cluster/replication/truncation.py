@@ -1,25 +1,25 @@
-"""Where a follower truncates its log when it has diverged from its leader's (KIP-101, KIP-279, KIP-595).
+"""Determine where a follower truncates a log that diverged from its leader's (KIP-101, KIP-279, KIP-595).
 
-The rule only. `FollowerFetcher._truncate` applies it to what the leader answers, `Partition.truncate_to` cuts the log.
+`FollowerFetcher._truncate` applies this rule to the leader's answer; `Partition.truncate_to` truncates the log.
 """
 
 from __future__ import annotations
 
-EpochEnd = tuple[int, int]  # a leader epoch and the offset after its last record
+EpochEnd = tuple[int, int]  # leader epoch and the offset after its last record
 
 UNDEFINED = -1
 
 
 def truncation_offset(log_end_offset: int, high_watermark: int, own: EpochEnd, leaders: EpochEnd) -> int:
-    """The offset to truncate to, given where the leader's log and the one here end in the same epoch.
+    """Return the truncation offset, given the ends of the same epoch in the leader's log and in this one.
 
-    `leaders` is the largest epoch that the leader has at or below the last one here; `own` is what the log here has of
-    that epoch, or of the largest one before it. If the two epochs differ, the next fetch brings an earlier one, until
-    both logs know it.
+    `leaders` is the leader's largest epoch at or below the last epoch here. `own` is the end of that epoch here, or of
+    the largest epoch before it. If the two epochs differ, the next fetch returns an earlier one, until both logs know
+    it.
     """
     leader_epoch, leader_end = leaders
     if leader_end == UNDEFINED:
-        return high_watermark  # nothing is known of what came before: only what is committed is sure
+        return high_watermark  # nothing is known about earlier records: only committed ones are certain
     own_epoch, own_end = own
     if own_end == UNDEFINED:
         return min(leader_end, log_end_offset)

@@ -1,1 +1,1 @@
-"""Creating, changing and deleting topics, and changing configurations and quotas."""
+"""Create, change and delete topics; change configurations and quotas."""

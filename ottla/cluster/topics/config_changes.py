@@ -1,4 +1,4 @@
-"""How a change of configurations is applied to what was set before: replacing, setting, deleting, list members."""
+"""Apply configuration changes to the previous settings: replace, set, delete, append and subtract list members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FindDefinition = Callable[[str], ConfigDef | None]
 
 
 class Operation(IntEnum):
-    """The codes of IncrementalAlterConfigs."""
+    """Operation codes of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -28,7 +28,7 @@ class ConfigChange(NamedTuple):
 
 
 def replaced(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    """What is set after AlterConfigs: exactly what the request names."""
+    """Return the settings after AlterConfigs: exactly those in the request."""
     _check_names(name for name, _ in configs)
     _check_values([(name, value) for name, value in configs])
     return {name: value for name, value in configs if value is not None}
@@ -37,7 +37,7 @@ def replaced(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
 def changed(
     before: Mapping[str, str], changes: Sequence[ConfigChange], definition_of: FindDefinition
 ) -> dict[str, str]:
-    """What is set after IncrementalAlterConfigs; whether it is valid is another question."""
+    """Return the settings after IncrementalAlterConfigs, without validating them."""
     check_changes(changes)
     after = dict(before)
     for name, operation, value in changes:
@@ -62,7 +62,7 @@ def changed(
 
 
 def check_changes(changes: Sequence[ConfigChange]) -> None:
-    """No name comes twice, and what is not deleted has a value."""
+    """Reject duplicate names and missing values."""
     _check_names(change.name for change in changes)
     _check_values([(c.name, c.value) for c in changes if c.operation != Operation.DELETE])
 

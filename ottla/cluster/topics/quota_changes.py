@@ -1,4 +1,4 @@
-"""Changing client quotas: what Kafka refuses, in its words, and the way into the store."""
+"""Change client quotas: validate like Kafka, with its messages, and write to the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_ATTEMPTS = 10
 
 
 def check_entity(names: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity of a request, if there can be one like that."""
+    """Return the request's entity if it is valid."""
     found = dict(names)
     if not found:
         raise _refused("Invalid empty client quota entity")
@@ -41,7 +41,7 @@ def _check_address(name: str | None) -> None:
     try:
         socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
-        # Kafka looks names up once; here they would never match, since connections are known by address.
+        # Kafka resolves host names once. Here a name would never match, since connections are known by address.
         raise _refused(f"{name} is not a valid IP address.") from None
 
 
@@ -62,7 +62,7 @@ def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
 
 
 async def alter_client_quotas(store: NodeStore, entity: Entity, changes: Sequence[QuotaChange]) -> None:
-    """Apply checked changes to what the store says, and notify all brokers, this one among them."""
+    """Apply checked changes to the stored quotas, and notify all brokers including this one."""
     path = client_quotas.entity_path(entity)
     for _ in range(_MAX_ATTEMPTS):
         await ensure_paths(store, [path])

@@ -1,4 +1,4 @@
-"""Decides about topics, partitions and configurations, writes the decision, and waits until it is carried out here."""
+"""Decide changes of topics, partitions and configurations, write them, and wait until they take effect here."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from ottla.security.jaas import BadJaas, parse_entry
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# What is set before → what is set after; raises KafkaError where the change makes no sense.
+# Maps the previous settings to the new ones. Raises KafkaError for invalid changes.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
-# The same two as arguments; raises KafkaError where what is set after is not valid.
+# Gets the previous and the new settings. Raises KafkaError if the new ones are invalid.
 Validation = Callable[[Mapping[str, str], Mapping[str, str]], None]
-# Gets how many partitions are about to be created or deleted; raises KafkaError where a quota forbids it now.
+# Gets the number of partitions to create or delete. Raises KafkaError if a quota forbids it.
 Charge = Callable[[int], None]
 
 _DEFAULT_TIMEOUT_MS = 30_000
@@ -48,16 +48,16 @@ _MAX_ATTEMPTS = 10
 
 
 def free(partitions: int) -> None:
-    """For changes that nobody is charged for."""
+    """Charge nothing."""
 
 
 class TopicAdmin:
-    """Every broker has one, and each of them may change topics and configurations.
+    """Administers topics and configurations. Every broker has an instance, and each may make changes.
 
-    Invariant: a decision and the notification of all brokers are one write, which fails if another broker has decided
-    otherwise since. It is answered when the image of this broker shows it and its replicas follow. Decisions of this
-    broker about one topic (and about names that collide with it) are made one after another. A decision once begun is
-    finished even if the client that asked for it has gone. Owner: the event loop.
+    Invariant: one write contains a decision and the notification of all brokers; it fails if another broker has decided
+    otherwise since. The answer follows once this broker's image and replicas reflect the change. A broker serializes
+    its decisions about one topic and about names that collide with it. A decision in progress completes even if the
+    client disconnects. Owner: the event loop.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TopicAdmin:
         self._deciding: set[asyncio.Task[Any]] = set()
         self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._configs_lock = asyncio.Lock()
-        # Refuses settings of this broker that only its process can judge, such as certificates: KafkaError.
+        # Rejects broker settings that only this process can judge, such as certificates. Raises KafkaError.
         self.check_broker_configs: Callable[[Mapping[str, str]], None] | None = None
 
     # Topics
@@ -90,7 +90,7 @@ class TopicAdmin:
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
         charge: Charge = free,
     ) -> TopicImage:
-        """The new topic, or what it would be. A count of -1 means the broker's default."""
+        """Create a topic, or validate only. Return its image. A count of -1 means the broker's default."""
 
         async def decide() -> TopicImage:
             async with self._topic_lock(name):
@@ -115,7 +115,7 @@ class TopicAdmin:
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
         charge: Charge = free,
     ) -> TopicImage:
-        """Let the topic have `count` partitions in all."""
+        """Raise the topic's partition count to `count`."""
 
         async def decide() -> TopicImage:
             async with self._topic_lock(name):
@@ -138,7 +138,7 @@ class TopicAdmin:
     async def delete_topic(
         self, name: str, timeout_ms: int = _DEFAULT_TIMEOUT_MS, charge: Charge = free
     ) -> None:
-        """Mark a topic for deletion. Clients see it gone at once; the controller removes its nodes."""
+        """Mark a topic for deletion. Clients no longer see it; the controller removes its nodes."""
 
         async def decide() -> None:
             async with self._topic_lock(name):
@@ -196,7 +196,7 @@ class TopicAdmin:
     async def alter_broker_configs(
         self, broker_id: int | None, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
-        """Of this broker, or with None of all of them."""
+        """Alter the configs of this broker, or with None the cluster-wide defaults."""
 
         def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
             validate_dynamic_broker_configs(self._config, after, before, cluster_default=broker_id is None)
@@ -241,7 +241,7 @@ class TopicAdmin:
         validate_only: bool,
         passwords: DynamicPasswords | None = None,
     ) -> None:
-        """Another broker may alter the same at the same time, so the node counts, and not the image."""
+        """Alter a config based on its node rather than the image, because another broker may alter it concurrently."""
         for _ in range(_MAX_ATTEMPTS):
             [node] = await self._store.get_many([path])
             stored = {} if node is None else nodes.decode_config(node.data)
@@ -264,7 +264,7 @@ class TopicAdmin:
             return
         raise StoreError(f"{path} changes faster than it can be read.")
 
-    # Deciding
+    # Decisions
 
     def _topic_lock(self, name: str) -> asyncio.Lock:
         key = collision_key(name)
@@ -274,7 +274,7 @@ class TopicAdmin:
         return lock
 
     async def _finish(self, decision: Coroutine[Any, Any, T]) -> T:
-        """Run a decision to its end, whether or not the caller waits for it."""
+        """Run a decision to completion, whether or not the caller still waits."""
         task = asyncio.ensure_future(self._explained(decision))
         self._deciding.add(task)
         task.add_done_callback(self._decided)
@@ -283,7 +283,7 @@ class TopicAdmin:
     def _decided(self, task: asyncio.Task[Any]) -> None:
         self._deciding.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, even if the caller has gone
+            task.exception()  # retrieve it, in case the caller has left
 
     async def _explained(self, decision: Coroutine[Any, Any, T]) -> T:
         try:
@@ -303,7 +303,7 @@ class TopicAdmin:
             )
         return topic
 
-    # Writing, and waiting until it is carried out
+    # Writing and waiting
 
     async def _create(self, topic: TopicImage, timeout_ms: int) -> None:
         name = topic.name
@@ -312,14 +312,14 @@ class TopicAdmin:
             self._image.controller_epoch,
             states=topic_nodes.fit_at_once(name, len(topic.partitions)),
         )
-        # A config node may be there before its topic: Kafka's tools of old wrote it first.
+        # A config node may precede its topic: Kafka's old tools wrote it first.
         config_path, config = nodes.topic_config_path(name), nodes.encode_config(topic.configs)
         is_new = await self._store.exists(config_path) is None
         operations.append(Create(config_path, config) if is_new else Set(config_path, config))
         operations.append(notification(topics=[name]))
         try:
             await self._store.multi(operations)
-        except NodeExists:  # created by another broker, just now
+        except NodeExists:  # another broker has just created it
             await self._feed.until(lambda: name in self._image.topics, timeout_ms / 1000)
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
         logger.info("Created topic %s with %d partitions", name, len(topic.partitions))
@@ -331,7 +331,7 @@ class TopicAdmin:
         name = decided_on.name
         node = await self._store.get(nodes.topic_path(name))
         if node.version != decided_on.version:
-            raise BadVersion(nodes.topic_path(name))  # there is more than what was decided on
+            raise BadVersion(nodes.topic_path(name))  # the topic has more nodes than decided
         added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
         operations = topic_nodes.extension(
             name,
@@ -347,18 +347,18 @@ class TopicAdmin:
         return topic
 
     def _is_shown(self, topic: TopicImage) -> bool:
-        """Whether the image has the topic with these partitions, and all of them have a state."""
+        """Return True if the image has the topic with these partitions, each with a state."""
         known = (self._image.partitions.get((topic.name, index)) for index in topic.partitions)
         return all(each is not None and each.partition_epoch >= 0 for each in known)
 
     def _is_gone(self, name: str) -> bool:
-        """Whether the topic is gone, or cannot go because this broker could not delete its logs."""
+        """Return True if the topic is gone, or cannot go because this broker failed to delete its logs."""
         if name in self._image.topics:
             return False
         return name not in self._image.deleting or self._feed.failure(name) is not None
 
     async def _carried_out(self, name: str, condition: Callable[[], bool], timeout_ms: int) -> None:
-        """Wait until the image meets the condition and the replicas follow it; raises what has failed."""
+        """Wait until the image meets the condition and the replicas follow it. Raises the error of a failed attempt."""
         if not await self._feed.until(lambda: condition() and self._feed.is_settled(name), timeout_ms / 1000):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
         failure = self._feed.failure(name)
@@ -367,7 +367,7 @@ class TopicAdmin:
 
 
 def _check_login_modules(after: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """What names a login module that is not known, or cannot be read, would keep the broker from starting again."""
+    """Reject unknown or unreadable login modules, which would prevent the broker from restarting."""
     for name, text in after.items():
         if name.endswith("sasl.jaas.config") and text != before.get(name):
             try:
@@ -377,7 +377,7 @@ def _check_login_modules(after: Mapping[str, str], before: Mapping[str, str]) ->
 
 
 def _check_descriptors(name: str) -> None:
-    """Refuse a topic before anything of it is there. Logs that exist give way to new ones, so this is rare."""
+    """Reject a topic before creating any part of it. Rare, since existing logs give way to new ones."""
     if not descriptors.are_left():
         active_files.close_idle()
         if not descriptors.are_left():

@@ -1,4 +1,4 @@
-"""What a topic will be like, or why it cannot be: decided from the image and the configuration, without writing."""
+"""Decide the shape of a topic, or reject it, from image and configuration; nothing is written."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TopicDecisions:
         return TopicImage(name, self._new_id(overrides), states, overrides)
 
     def _new_id(self, configs: Mapping[str, str]) -> bytes:
-        """A mirror topic has the id of its source, so that it can be told from another topic of the same name."""
+        """Return a topic id. A mirror topic shares its source's id, which distinguishes it from others of that name."""
         given = configs.get(MIRROR_TOPIC_ID)
         if not given:
             return nodes.random_uuid()
@@ -101,7 +101,7 @@ class TopicDecisions:
         racks = self._racks
         check_replication_factor(
             replication_factor, len(racks)
-        )  # before the dice: there may be no broker at all
+        )  # before the random choice: there may be no broker at all
         start_index, shift = random.randrange(len(racks)), random.randrange(len(racks))
         return place_replicas(racks, partitions, replication_factor, start_index=start_index, shift=shift)
 
@@ -142,13 +142,13 @@ def _check_count(partitions: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
 
 
-# Assignments: which brokers hold the replicas of new partitions
+# Assignment of new partitions to brokers
 
 
 def place_replicas(
     racks: Mapping[int, str | None], partitions: int, replication_factor: int, *, start_index: int, shift: int
 ) -> dict[int, Replicas]:
-    """Assign the partitions of a new topic, if there are enough brokers."""
+    """Assign the partitions of a new topic. Raises KafkaError if there are too few brokers."""
     check_replication_factor(replication_factor, len(racks))
     return spread_replicas(racks, partitions, replication_factor, start_index=start_index, shift=shift)
 
@@ -156,7 +156,7 @@ def place_replicas(
 def place_more_replicas(
     racks: Mapping[int, str | None], existing: Mapping[int, Replicas], partitions: int
 ) -> dict[int, Replicas]:
-    """Assign partitions that are added to a topic, going on where the first partition's leader says it began."""
+    """Assign added partitions, continuing the order that starts with the first partition's leader."""
     first = existing[min(existing)]
     start_index = next((index for index, broker in enumerate(sorted(racks)) if broker >= first[0]), 0)
     check_replication_factor(len(first), len(racks))
@@ -182,7 +182,7 @@ def check_replication_factor(replication_factor: int, brokers: int) -> None:
 def check_manual_replicas(
     replicas: Sequence[int], brokers: Collection[int], replication_factor: int | None
 ) -> None:
-    """One partition's replicas as a client wants them; `replication_factor` is that of the partitions before."""
+    """Check a client's replicas for one partition. `replication_factor` is that of the earlier partitions."""
     if not replicas:
         raise _refused("an empty replica list.")
     previous = None
@@ -202,7 +202,7 @@ def check_manual_replicas(
 def check_manual_assignment(
     assignment: Sequence[tuple[int, Sequence[int]]], brokers: Collection[int]
 ) -> dict[int, Replicas]:
-    """The whole assignment of a topic that is created: partition numbers from 0 on, each once."""
+    """Check a client's assignment for a new topic: partition numbers from 0, each once."""
     checked: dict[int, Replicas] = {}
     replication_factor = None
     for partition, replicas in assignment:

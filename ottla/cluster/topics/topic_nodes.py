@@ -1,4 +1,4 @@
-"""The nodes of topics: what is written to the metadata store to create, extend, reassign and delete them."""
+"""Nodes that create, extend, reassign and delete topics in the metadata store."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ottla.metadata.stores.store import (
 
 
 def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionImage:
-    """A partition that is new: the preferred replica leads, and all of them are in sync."""
+    """Return the state of a new partition: the preferred replica leads, and all replicas are in sync."""
     return PartitionImage(
         name, index, leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas, partition_epoch=0
     )
 
 
-# ZooKeeper takes no requests above a megabyte.
+# ZooKeeper rejects requests above one megabyte.
 _MAX_BYTES = 700_000
 _BYTES_OF_PARTITION = 250
 _PER_MULTI = 1000
 
 
 def fit_at_once(name: str, partitions: int) -> bool:
-    """Whether the first states of so many partitions can be written in one step.
+    """Return True if one write can hold the first states of that many partitions.
 
-    Else the controller writes them when it sees the topic, as Kafka's does.
+    Otherwise the controller writes them when it sees the topic, as in Kafka.
     """
     return partitions * (2 * len(name) + _BYTES_OF_PARTITION) <= _MAX_BYTES
 
 
 def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -> list[Operation]:
-    """Everything but the config; the partitions' states only where asked for."""
+    """Return the operations for a new topic except its config; `states` adds the partition states."""
     assignment = {index: partition.replicas for index, partition in topic.partitions.items()}
     return [
         Create(nodes.topic_path(topic.name), nodes.encode_topic(TopicAssignment(assignment, topic.topic_id))),
@@ -52,7 +52,7 @@ def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -
 def extension(
     name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int, *, states: bool = True
 ) -> list[Operation]:
-    """More partitions for the topic whose node was read just now."""
+    """Return the operations that add partitions to a topic whose node was just read."""
     added = list(added)
     before = nodes.decode_topic(name, node.data)
     replicas = {partition.partition: partition.replicas for partition in added}
@@ -64,7 +64,7 @@ def extension(
 
 
 def reassignment(name: str, node: Node, moved: Iterable[PartitionImage]) -> Set:
-    """Other replicas for partitions of the topic whose node was read just now."""
+    """Return the operation that changes replicas of a topic whose node was just read."""
     before = nodes.decode_topic(name, node.data)
     replicas, adding = dict(before.partitions), dict(before.adding_replicas)
     removing = dict(before.removing_replicas)
@@ -80,7 +80,7 @@ def reassignment(name: str, node: Node, moved: Iterable[PartitionImage]) -> Set:
 
 
 def next_state(partition: PartitionImage, controller_epoch: int) -> Set:
-    """Another state for a partition that has one."""
+    """Return the operation that replaces a partition's state."""
     state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, controller_epoch)
     path = nodes.partition_state_path(partition.topic, partition.partition)
     return Set(path, nodes.encode_partition_state(state), partition.partition_epoch)
@@ -99,7 +99,7 @@ def _partitions(partitions: Iterable[PartitionImage], controller_epoch: int) -> 
 async def remove_topic_nodes(
     store: NodeStore, name: str, *, guard: Sequence[Operation] = (), last: Sequence[Operation] = ()
 ) -> None:
-    """Delete all nodes of a topic. `guard` goes with every step, `last` with the one after which the topic is gone."""
+    """Delete all nodes of a topic. Every step includes `guard`; the final one also includes `last`."""
     partitions = await children_if_any(store, nodes.partitions_path(name))
     doomed = _all_paths(name, list(map(int, partitions)))
     found = await store.get_many(doomed)
@@ -111,7 +111,7 @@ async def remove_topic_nodes(
 
 
 def _all_paths(name: str, indexes: Sequence[int]) -> list[str]:
-    """Children before parents, the mark of its deletion last."""
+    """Return children before parents, and the deletion mark last."""
     return [
         *(nodes.partition_state_path(name, index) for index in indexes),
         *(nodes.partition_path(name, index) for index in indexes),
