@@ -76,7 +76,7 @@ class LogDirMoves:
     # Requests
 
     async def move(self, topic: str, index: int, path: str) -> None:
-        """Move a replica to a directory, replacing any earlier move. Raises KafkaError if the replica cannot be moved."""
+        """Move a replica to a directory, replacing any earlier move. Raises KafkaError if it cannot be moved."""
         name = (topic, index)
         directory = self._directory(path)
         if not directory.online or name in self._replicas.offline:

@@ -425,7 +425,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Return the last stable offset, the limit for read_committed consumers. All earlier transactions have ended."""
+        """Return the last stable offset, the limit for read_committed consumers."""
         first = self.log.producers.first_unstable_offset(self.high_watermark)
         if first is None or first >= self.high_watermark:
             return self.high_watermark

@@ -383,7 +383,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 
 def _next_message(steps: ClientExchange, answer: bytes | None) -> bytes | None:
-    """Return the next message, or None at the end. Deriving a key or a Kerberos ticket must not block the event loop."""
+    """Return the next message, or None at the end. Call it off the event loop: it may derive keys or fetch tickets."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration:

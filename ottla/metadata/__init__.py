@@ -1,1 +1,1 @@
-"""What the cluster agrees on: brokers, topics, assignments, leaders, configs."""
+"""Cluster metadata: brokers, topics, assignments, leaders, configs."""

@@ -1,7 +1,7 @@
-"""ACLs as the cluster keeps them: a node for every pattern, and notifications of changes, as in Kafka with ZooKeeper.
+"""ACL nodes: one node per resource pattern plus change notifications, as in Kafka with ZooKeeper.
 
-Patterns of the same pattern type and resource type are siblings: `/kafka-acl/Topic/orders` for the literal ones,
-`/kafka-acl-extended/prefixed/Topic/ord` for prefixes. The names stand there as they are.
+Patterns with the same pattern type and resource type are siblings: `/kafka-acl/Topic/orders` for literal patterns,
+`/kafka-acl-extended/prefixed/Topic/ord` for prefixes. Names are not escaped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPERATIONS = _by_words(Operation)
 _PERMISSIONS = _by_words(Permission)
 _KEPT_TYPES = [each for each in ResourceType if each > ResourceType.ANY]
 
-# What there has to be before the first ACL: every type's folder, and the two of notifications.
+# Nodes required before the first ACL: one per resource type, and two for notifications.
 FOLDERS = (
     *(f"{root}/{in_words(kind)}" for root in _ROOTS.values() for kind in _KEPT_TYPES),
     LITERAL_CHANGES,
@@ -70,7 +70,7 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 
 
 def decode_entries(data: bytes) -> frozenset[Entry]:
-    """Raises ValueError. What is not understood cannot be skipped: it may deny something."""
+    """Raises ValueError. Unknown entries cannot be skipped, because they may deny access."""
     if not data:
         return frozenset()
     try:
@@ -88,7 +88,7 @@ def decode_entries(data: bytes) -> frozenset[Entry]:
 
 
 def change_notification(pattern: ResourcePattern) -> Create:
-    """The operation that notifies all brokers, for the multi that makes the change."""
+    """Return the operation that notifies all brokers, to be added to the multi that makes the change."""
     kind = pattern.resource_type.name
     if pattern.pattern_type is PatternType.LITERAL:
         return Create(f"{LITERAL_CHANGES}/{_CHANGE}", f"{kind}:{pattern.name}".encode(), sequential=True)
@@ -138,7 +138,7 @@ async def load_acls(store: NodeStore) -> Acls:
 
 
 async def read_acls(store: NodeStore, patterns: list[ResourcePattern]) -> Acls:
-    """The entries of these patterns; none of one that has no node."""
+    """Return the entries of these patterns. A pattern without a node has no entries."""
     found = await store.get_many([acl_path(pattern) for pattern in patterns])
     acls: Acls = {}
     for pattern, node in zip(patterns, found, strict=True):

@@ -1,4 +1,4 @@
-"""Client quotas as the cluster keeps them: entities, keys, and their nodes under /config, as Kafka writes them."""
+"""Client quotas in the metadata store: entities, keys, and Kafka's nodes under /config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLIENT_KEYS = frozenset(
 )
 IP_KEYS = frozenset({CONNECTION_CREATION_RATE})
 
-# Type → name, None being the default of that type; in the order of the types.
+# Pairs of type and name, ordered by type. The name None is the default of that type.
 Entity = tuple[tuple[str, str | None], ...]
 Quotas = Mapping[str, float]
 
@@ -35,7 +35,7 @@ def entity(names: Mapping[str, str | None]) -> Entity:
 
 class QuotaChange(NamedTuple):
     key: str
-    value: float | None  # None takes it away
+    value: float | None  # None removes the quota
 
 
 # Nodes
@@ -46,7 +46,7 @@ def _to_name(name: str | None) -> str:
 
 
 def safe_name(name: str) -> str:
-    """As Kafka makes names safe for ZooKeeper."""
+    """Escape a name for ZooKeeper, as Kafka does."""
     return quote(name, safe="-_.~").replace("~", "%7E")
 
 
@@ -65,7 +65,7 @@ def entity_path(of: Entity) -> str:
 
 
 def decode_quotas(node: Node | None) -> dict[str, float]:
-    """What a node says of quotas; a user's node has other things as well."""
+    """Return the quotas in a node. User nodes also contain other settings."""
     found = {}
     for key, text in nodes.decode_config(node.data if node else b"").items():
         if key in CLIENT_KEYS or key in IP_KEYS:
@@ -94,7 +94,7 @@ async def load_client_quotas(store: NodeStore) -> dict[Entity, dict[str, float]]
 
 
 def replace_quotas(node: Node, quotas: Quotas) -> bytes:
-    """The data of an entity's node with other quotas, and with what else it holds."""
+    """Return the node's data with new quotas and all other settings unchanged."""
     before = nodes.decode_config(node.data)
     kept = {key: value for key, value in before.items() if key not in CLIENT_KEYS and key not in IP_KEYS}
     return nodes.encode_config({**kept, **{k: _text(k, v) for k, v in quotas.items()}})

@@ -1,4 +1,4 @@
-"""What the cluster looks like, in memory: brokers, topics, who leads what, overrides."""
+"""In-memory image of the cluster: brokers, topics, leaders, config overrides."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PartitionImage(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    partition_epoch: int  # the version of the state's node
+    partition_epoch: int  # version of the state's node
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
 
@@ -47,7 +47,7 @@ class TopicImage(NamedTuple):
     topic_id: bytes
     partitions: Mapping[int, PartitionImage]
     configs: Mapping[str, str] = MappingProxyType({})
-    version: int = 0  # of the topic's node
+    version: int = 0  # version of the topic's node
 
     @property
     def is_internal(self) -> bool:
@@ -57,9 +57,9 @@ class TopicImage(NamedTuple):
 class ClusterImage:
     """The cluster as this broker knows it.
 
-    Invariant: `topics`, `topics_by_id` and `partitions` speak of the same topics; what they hold is immutable
-    and is replaced as a whole, so a caller that holds the image of a topic keeps a consistent one. `version` grows
-    with each change. Owner: the event loop. Change it through the methods only; read the dicts directly.
+    Invariant: `topics`, `topics_by_id` and `partitions` contain the same topics. Their values are immutable and
+    replaced as a whole, so a reference to a topic's image stays consistent. `version` grows with each change. Owner:
+    the event loop. Change the image through its methods only; read the dicts directly.
     """
 
     def __init__(self, cluster_id: str = "") -> None:
@@ -70,17 +70,17 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.partitions: dict[tuple[str, int], PartitionImage] = {}
-        self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: the default of all brokers
+        self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: cluster-wide default
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}  # subscriptions by name
-        self.deleting: set[str] = set()  # topics that are marked for deletion
+        self.deleting: set[str] = set()  # topics marked for deletion
         self.version = 0
-        # What brokers cannot use of what they hold, by topic id and partition: a directory of theirs has failed.
+        # Replicas in failed log directories, by broker, topic id and partition.
         self.offline_replicas: Mapping[int, frozenset[tuple[bytes, int]]] = {}
         self._offline_on: dict[tuple[bytes, int], set[int]] = {}
         self._names_by_key: dict[str, set[str]] = {}
         self.client_quotas: dict[Entity, dict[str, float]] = {}
-        # User → mechanism → what `ottla.security.sasl.scram` makes of a password.
+        # User → mechanism → credential made by `ottla.security.sasl.scram`.
         self.scram_credentials: dict[str, dict[str, str]] = {}
         self.delegation_tokens: dict[str, DelegationToken] = {}
 
@@ -110,7 +110,7 @@ class ClusterImage:
     def set_client_metrics(self, subscription: str, configs: Mapping[str, str]) -> None:
         _put_or_drop(self.client_metrics, subscription, configs)
 
-    # Replicas that are offline though their broker is not
+    # Offline replicas on live brokers
 
     def set_offline_replicas(self, offline: Mapping[int, frozenset[tuple[bytes, int]]]) -> None:
         self.offline_replicas = offline
@@ -121,12 +121,12 @@ class ClusterImage:
         self.version += 1
 
     def offline_on(self, partition: PartitionImage) -> Collection[int]:
-        """The brokers whose replica of the partition is out of reach, be they there or not."""
+        """Return the brokers, live or not, whose replica of the partition is offline."""
         topic = self.topics.get(partition.topic) if self._offline_on else None
         return () if topic is None else self._offline_on.get((topic.topic_id, partition.partition), ())
 
     def able(self, partition: PartitionImage, brokers: Collection[int]) -> Collection[int]:
-        """Those of the brokers that can use their replica of the partition, if they have one."""
+        """Return the brokers whose replica of the partition is usable, or that have none."""
         offline = self.offline_on(partition)
         return [each for each in brokers if each not in offline] if offline else brokers
 
@@ -163,13 +163,13 @@ class ClusterImage:
             del self._names_by_key[key]
 
     def put_partition(self, partition: PartitionImage) -> None:
-        """Add or replace one partition of a topic that is known."""
+        """Add or replace one partition of a known topic."""
         topic = self.topics[partition.topic]
         self.partitions[topic.name, partition.partition] = partition
         self._exchange(topic._replace(partitions={**topic.partitions, partition.partition: partition}))
 
     def put_partitions(self, topic: str, partitions: Iterable[PartitionImage]) -> None:
-        """Replace several partitions of a topic that is known, at the cost of one."""
+        """Replace several partitions of a known topic, at the cost of one."""
         before = self.topics[topic]
         changed = {partition.partition: partition for partition in partitions}
         for index, partition in changed.items():
@@ -180,13 +180,13 @@ class ClusterImage:
         self._exchange(self.topics[name]._replace(configs=dict(configs)))
 
     def colliding_topic(self, name: str) -> str | None:
-        """A topic whose name differs only in '.' and '_', which Kafka does not allow beside this one."""
+        """Return a topic whose name differs only in '.' and '_'. Kafka does not allow both."""
         return next(
             (other for other in self._names_by_key.get(collision_key(name), ()) if other != name), None
         )
 
     def check_collision(self, name: str) -> None:
-        """KafkaError if a topic of this name exists or one that collides with it, in Kafka's words."""
+        """Raises KafkaError, with Kafka's message, if the name exists or collides with another topic."""
         if name in self.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if (other := self.colliding_topic(name)) is not None:
@@ -198,7 +198,7 @@ class ClusterImage:
 
     @classmethod
     async def load(cls, store: NodeStore) -> ClusterImage:
-        """Read everything, in a handful of round trips however many partitions there are."""
+        """Read the whole image. The number of round trips does not depend on the number of partitions."""
         image = cls()
         singles = (nodes.CLUSTER_ID, nodes.CONTROLLER, nodes.CONTROLLER_EPOCH)
         cluster_id, controller, epoch = await store.get_many(singles)
@@ -253,7 +253,6 @@ async def _read_configs(store: NodeStore, root: str) -> dict[str, dict[str, str]
 
 
 async def read_brokers(store: NodeStore) -> list[BrokerImage]:
-    """Those that are registered."""
     brokers = []
     ids = [int(name) for name in await children_if_any(store, nodes.BROKER_IDS) if name.isdecimal()]
     for broker_id, node in zip(ids, await store.get_many(list(map(nodes.broker_path, ids))), strict=True):
@@ -264,7 +263,7 @@ async def read_brokers(store: NodeStore) -> list[BrokerImage]:
 
 
 async def read_topics(store: NodeStore, names: Sequence[str]) -> list[TopicImage]:
-    """Those of the named topics that there are, with their partitions and overrides."""
+    """Return the existing topics among the named ones, with their partitions and overrides."""
     found = await store.get_many([nodes.topic_path(name) for name in names])
     configs = await store.get_many([nodes.topic_config_path(name) for name in names])
     topics = {
@@ -298,7 +297,7 @@ def broker_image(registration: BrokerRegistration, epoch: int) -> BrokerImage:
 def partition_image(
     name: str, partition: int, topic: TopicAssignment, state: PartitionState | None, version: int
 ) -> PartitionImage:
-    """Of a partition as its nodes say; without a state it has no leader yet."""
+    """Build a partition's image from its nodes. Without a state the partition has no leader yet."""
     return PartitionImage(
         name,
         partition,

@@ -1,4 +1,4 @@
-"""Delegation tokens as the cluster keeps them, in Kafka 3.9's format. Their secrets are kept nowhere."""
+"""Delegation tokens in the metadata store, in Kafka 3.9's format. Their secrets are not stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION = 3
 
 
 class DelegationToken(NamedTuple):
-    """Principals are written as `User:ann`, times in milliseconds."""
+    """A delegation token. Principals look like `User:ann`; times are in milliseconds."""
 
     token_id: str
     owner: str
@@ -25,11 +25,11 @@ class DelegationToken(NamedTuple):
     expires_at: int
 
     def may_renew(self, principal: str) -> bool:
-        """Or let it expire."""
+        """Return True if the principal may renew or expire the token."""
         return principal == self.owner or principal in self.renewers
 
     def is_of(self, principal: str) -> bool:
-        """Whether the principal sees it without any further right."""
+        """Return True if the principal may see the token without further rights."""
         return principal == self.requester or self.may_renew(principal)
 
     def has_expired(self, now_ms: int) -> bool:
@@ -41,7 +41,7 @@ def token_path(token_id: str) -> str:
 
 
 def token_notification(token_id: str) -> Create:
-    """The operation that notifies all brokers, for the multi that makes the change."""
+    """Return the operation that notifies all brokers, to be added to the multi that makes the change."""
     return Create(f"{nodes.DELEGATION_TOKEN_CHANGES}/token_change_", token_id.encode(), sequential=True)
 
 
@@ -66,7 +66,7 @@ def decode_token(token_id: str, data: bytes) -> DelegationToken:
         return DelegationToken(
             token_id,
             owner,
-            # Before version 3 nobody could ask for a token of somebody else.
+            # Before version 3 a token's requester was always its owner.
             unquote(str(fields.get("tokenRequester", owner))),
             tuple(unquote(str(each)) for each in fields.get("renewers", ())),
             int(fields["issueTimestamp"]),
@@ -78,7 +78,7 @@ def decode_token(token_id: str, data: bytes) -> DelegationToken:
 
 
 async def read_tokens(store: NodeStore, ids: list[str]) -> dict[str, DelegationToken | None]:
-    """Those of the tokens that there are; None for the others, and for what is none."""
+    """Return the tokens by id; None for missing or invalid ones."""
     found = await store.get_many([token_path(each) for each in ids])
     return {token_id: _token(token_id, node) for token_id, node in zip(ids, found, strict=True)}
 
@@ -92,4 +92,4 @@ def _token(token_id: str, node: Node | None) -> DelegationToken | None:
     try:
         return None if node is None else decode_token(token_id, node.data)
     except nodes.BadNode:
-        return None  # nobody can log in with it
+        return None  # unreadable, so no client can log in with it

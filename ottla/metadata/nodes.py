@@ -1,7 +1,7 @@
-"""The nodes that Kafka keeps in ZooKeeper: their paths, and their JSON to the letter.
+"""Kafka's ZooKeeper nodes: their paths, and their exact JSON.
 
-What a newer version added to a topic or a partition state is kept in `extra` and written back, so that a
-cluster shared with Apache Kafka loses nothing by our writes.
+Fields added to a topic or partition state by newer versions are kept in `extra` and written back, so that a cluster
+shared with Apache Kafka loses no data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 FEATURE = "/feature"
-MIGRATION = "/migration"  # written by Kafka's controllers when they take a cluster over to KRaft
+MIGRATION = "/migration"  # written by Kafka's controllers during a migration to KRaft
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
@@ -41,7 +41,7 @@ DELEGATION_TOKENS = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES = "/delegation_token/token_changes"
 DEFAULT_ENTITY = "<default>"
 
-# What a broker creates before anything else, as Kafka does.
+# Nodes that a broker creates first, as in Kafka.
 PERSISTENT_PATHS = (
     "/consumers",
     BROKER_IDS,
@@ -97,17 +97,17 @@ def client_metrics_path(subscription: str) -> str:
 
 
 def _any_name(name: str) -> str:
-    # A group may be called anything; a node may not.
+    # A group may have any name; a node may not.
     return quote(name, safe="")
 
 
 def name_of_config(node: str) -> str:
-    """Of a group or a subscription to metrics."""
+    """Return the group or client metrics subscription of a config node."""
     return unquote(node)
 
 
 def broker_config_path(broker_id: int | None) -> str:
-    """Of one broker, or with None of the default for all."""
+    """Return the path of one broker's config, or with None of the cluster-wide default."""
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY if broker_id is None else broker_id}"
 
 
@@ -123,7 +123,7 @@ _RESERVED_UUIDS = (ZERO_UUID, bytes(15) + b"\x01")
 
 
 def encode_uuid(uuid: bytes) -> str:
-    """Kafka's text form: base64 for URLs, without padding."""
+    """Encode as in Kafka: URL-safe base64 without padding."""
     if len(uuid) != 16:
         raise ValueError(f"A topic id has 16 bytes, not {len(uuid)}")
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
@@ -136,7 +136,7 @@ def decode_uuid(text: str) -> bytes:
 
 
 def random_uuid() -> bytes:
-    """A version 4 UUID as Kafka hands them out: none it reserves, none whose text looks like an option."""
+    """Return a version 4 UUID as Kafka does: never a reserved one, nor one whose text looks like an option."""
     while True:
         random = bytearray(os.urandom(16))
         random[6] = random[6] & 0x0F | 0x40
@@ -150,7 +150,7 @@ def random_uuid() -> bytes:
 
 
 class BadNode(ValueError):
-    """A node whose JSON is not what its path promises; the text says which and why."""
+    """A node with invalid JSON for its path. The message names the node and the reason."""
 
 
 def _to_json(fields: Mapping[str, Any]) -> bytes:
@@ -206,7 +206,7 @@ def encode_broker(broker: BrokerRegistration) -> bytes:
         fields["rack"] = broker.rack
     fields |= {
         "jmx_port": broker.jmx_port,
-        # What clients of the first versions connect to.
+        # Fields for clients of the first versions.
         "port": plaintext.port if plaintext else -1,
         "host": plaintext.host if plaintext else None,
         "version": 5,
@@ -243,7 +243,7 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 class TopicAssignment(NamedTuple):
-    """Which brokers hold which partition; the first replica is the preferred leader."""
+    """Replicas of each partition; the first one is the preferred leader."""
 
     partitions: Mapping[int, tuple[int, ...]]
     topic_id: bytes | None
@@ -339,7 +339,7 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(data: bytes) -> int:
-    """The id of the broker that is the controller."""
+    """Return the broker id of the controller."""
     fields = _from_json("the controller", data)
     try:
         return int(fields["brokerid"])
@@ -359,7 +359,7 @@ def decode_controller_epoch(data: bytes) -> int:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """The data of a node under /log_dir_event_notification: a directory of that broker has failed."""
+    """Encode a node under /log_dir_event_notification: a log directory of that broker has failed."""
     return _to_json({"version": 1, "broker": broker_id, "event": 1})
 
 
@@ -379,7 +379,7 @@ def encode_config(configs: Mapping[str, str], extra: Mapping[str, Any] | None = 
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """The overrides of a topic, broker, …; an empty node has none."""
+    """Return the config overrides of an entity. An empty node has none."""
     if not data:
         return {}
     fields = _from_json("a config", data)
@@ -390,12 +390,12 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """The data of a node under /config/changes; the path is such as topics/t1."""
+    """Encode a node under /config/changes for a path such as topics/t1."""
     return _to_json({"version": 2, "entity_path": entity_path})
 
 
 class ProducerIdBlock(NamedTuple):
-    """The producer ids that one broker may hand out, last one included."""
+    """Block of producer ids reserved by one broker, including the last one."""
 
     broker_id: int
     first: int
@@ -414,7 +414,7 @@ def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:
-    """None of an empty node: no block has been handed out yet."""
+    """Return None for an empty node: no block has been reserved yet."""
     if not data:
         return None
     fields = _from_json("the latest producer id block", data)

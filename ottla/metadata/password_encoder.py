@@ -1,6 +1,6 @@
-"""How Kafka 3.9 keeps passwords of brokers in ZooKeeper: encrypted with a key made of `password.encoder.secret`.
+"""Kafka 3.9's password encryption in ZooKeeper, with a key derived from `password.encoder.secret`.
 
-A value is a list of what is needed to decrypt it, and each value has a salt of its own:
+A value lists all parameters for decryption, and each value has its own salt:
 
     cipherAlgorithm:AES/CBC/PKCS5Padding,keyFactoryAlgorithm:PBKDF2WithHmacSHA512,keyLength:128,iterations:4096,
     salt:…,initializationVector:…,encryptedPassword:…,passwordLength:6
@@ -30,15 +30,15 @@ _KEY_FACTORIES = {
 }
 _CBC, _GCM = "AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"
 _KEY_LENGTHS = (128, 192, 256)
-_MAX_ITERATIONS = 10_000_000  # what is stored must not freeze a broker that reads it
+_MAX_ITERATIONS = 10_000_000  # a stored value must not stall the broker that reads it
 
 
 class PasswordEncoderError(Exception):
-    """A value that cannot be decoded, or settings that cannot be used. No secret is in the text."""
+    """A value cannot be decoded, or settings are invalid. The message contains no secret."""
 
 
 class PasswordEncoder:
-    """Encodes with the settings that it was made with, and decodes whatever was encoded with the same secret."""
+    """Encodes with its own settings, and decodes any value encoded with the same secret."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ def _check(key_factory: str, cipher: str, key_length: int, iterations: int) -> N
         raise PasswordEncoderError(f"A key cannot be made with {iterations} iterations")
 
 
-# Loaded when there is a password: brokers without any start without it.
+# Imported on demand, so that brokers without passwords do not need it.
 
 
 def _encrypt(cipher: str, key: bytes, password: bytes) -> tuple[bytes, bytes]:
-    """The initialization vector, which is a new one each time, and what was encrypted with it."""
+    """Return a fresh initialization vector and the encrypted password."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -139,7 +139,7 @@ def _encrypt(cipher: str, key: bytes, password: bytes) -> tuple[bytes, bytes]:
 
 
 def _decrypt(cipher: str, key: bytes, vector: bytes, encrypted: bytes) -> bytes:
-    """ValueError, if it was not encrypted with this key."""
+    """Raises ValueError if the data was not encrypted with this key."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -167,5 +167,5 @@ def _to_base64(data: bytes) -> str:
 
 
 def _java_length(text: str) -> int:
-    """Java counts characters beyond the first plane twice."""
+    """Count like Java: characters beyond the basic plane count twice."""
     return len(text.encode("utf-16-le")) // 2

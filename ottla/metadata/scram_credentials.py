@@ -1,4 +1,4 @@
-"""SCRAM credentials of users, kept among the settings under /config/users as in Kafka."""
+"""SCRAM credentials of users, stored with other user settings under /config/users as in Kafka."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from ottla.metadata.stores.store import (
     ensure_paths,
 )
 
-# Makes the salts that unknown users are shown. Brokers share it: else two of them would answer differently for a user
-# that does not exist.
+# Derives the salts shown for unknown users. All brokers share it, so that they answer alike for such a user.
 SALT_SECRET = "/ottla/scram_salt_secret"
 _SECRET_BYTES = 32
 
@@ -30,12 +29,12 @@ def user_path(name: str) -> str:
 
 
 def decode_credentials(data: bytes) -> dict[str, str]:
-    """What a user's node says of SCRAM; it has quotas as well."""
+    """Return the SCRAM credentials in a user's node, which also contains quotas."""
     return {key: text for key, text in nodes.decode_config(data).items() if key in MECHANISMS}
 
 
 def replace_credentials(data: bytes, credentials: Mapping[str, str]) -> bytes:
-    """The data of a user's node with other credentials, and with what else it holds."""
+    """Return the user node's data with new credentials and all other settings unchanged."""
     kept = {key: text for key, text in nodes.decode_config(data).items() if key not in MECHANISMS}
     return nodes.encode_config({**kept, **credentials})
 
@@ -52,7 +51,7 @@ async def load_scram_credentials(store: NodeStore) -> dict[str, dict[str, str]]:
 
 
 async def load_salt_secret(store: NodeStore) -> bytes:
-    """Return the cluster's secret for the salts of unknown users; the first broker makes it."""
+    """Return the cluster's secret for the salts of unknown users. The first broker creates it."""
     parent = SALT_SECRET.rpartition("/")[0]
     await ensure_paths(store, [parent])
     with contextlib.suppress(NodeExists):

@@ -1,4 +1,4 @@
-"""Which topic names are legal, which collide, and which topics only brokers write to."""
+"""Legal topic names, name collisions, and internal topics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def validate_topic_name(name: str) -> None:
-    """KafkaError(INVALID_TOPIC_EXCEPTION) with Kafka's words."""
+    """Raises KafkaError(INVALID_TOPIC_EXCEPTION) with Kafka's message."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -43,5 +43,5 @@ def validate_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key collide in metric names, where '.' and '_' look alike."""
+    """Return a key shared by colliding names: metric names do not distinguish '.' and '_'."""
     return name.replace(".", "_")

@@ -1,1 +1,1 @@
-"""OAuth outside of the login itself: where tokens and keys are fetched."""
+"""OAuth endpoints and tokens, without the SASL login itself."""

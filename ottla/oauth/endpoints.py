@@ -1,7 +1,7 @@
-"""Asking the endpoints of an OAuth provider: where its keys are, and where it gives out tokens.
+"""Requests to an OAuth provider's endpoints for keys and tokens.
 
-Who may write a setting may not thereby read files of this machine or reach into its network. So without a list of
-allowed URLs only https is spoken, and with one nothing but what is in the list; redirections are never followed.
+The right to write a setting must not grant access to local files or the internal network. Without a list of allowed
+URLs only https is permitted; with a list, only its URLs. Redirects are never followed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _SCHEMES = ("https", "http", "file")
 
 
 class EndpointError(Exception):
-    """What went wrong, to follow "…: "; nothing of what was sent."""
+    """A failed request. The message follows "…: " and contains no sent data."""
 
 
 class UrlNotAllowed(EndpointError):
-    """The setting is wrong, and trying again is no use."""
+    """The setting is wrong; a retry is useless."""
 
 
 def check_url(url: str, allowed: Collection[str]) -> None:
     """Raises UrlNotAllowed."""
     try:
         scheme = urlsplit(url).scheme.lower()
-        urlsplit(url).port  # noqa: B018  it is checked when it is asked for
+        urlsplit(url).port  # noqa: B018  reading the port validates it
     except ValueError:
         raise UrlNotAllowed("it is not a URL") from None
     if scheme not in _SCHEMES:
@@ -49,11 +49,11 @@ class _NoRedirections(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> None:
-        return None  # which makes an error of it
+        return None  # makes urllib raise an error
 
 
 def trust_of(options: Mapping[str, str]) -> StoreSettings | None:
-    """What a login module of OAUTHBEARER says of the certificates of its endpoints, as Java's does."""
+    """Return the certificate settings for the endpoints, from OAUTHBEARER login options as in Java."""
     if "ssl.truststore.location" not in options:
         return None
     password = options.get("ssl.truststore.password")
@@ -64,7 +64,7 @@ def trust_of(options: Mapping[str, str]) -> StoreSettings | None:
 
 
 def shown(url: str) -> str:
-    """Without a password, and without what is asked: for logs and messages."""
+    """Return a URL for logs and messages, without password and query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -80,9 +80,9 @@ def fetch(
     timeout: float = 10.0,
     trust: StoreSettings | None = None,
 ) -> bytes:
-    """The document at a URL that `check_url` has let pass; with `data` it is a POST. Raises EndpointError.
+    """Fetch a URL approved by `check_url`; `data` makes it a POST. Raises EndpointError.
 
-    `trust` has the certificates that the endpoint may have, instead of those that this machine trusts.
+    `trust` replaces the system's trusted certificates.
     """
     if urlsplit(url).scheme.lower() == "file":
         return _read_file(unquote(urlsplit(url).path))

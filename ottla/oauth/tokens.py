@@ -1,4 +1,4 @@
-"""Where a token for OAUTHBEARER comes from: an endpoint, a file, the settings, or made up here."""
+"""Sources of OAUTHBEARER tokens: an endpoint, a file, the settings, or a locally made unsecured token."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ottla.security.tls.settings import Given, StoreSettings
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLAIM = "unsecuredLoginStringClaim_"
 _UNSECURED_SECONDS = 3600
-# A token is used for this part of its life, so that no login comes too late.
+# Fraction of a token's lifetime during which it is used, so that no login is late.
 _USED = 0.8
 
 
 class NoToken(Exception):
-    """What is missing or went wrong, in one sentence."""
+    """No token is available. The message gives the reason in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OAuth:
-    """Hashable: connections with the same settings share a token."""
+    """OAuth settings. Hashable, so that connections with equal settings share a token."""
 
     endpoint: str | None = None
     client_id: str = ""
@@ -39,18 +39,18 @@ class OAuth:
     scope: str = ""
     token: str = field(default="", repr=False)
     extensions: tuple[tuple[str, str], ...] = ()
-    #: Claims of a token without a signature, for brokers that are set up for trials.
+    #: Claims of an unsigned token, for test brokers.
     unsecured_claims: tuple[tuple[str, str], ...] = ()
-    #: The certificates that the endpoint may have; None: those that this machine trusts.
+    #: Certificates accepted from the endpoint; None: the system's.
     trust: StoreSettings | None = None
-    #: Where a token may be fetched from; None: as KAFKA_OPTS says.
+    #: URLs allowed for fetching tokens; None: as in KAFKA_OPTS.
     allowed_urls: tuple[str, ...] | None = None
 
 
 def oauth_settings(
     properties: Mapping[str, str], jaas: Mapping[str, str], allowed: tuple[str, ...] | None = None
 ) -> OAuth:
-    """By the names of the Java client or of librdkafka. Raises NoToken naming what is missing."""
+    """Accept the names of the Java client or librdkafka. Raises NoToken naming the missing setting."""
 
     def first(*names: str) -> str:
         return next((properties[name] for name in names if properties.get(name)), "")
@@ -98,7 +98,7 @@ def _trust(ca_file: str, jaas: Mapping[str, str]) -> StoreSettings | None:
 
 
 def log_in(settings: OAuth) -> ClientExchange:
-    """The client's side of a login. It blocks while a token is fetched. Raises AuthenticationFailed."""
+    """Run the client's side of a login. Blocks while fetching a token. Raises AuthenticationFailed."""
     try:
         shown_to_server = token(settings)
     except NoToken as missing:
@@ -107,7 +107,7 @@ def log_in(settings: OAuth) -> ClientExchange:
 
 
 class _Tokens:
-    """The tokens that are in use. Threads share it."""
+    """Tokens in use, shared by threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ token = _Tokens().token
 
 
 def _fresh(settings: OAuth) -> tuple[str, float]:
-    """A token and for how many seconds it may be used."""
+    """Return a token and the seconds for which it may be used."""
     if settings.token:
         return settings.token, 0
     if settings.endpoint is None:
@@ -140,7 +140,7 @@ def _fresh(settings: OAuth) -> tuple[str, float]:
             allowed = allowed_urls(system_properties(os.environ).get(ALLOWED_URLS))
         check_url(settings.endpoint, allowed)
         if urlsplit(settings.endpoint).scheme.lower() == "file":
-            # Whoever writes the file decides when there is a new one.
+            # The file's writer decides when to replace the token.
             return fetch(settings.endpoint).decode("ascii").strip(), 0
         return _granted(settings, settings.endpoint)
     except EndpointError as error:
@@ -170,7 +170,7 @@ def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
 
 
 def seconds_left(token: str) -> float:
-    """How long a JSON Web Token says that it is valid; nothing of any other token is known."""
+    """Return the remaining lifetime in a JSON Web Token; 0 for any other token."""
     part = token.split(".")[1] if token.count(".") == 2 else ""
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

@@ -1,1 +1,1 @@
-"""Plans that even out what brokers carry. Pure: it knows no wire and no clock."""
+"""Plans for balancing the load of brokers. Pure: no network and no clock."""

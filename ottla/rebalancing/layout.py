@@ -1,4 +1,4 @@
-"""An assignment while it is evened out: which broker has which replicas, and what one step would change."""
+"""A replica assignment during balancing, and the effect of single steps on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PartitionName = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A partition as it is. One that is not movable counts, but moves only off brokers that are drained."""
+    """A partition's current placement. An immovable one counts, but leaves only drained brokers."""
 
     replicas: tuple[int, ...]
     size: int = 0
@@ -18,11 +18,10 @@ class Placed:
 
 
 class Layout:
-    """An assignment while it is worked on.
+    """A replica assignment in progress.
 
-    Invariant: every partition keeps its number of replicas, none is twice on a broker, and `names`, `count`, `size`
-    and `leaders` say what `replicas` says. Racks are left out of account unless every broker that may have replicas
-    has one, as Kafka does it.
+    Invariant: every partition keeps its number of replicas, with at most one per broker; `names`, `count`, `size` and
+    `leaders` agree with `replicas`. As in Kafka, racks are ignored unless every target broker has one.
     """
 
     def __init__(
@@ -65,13 +64,13 @@ class Layout:
         return self._of_topic.get((topic, broker), 0)
 
     def movable(self, broker: int) -> list[PartitionName]:
-        """In no order."""
+        """Return the movable partitions of a broker, unordered."""
         return [name for name in self.names[broker] if self.partitions[name].movable]
 
     # Steps
 
     def move(self, name: PartitionName, source: int, target: int) -> None:
-        """The replica keeps its place in the list: if it was the preferred one, the new one is."""
+        """Move a replica. It keeps its position in the list, and so possibly its preference."""
         replicas = self.replicas[name]
         at = replicas.index(source)
         if at == 0:
@@ -82,7 +81,7 @@ class Layout:
         self._add(name, target)
 
     def prefer(self, name: PartitionName, leader: int) -> None:
-        """Put a replica first; the one that was there takes its place."""
+        """Make a replica the preferred one by swapping it with the first."""
         replicas = self.replicas[name]
         at = replicas.index(leader)
         self.leaders[replicas[0]] -= 1
@@ -90,7 +89,7 @@ class Layout:
         replicas[0], replicas[at] = leader, replicas[0]
 
     def may_move(self, name: PartitionName, source: int, target: int) -> bool:
-        """Whether the partition would have no replica twice, and would be spread over racks as well as it is."""
+        """Return True if the move creates no duplicate replica and keeps the spread over racks."""
         replicas = self.replicas[name]
         if target in replicas:
             return False
@@ -106,14 +105,14 @@ class Layout:
         return entering < leaving
 
     def copied(self, name: PartitionName, source: int, target: int) -> int:
-        """Bytes to copy because of that step, less those that need not be copied any more."""
+        """Return the bytes that a move adds to the copying; negative if it saves some."""
         had, size = self.partitions[name].replicas, self.partitions[name].size
         return (0 if target in had else size) - (0 if source in had else size)
 
-    # Measures: the smaller, the better
+    # Measures: smaller is better
 
     def crowding(self, replicas: Iterable[int]) -> int:
-        """How far replicas share racks: the sum of the squares of how many are in each."""
+        """Return the sum of squares of the number of replicas per rack."""
         shared: dict[object, int] = {}
         for broker in replicas:
             rack: object = self._rack_of.get(broker, broker)
@@ -124,7 +123,7 @@ class Layout:
         return self.crowding(target if broker == source else broker for broker in self.replicas[name])
 
     def score(self) -> tuple[int, ...]:
-        """What a plan makes smaller: one after the other, never a later one at the expense of an earlier."""
+        """Return the measures that a plan minimizes, by priority."""
         return (
             sum(self.count[broker] for broker in self.drained),
             sum(self.crowding(replicas) for replicas in self.replicas.values()),

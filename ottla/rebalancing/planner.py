@@ -1,14 +1,11 @@
-"""Which replicas move where, so that brokers carry the same.
+"""Plan replica moves that balance the brokers.
 
-In this order, and never a later one at the expense of an earlier:
+Goals by priority; a later goal never worsens an earlier one:
 
-1. brokers that are to be emptied are emptied,
-2. the replicas of a partition are spread over racks,
-3. every broker has the same number of replicas,
-4. and about the same number of bytes,
-5. and is the preferred leader of the same number of partitions.
+1. drained brokers are empty, 2. the replicas of a partition are spread over racks, 3. every broker has the same number
+of replicas, 4. about the same number of bytes, 5. and is the preferred leader of the same number of partitions.
 
-Every step makes something better, so it ends; where no step does, a second plan is empty.
+Every step improves a goal, so planning ends. Planning again after the last step yields an empty plan.
 """
 
 from __future__ import annotations
@@ -25,14 +22,14 @@ from ottla.rebalancing.layout import Layout, PartitionName, Placed
 Assignment = dict[PartitionName, tuple[int, ...]]
 
 TOLERANCE = 0.1
-# An exchange that evens out less than this part of what it copies is not worth it.
+# Minimum gain of an exchange, as a fraction of the copied bytes.
 _LEAST_GAIN = 0.05
-# How many bytes may be copied rather than leave one byte uneven a little longer.
+# Bytes worth copying to remove one byte of imbalance.
 _WORTH = 4
 
 
 class TooFewBrokers(Exception):
-    """A partition has more replicas than there are brokers to have them."""
+    """A partition has more replicas than brokers are available."""
 
     def __init__(self, name: PartitionName, replicas: int, brokers: int) -> None:
         super().__init__(name, replicas, brokers)
@@ -47,10 +44,10 @@ def plan(
     tolerance: float = TOLERANCE,
     leaders_only: bool = False,
 ) -> Assignment:
-    """The partitions that get other replicas, or the same in another order.
+    """Return the partitions with new replicas, or with a new order of the same replicas.
 
-    `racks` has the brokers that are there (id → rack). Sizes are even when no broker is further than `tolerance` from
-    the mean. The same input gives the same plan.
+    `racks` contains the live brokers (id → rack). Sizes are balanced when no broker deviates from the mean by more than
+    `tolerance`. The same input gives the same plan.
     """
     layout = Layout(partitions, racks, drained)
     if not leaders_only:
@@ -66,7 +63,7 @@ def plan(
 
 
 def _drain(layout: Layout) -> None:
-    """The largest replicas first, each to the broker that has least and makes the racks least crowded."""
+    """Move the largest replicas first, each to the least loaded broker that crowds racks the least."""
     for broker in layout.drained:
         for name in sorted(layout.names[broker], key=lambda name: (-layout.partitions[name].size, name)):
             replicas = layout.replicas[name]
@@ -109,7 +106,7 @@ def _spread_over_racks(layout: Layout) -> None:
 
 
 def _even_counts(layout: Layout) -> bool:
-    """Whether anything was moved."""
+    """Return True if any replica moved."""
     before = False
     while _move_one(layout) or _move_in_chain(layout):
         before = True
@@ -117,7 +114,7 @@ def _even_counts(layout: Layout) -> bool:
 
 
 def _unequal(layout: Layout, amount: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Pairs of brokers of which the first has at least two more: the most unequal first."""
+    """Yield pairs of brokers where the first has at least two more than the second, most unequal pairs first."""
     fullest = sorted(layout.brokers, key=lambda broker: (-amount[broker], broker))
     for source in fullest:
         for target in reversed(fullest):
@@ -136,7 +133,7 @@ def _move_one(layout: Layout) -> bool:
 
 
 def _best_to_move(layout: Layout, source: int, target: int) -> PartitionName | None:
-    """One whose topic is spread better by it, and then one whose size makes the brokers most alike."""
+    """Prefer a partition whose topic becomes better spread, then one whose size brings the brokers closest."""
     wanted = max(0, (layout.size[source] - layout.size[target]) // 2)
     return min(
         (name for name in layout.movable(source) if layout.may_move(name, source, target)),
@@ -150,7 +147,7 @@ def _best_to_move(layout: Layout, source: int, target: int) -> PartitionName | N
 
 
 def _move_in_chain(layout: Layout) -> bool:
-    """Where nothing can go from a full broker to an empty one directly, others between them may pass theirs on."""
+    """Move replicas through intermediate brokers if no direct move from a full to an empty broker is possible."""
 
     @cache
     def next_to(broker: int) -> list[int]:
@@ -182,7 +179,7 @@ def _move_along(layout: Layout, chain: list[int]) -> bool:
 
 
 def _path(source: int, target: int, next_to: Callable[[int], Iterable[int]]) -> list[int]:
-    """The shortest one, or nothing."""
+    """Return the shortest path, or an empty list."""
     came_from = {source: source}
     queue = deque([source])
     while queue and target not in came_from:
@@ -215,7 +212,7 @@ def _exchange_one(layout: Layout, mean: float, allowed: float) -> bool:
     for source in largest:
         for target in reversed(largest):
             if layout.size[source] - mean <= allowed and mean - layout.size[target] <= allowed:
-                break  # neither is far from the mean, and those that follow are nearer
+                break  # neither is far from the mean, and later pairs are closer
             found = _best_exchange(layout, source, target)
             if found is not None:
                 given, taken = found
@@ -229,7 +226,7 @@ def _exchange_one(layout: Layout, mean: float, allowed: float) -> bool:
 def _best_exchange(
     layout: Layout, source: int, target: int
 ) -> tuple[PartitionName, PartitionName | None] | None:
-    """A large replica against a small one, or against none where that leaves the numbers as uneven as they are."""
+    """Exchange a large replica for a small one, or for none if the counts stay as balanced."""
     gap = layout.size[source] - layout.size[target]
     if gap < 2:
         return None
@@ -269,7 +266,7 @@ def _best_exchange(
 
 
 def _even_leaders(layout: Layout) -> None:
-    """By the order of replicas alone, which copies nothing: leadership is handed on along the shortest chains."""
+    """Balance leaders by reordering replicas, which copies nothing. Leadership moves along the shortest chains."""
 
     def led(broker: int) -> list[PartitionName]:
         return sorted(name for name in layout.movable(broker) if layout.replicas[name][0] == broker)
@@ -283,7 +280,7 @@ def _even_leaders(layout: Layout) -> None:
         for source, target in _unequal(layout, layout.leaders):
             chain = _path(source, target, next_to_now)
             if chain:
-                # From the end, so that no broker hands on what it has only just got.
+                # Start at the end, so that no broker passes on a leadership it has just received.
                 for giver, taker in reversed(list(pairwise(chain))):
                     name = next(name for name in led(giver) if taker in layout.replicas[name])
                     layout.prefer(name, taker)

@@ -1,7 +1,7 @@
-"""Kafka's algorithm for new assignments: which brokers hold the replicas of which partitions. Pure, without dice.
+"""Kafka's replica assignment algorithm. Pure, without random numbers.
 
-Brokers use it for new topics and partitions (`cluster.topics.topic_decisions`, which also checks what clients ask for),
-kafka-reassign-partitions for its proposals. To even out what is there already is the task of `rebalancing.planner`.
+Brokers use it for new topics and partitions (`cluster.topics.topic_decisions`, which also validates client requests),
+and kafka-reassign-partitions for its proposals. `rebalancing.planner` balances existing assignments.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ def spread_replicas(
 ) -> dict[int, tuple[int, ...]]:
     """Assign `partitions` partitions, counted from `first_partition`, to the brokers of `racks` (id → rack).
 
-    Leaders go round robin from `start_index`; followers are spread so that the load of a lost broker falls on many,
-    which is what `shift` and its growth per round do. If every broker has a rack, the replicas of a partition lie in as
-    many racks as there are; if only some have one, racks are left out of account. There are at least
-    `replication_factor` brokers.
+    Leaders are assigned round robin from `start_index`. `shift`, which grows with each round, spreads followers so that
+    many brokers share the load of a lost one. If every broker has a rack, a partition's replicas use as many racks as
+    possible; otherwise racks are ignored. Requires at least `replication_factor` brokers.
     """
     rack_of = {broker: rack for broker, rack in racks.items() if rack is not None}
     if len(rack_of) < len(racks):
@@ -73,7 +72,7 @@ def _across_racks(
 
 
 def _alternate_racks(rack_of: Mapping[int, str]) -> list[int]:
-    """The brokers in an order in which neighbours are in different racks, as far as there are enough."""
+    """Order the brokers so that neighbours are in different racks as far as possible."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(rack_of):
         by_rack.setdefault(rack_of[broker], []).append(broker)

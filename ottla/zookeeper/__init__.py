@@ -1,1 +1,1 @@
-"""How ZooKeeper's servers are reached: over TLS, with a login. For the broker's store and for zookeeper-shell."""
+"""Connections to ZooKeeper servers with TLS and login, for the broker's store and zookeeper-shell."""

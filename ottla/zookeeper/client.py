@@ -1,7 +1,7 @@
-"""kazoo's client, with what it lacks: TLS as the operator has set it up, and a login without another library.
+"""kazoo's client, extended with the operator's TLS settings and a built-in SASL login.
 
-kazoo's own TLS trusts every authority that the machine knows besides the one that it is given, and does not check host
-names. Its SASL takes a connection that breaks during a login for a refusal, after which it never connects again.
+kazoo's own TLS trusts all system authorities besides the configured one, and does not check host names. Its SASL treats
+a connection lost during login as a refusal, and never reconnects afterwards.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """Connects as `security` says. What went wrong with the last attempt is in `trouble`, for a person.
+    """Connects with the given `security`. `trouble` describes the last failed attempt for a person.
 
-    kazoo says that it is connected before it logs in. What is asked meanwhile is sent after the login.
+    kazoo reports a connection before the login. Requests made in between are sent after the login.
     """
 
     def __init__(self, hosts: str, *, security: ZooKeeperSecurity, **options: Any) -> None:
         self.trouble: str | None = None
-        # Of the last login; None before there was one, if one is needed. A refusal will be the same next time.
+        # Outcome of the last login; None before the first one, if one is needed. A refusal is final.
         self.may_enter: bool | None = None if security.login is not None else True
         self._login_ended = threading.Event()
         if security.tls is not None:
@@ -40,11 +40,11 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         super().__init__(hosts, **options)
         self._security = security
         if security.login is not None:
-            self._connection.sasl_options = {}  # kazoo logs in on each connection if this is not None
+            self._connection.sasl_options = {}  # kazoo logs in on each connection unless this is None
             self._connection._authenticate_with_sasl = self._log_in
 
     def _log_in(self, host: str, timeout: float) -> None:
-        """On a new connection, in kazoo's thread, before any request is sent on it."""
+        """Log in on a new connection, in kazoo's thread, before any request."""
         login = self._security.login
         assert login is not None
         exchange = digest_md5.log_in(login.username, login.password)
@@ -62,11 +62,11 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             self.may_enter = False
             self._login_ended.set()
             logger.error("ZooKeeper: %s", self.trouble)
-            # And not kazoo's AuthFailedError, after which it would never connect again.
+            # Not kazoo's AuthFailedError, after which it would never reconnect.
             raise ConnectionDropped(self.trouble) from None
 
     def wait_for_login(self, seconds: float) -> bool:
-        """Whether a login that is needed has succeeded, after it has ended one way or the other."""
+        """Wait for a required login to end. Return True if it succeeded."""
         if self.may_enter is None:
             self._login_ended.wait(seconds)
         return bool(self.may_enter)

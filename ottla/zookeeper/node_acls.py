@@ -1,7 +1,7 @@
-"""Who may read and change which node of ZooKeeper: Kafka's rules for `zookeeper.set.acl`.
+"""ZooKeeper node ACLs: Kafka's rules for `zookeeper.set.acl`.
 
-A node belongs to whoever made it, which is the user that the brokers log in as. Everybody may read it, so that tools
-work without a password, unless there are secrets in it or below it.
+A node belongs to its creator, the user of the brokers. Everyone may read it, so that tools work without a password,
+unless it or its descendants contain secrets.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAF
 
 NodeAcls = Callable[[str], list[ACL]]
 
-# Old consumers, which have no user, keep their offsets below this.
+# Old consumers store their offsets here without logging in.
 _OPEN = "/consumers"
-# SCRAM credentials and their secret, passwords of brokers, delegation tokens. As in Kafka, these are prefixes.
+# SCRAM credentials and their secret, broker passwords, delegation tokens. As in Kafka, these are prefixes.
 _SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/ottla/scram_salt_secret")
 
-# What every cluster has, and all that is protected by Kafka or by Ottla, at the top of the tree.
+# Top-level nodes of every cluster, including all nodes protected by Kafka or Ottla.
 ROOTS = ("/admin", "/brokers", "/cluster", "/config", "/controller_epoch", "/isr_change_notification")
 TOP = (
     *ROOTS,

@@ -1,7 +1,7 @@
-"""What is needed to reach ZooKeeper's servers, from Kafka's settings `zookeeper.…` and a JAAS file.
+"""Security settings for ZooKeeper connections, from Kafka's `zookeeper.…` settings and a JAAS file.
 
-As for Kafka, options of Java in KAFKA_OPTS count as well: `-Djava.security.auth.login.config=FILE` names the JAAS file,
-and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given. The file may be a setting, too.
+As in Kafka, Java options in KAFKA_OPTS count as well: `-Djava.security.auth.login.config=FILE` names the JAAS file, and
+ZooKeeper's own `-Dzookeeper.ssl.…` provide missing settings. A setting can name the JAAS file, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
 
-# Setting of Kafka → the option of Java that it overrides.
+# Kafka setting → Java option that it overrides.
 JAVA_OPTIONS = {
     "zookeeper.ssl.client.enable": "zookeeper.client.secure",
     "zookeeper.clientCnxnSocket": "zookeeper.clientCnxnSocket",
@@ -51,7 +51,7 @@ _DEFAULT_PROTOCOL = "TLSv1.2"
 
 
 class BadSecurity(Exception):
-    """What is wrong with a setting, as one sentence that names it."""
+    """An invalid setting. The message is one sentence that names it."""
 
 
 class ZooKeeperLogin(NamedTuple):
@@ -63,9 +63,9 @@ class ZooKeeperLogin(NamedTuple):
 
 
 class ZooKeeperTls:
-    """TLS as the settings say. Stores that were written anew count for the next connection; broken ones change nothing.
+    """TLS settings. Replaced stores take effect with the next connection; broken ones change nothing.
 
-    Owner: whoever connects, one at a time.
+    Owner: the connecting code, one connection at a time.
     """
 
     def __init__(self, values: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ class ZooKeeperTls:
 
     @property
     def has_certificate(self) -> bool:
-        """Of our own, by which the servers know us."""
+        """True if the client presents a certificate to the servers."""
         return bool(self._values.get("zookeeper.ssl.keystore.location"))
 
     def context(self) -> ssl.SSLContext:
@@ -110,14 +110,14 @@ class ZooKeeperSecurity(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether the servers learn who we are, so that nodes can be ours."""
+        """True if the servers learn the client's identity, so that it can own nodes."""
         return self.login is not None or (self.tls is not None and self.tls.has_certificate)
 
 
 def zookeeper_security(
     settings: Mapping[str, str | None], environment: Mapping[str, str] = os.environ
 ) -> ZooKeeperSecurity:
-    """`settings` have Kafka's names, or ZooKeeper's; those that are missing or None are not set. Raises BadSecurity."""
+    """`settings` use Kafka's or ZooKeeper's names; missing ones and None are unset. Raises BadSecurity."""
     options = system_properties(environment)
     values = {}
     for name, option in JAVA_OPTIONS.items():
@@ -137,12 +137,12 @@ def zookeeper_security(
     return ZooKeeperSecurity(ZooKeeperTls(values), login)
 
 
-# The login
+# Login
 
 
 def _login(file: str | None, options: Mapping[str, str]) -> ZooKeeperLogin | None:
-    """Of the section `Client` of the JAAS file; None without one."""
-    # Java takes -Dname==path for "this file and no other".
+    """Return the login in section `Client` of the JAAS file, or None."""
+    # Java's -Dname==path means "this file only".
     name = unquote((file or "").removeprefix("=").removeprefix("file:"))
     if not name or options.get(_LOGIN_SWITCH, "true").lower() == "false":
         return None
@@ -202,7 +202,7 @@ def _tls_context(values: Mapping[str, str]) -> ssl.SSLContext:
             source="zookeeper.ssl.keystore.location",
         )
     except TlsError as error:
-        # Stores are named as they were given, versions and ciphers as a listener's are.
+        # Keep store names as given; rename versions and ciphers from the listener's settings.
         raise BadSecurity(_LISTENERS_NAME.sub(r"zookeeper.\g<0>", str(error))) from None
 
 

@@ -25,7 +25,7 @@ _KEPT_SECONDS = 4.0  # lifetime of an answer
 
 
 class Said(NamedTuple):
-    """A node's name: `broker_id` considers the suspect dead. If both ids are equal, the suspect reports that it lives."""
+    """A node's name: `broker_id` considers the suspect dead. Equal ids mean that the suspect reports itself alive."""
 
     suspect: int
     epoch: int  # epoch of the suspect's registration, which a restart changes

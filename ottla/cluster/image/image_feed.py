@@ -405,7 +405,7 @@ class ImageFeed:
 
 
 def _merged(known: TopicImage, read: TopicImage) -> TopicImage:
-    """Merge the newer assignment with the newer state of each partition, because other reads may have finished first."""
+    """Merge the newer assignment with the newer state of each partition, because other reads may finish first."""
     assigned = known if known.version > read.version else read
     partitions = {}
     for index, assignment in assigned.partitions.items():

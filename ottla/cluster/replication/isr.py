@@ -128,7 +128,7 @@ def joining(
     epoch_start_offset: int,
     can_follow: Callable[[int], bool],
 ) -> tuple[int, ...]:
-    """Return followers outside the ISR that have all committed records and all records from before this leader epoch."""
+    """Return followers outside the ISR that have all committed records and all records of earlier leader epochs."""
     least = max(high_watermark, epoch_start_offset)
     return tuple(
         broker_id

@@ -1,1 +1,1 @@
-"""Configurations of brokers, topics, groups and client metrics: definitions and values in force."""
+"""Configurations of brokers, topics, groups and client metrics: definitions and effective values."""

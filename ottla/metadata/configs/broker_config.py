@@ -1,4 +1,4 @@
-"""A broker's configuration: server.properties as people know it, overrides, and changes at run time."""
+"""Broker configuration: server.properties, overrides, and changes at run time."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LOCAL_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
 class ConfigError(ValueError):
-    """Something the operator has to put right; the text is one sentence that says what, where and how."""
+    """A configuration error that the operator has to fix. The message names problem, place and fix in one sentence."""
 
 
 def single_broker_defaults() -> dict[str, str]:
-    """Where Ottla differs from Kafka for a broker without ZooKeeper: it has no other broker to replicate to."""
+    """Return Ottla's deviations from Kafka for a broker without ZooKeeper, which cannot replicate to other brokers."""
     return {
         "broker.id": "0",
         "offsets.topic.replication.factor": "1",
@@ -47,13 +47,13 @@ def single_broker_defaults() -> dict[str, str]:
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # Nobody on a laptop wants to wait three seconds for more members.
+        # Nobody wants to wait three seconds for more members on a laptop.
         "group.initial.rebalance.delay.ms": "0",
     }
 
 
 def embedded_defaults() -> dict[str, str]:
-    """And for a broker that is started without any file: it is for this machine only."""
+    """Return the defaults for a broker started without a file, which serves the local machine only."""
     return single_broker_defaults() | {"listeners": LOCAL_LISTENER}
 
 
@@ -63,10 +63,10 @@ _DEFAULT_VALUES: dict[str, Value] = {
 
 
 class BrokerConfig(TypedValues):
-    """The values in force.
+    """The effective values.
 
-    Invariant: `values` has every known name, from the first layer that has it: `dynamic_broker`,
-    `dynamic_default`, `static`, Kafka's default. Owner: the event loop.
+    Invariant: `values` has every known name, from the first layer that sets it: `dynamic_broker`, `dynamic_default`,
+    `static`, Kafka's default. Owner: the event loop.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class BrokerConfig(TypedValues):
         defaults: Mapping[str, str] | None = None,
         origins: Mapping[str, str] | None = None,
     ) -> None:
-        """`defaults` stand in for what `properties` leave out; `origins` says where each name was set."""
+        """`defaults` apply to names missing in `properties`; `origins` maps each name to the place where it was set."""
         self.warnings: list[str] = []
         self.static: dict[str, str] = {}
         self.dynamic_broker: dict[str, str] = {}
@@ -98,7 +98,7 @@ class BrokerConfig(TypedValues):
 
     @classmethod
     def embedded(cls, overrides: Overrides = ()) -> BrokerConfig:
-        """Without any file."""
+        """Build a configuration without a file."""
         given = _read_overrides(overrides)
         if given.get("zookeeper.connect", "").strip():
             return cls(given, defaults={"listeners": LOCAL_LISTENER})
@@ -117,7 +117,7 @@ class BrokerConfig(TypedValues):
     def parse(
         cls, text: str, *, source: str = "server.properties", overrides: Overrides = ()
     ) -> BrokerConfig:
-        """From the text of a properties file; without zookeeper.connect it is a broker on its own."""
+        """Parse a properties file. Without zookeeper.connect the broker is standalone."""
         try:
             found = parse_properties(text)
         except PropertiesError as error:
@@ -130,7 +130,7 @@ class BrokerConfig(TypedValues):
         alone = not properties.get("zookeeper.connect", "").strip()
         return cls(properties, defaults=single_broker_defaults() if alone else {}, origins=origins)
 
-    # What was set
+    # Static settings
 
     def _where(self, name: str) -> str:
         return f"{self._origins[name]}: " if name in self._origins else ""
@@ -173,12 +173,12 @@ class BrokerConfig(TypedValues):
         except ListenerError as error:
             raise ConfigError(f"{self._where(name)}{name}: {error}.") from None
 
-    # What was changed while running
+    # Dynamic settings
 
     def set_dynamic(
         self, *, broker: Mapping[str, str] | None = None, cluster_default: Mapping[str, str] | None = None
     ) -> None:
-        """Replace the layers of this broker and of all brokers, those that are given."""
+        """Replace the given layers: this broker's own and the cluster-wide default."""
         if broker is not None:
             self.dynamic_broker = dict(broker)
         if cluster_default is not None:
@@ -186,7 +186,7 @@ class BrokerConfig(TypedValues):
         self.values = self.values_with(self.dynamic_broker)
 
     def values_with(self, broker: Mapping[str, str]) -> dict[str, Value]:
-        """The values that would be in force if these were the ones of this broker."""
+        """Return the effective values if `broker` were this broker's dynamic layer."""
         values = dict(_DEFAULT_VALUES)
         for layer in (self.static, self.dynamic_default, broker):
             for name, text in layer.items():
@@ -196,26 +196,26 @@ class BrokerConfig(TypedValues):
                 try:
                     values[name] = parse_value(definition, text, kept=True)
                 except InvalidValue as error:
-                    # It was valid once, perhaps for another version: going on beats not starting.
+                    # The setting was valid once, perhaps for another version: ignoring it beats refusing to start.
                     logger.warning("A dynamic configuration is ignored: %s", error)
         return values
 
-    # What it means
+    # Derived values
 
     @property
     def broker_id(self) -> int:
-        """-1 if none is set."""
+        """-1 if not set."""
         node_id = self.get_optional_int("node.id")
         return self.get_int("broker.id") if node_id is None else node_id
 
     def is_given(self, name: str) -> bool:
-        """Set by the operator, and not one of our defaults."""
+        """Return True if the operator set this name, rather than Ottla's defaults."""
         if name == "broker.id" and "node.id" in self._given:
             return True
         return name in self._given
 
     def origin(self, name: str) -> str | None:
-        """The file and the line that set a name; None if none did."""
+        """Return the file and line that set a name, or None."""
         return self._origins.get(name)
 
     def set_broker_id(self, broker_id: int) -> None:
@@ -237,16 +237,16 @@ class BrokerConfig(TypedValues):
         return (name or self.get_str("security.inter.broker.protocol")).upper()
 
     def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> tuple[Endpoint, ...]:
-        """What clients connect to; `bound_ports`, by listener name, stand in for port 0."""
+        """Return the endpoints that clients connect to. `bound_ports` replaces port 0, by listener name."""
         return advertised_endpoints(self._advertised, bound_ports or {})
 
     def topic_default(self, name: str) -> Value:
-        """What a topic configuration is where the topic does not say: its first synonym that is set."""
+        """Return the default of a topic config: its first synonym that is set."""
         return _first_synonym(self.values, TOPIC_SYNONYMS.get(name, ()), TOPIC_CONFIGS[name])
 
 
 def refusal(name: str, definition: ConfigDef, text: str) -> str:
-    """What is wrong with a value, and what to give."""
+    """Describe an invalid value and its fix."""
     shown = "what it is" if definition.sensitive else repr(text)
     return f"{name} cannot be {shown}; give {definition.advice(text)}."
 
@@ -259,7 +259,7 @@ def _first_synonym(
         if value is None:
             continue
         if isinstance(value, int) and factor != 1:
-            # A negative number of hours is no limit, not a number of milliseconds.
+            # A negative number of hours means no limit.
             return value * factor if value >= 0 else -1
         return -1 if name.startswith("log.retention.ms") and isinstance(value, int) and value < 0 else value
     return parse_value(definition, definition.default)
@@ -270,7 +270,7 @@ _AT_LEAST = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
 
 
 def broken_requirements(values: Mapping[str, Value]) -> list[tuple[str, str]]:
-    """Rules that Kafka checks after the types, as name and what it must be."""
+    """Return violated rules that Kafka checks after the types, as pairs of name and requirement."""
     broken = []
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if values[name] == 0:
@@ -303,7 +303,7 @@ def _unknown(name: str) -> str:
         return _unused(name)
     if name in TOPIC_SYNONYMS:
         return f"{name} is a setting of topics and is ignored; did you mean {TOPIC_SYNONYMS[name][0].name}?"
-    import difflib  # only a typing error pays for it
+    import difflib  # loaded only after a typo
 
     nearest = difflib.get_close_matches(name, BROKER_CONFIGS, 1, cutoff=0.7)
     hint = f"; did you mean {nearest[0]}?" if nearest else "."

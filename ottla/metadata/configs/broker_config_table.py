@@ -1,4 +1,4 @@
-"""Every broker configuration that Ottla knows, one row each, and the ones of Kafka that it does not need."""
+"""Table of all broker configurations known to Ottla, and of Kafka's names that Ottla does not need."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 DOUBLE_MAX = "1.7976931348623157E308"
 
-# Name, type, default, valid values, documentation; then what is not usual: an update mode other than read-only,
-# NO_EFFECT (known because clients ask for it and tools set it, but nothing reads it), INTERNAL (hidden, for tests).
+# Name, type, default, valid values, documentation; then optional flags: an update mode other than read-only, NO_EFFECT
+# (known because clients request it and tools set it, but never read), INTERNAL (hidden, for tests).
 # fmt: off
 BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     # Identity
@@ -79,7 +79,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", None, "HTTPS checks that ZooKeeper's certificate is for its host; empty does not."),
     ("zookeeper.ssl.crl.enable",         BOOLEAN, "false", None,     "Look up whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
     ("zookeeper.ssl.ocsp.enable",        BOOLEAN, "false", None,     "Ask whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
-    # Passwords that are set while a broker runs, in ZooKeeper
+    # Encryption of dynamic passwords in ZooKeeper
     ("password.encoder.secret",               PASSWORD, None, None, "What passwords are encrypted with; without it none can be set while a broker runs."),
     ("password.encoder.old.secret",           PASSWORD, None, None, "The secret of before: what it opens is encrypted again at the start."),
     ("password.encoder.keyfactory.algorithm", STRING,   None, None, "How a key is made of the secret; PBKDF2WithHmacSHA512 unless it is given."),
@@ -236,7 +236,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("replica.selector.class",                  STRING,  None,       None,     "How consumers are sent to a replica near them."),
     ("replica.socket.receive.buffer.bytes",     INT,     "65536",    None,     "SO_RCVBUF of a follower's connection.", NO_EFFECT),
     ("replica.socket.timeout.ms",               INT,     "30000",    None,     "How long a follower waits for a response."),
-    # Every coordinator
+    # All coordinators
     ("group.coordinator.rebalance.protocols", LIST, "classic,consumer,streams", _PROTOCOLS, "The protocols that groups may use.", NO_EFFECT),
     ("group.coordinator.threads",             INT,  "4",  Range(1),   "Kafka's coordinator threads; Ottla has one loop.", NO_EFFECT),
     ("group.coordinator.append.linger.ms",    INT,  "-1", Range(-1),  "How long a coordinator gathers writes; -1 leaves it to the coordinator.", NO_EFFECT),
@@ -247,7 +247,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.max.size",                   INT, INT_MAX,   Range(1), "The most members of a group."),
     ("group.max.session.timeout.ms",     INT, "1800000", None,     "The longest session timeout of a member."),
     ("group.min.session.timeout.ms",     INT, "6000",    None,     "The shortest session timeout of a member."),
-    # Consumer groups of KIP-848
+    # Consumer groups (KIP-848)
     ("group.consumer.assignors",                  LIST,   "uniform,range", None,   "The assignors that a consumer group may use, the first being the default."),
     ("group.consumer.assignment.interval.ms",     INT,    "1000",  Range(0),   "The least time between two assignments of a consumer group.", CLUSTER_WIDE),
     ("group.consumer.min.assignment.interval.ms", INT,    "0",     Range(0),   "The shortest assignment interval that a consumer group may set."),
@@ -260,7 +260,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.consumer.max.session.timeout.ms",     INT,    "60000", Range(1),   "The longest session timeout that a consumer group may set."),
     ("group.consumer.max.size",                   INT,    INT_MAX, Range(1),   "The most members of a consumer group."),
     ("group.consumer.migration.policy",       STRING, "bidirectional", _MIGRATION, "Whether a group may change between the classic and the consumer protocol."),
-    # Share groups of KIP-932
+    # Share groups (KIP-932)
     ("group.share.assignors",                   LIST, "simple", None,      "The assignors that a share group may use, the first being the default.", NO_EFFECT),
     ("group.share.assignment.interval.ms",      INT,  "1000",  Range(0),              "The least time between two assignments of a share group.", CLUSTER_WIDE),
     ("group.share.min.assignment.interval.ms",  INT,  "0",     Range(0),              "The shortest assignment interval that a share group may set."),
@@ -284,7 +284,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.share.min.record.lock.duration.ms", INT,  "15000", Range(1000, 30000),    "The least lock duration that a share group may set."),
     ("group.share.max.record.lock.duration.ms", INT,  "60000", Range(30000, 3600000), "The largest lock duration that a share group may set."),
     ("share.fetch.purgatory.purge.interval.requests", INT,  "1000",  None,                  "Kafka's purgatory; Ottla has none.", NO_EFFECT),
-    # The state topic of share groups
+    # State topic of share groups
     ("share.coordinator.threads",          INT, "1",   Range(1), "Kafka's coordinator threads; Ottla has one loop.", NO_EFFECT),
     ("share.coordinator.append.linger.ms", INT, "-1",  Range(-1), "How long the share coordinator gathers writes; -1 leaves it to the coordinator.", NO_EFFECT),
     ("share.coordinator.cached.buffer.max.bytes", INT, "1048588", Range(524288),
@@ -327,7 +327,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("transaction.state.log.num.partitions",      INT, "50",      Range(1), "Partitions of the transaction log."),
     ("transaction.state.log.replication.factor",  SHORT, "3",       Range(1), "Replicas of the transaction log."),
     ("transaction.state.log.segment.bytes",       INT, "104857600", Range(1), "Segment size of the transaction log."),
-    # Streams groups of KIP-1071
+    # Streams groups (KIP-1071)
     ("group.streams.assignment.interval.ms",     INT, "1000",  Range(0), "The least time between two assignments of a streams group.", CLUSTER_WIDE),
     ("group.streams.min.assignment.interval.ms", INT, "0",     Range(0), "The shortest assignment interval that a streams group may set."),
     ("group.streams.max.assignment.interval.ms", INT, "15000", Range(0), "The longest assignment interval that a streams group may set."),
@@ -407,7 +407,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
 ])
 # fmt: on
 
-# Kafka's own, without a meaning here: KRaft's, tiered storage's, those of Java plugins and of older versions.
+# Kafka's names without a meaning here: KRaft, tiered storage, Java plugins and older versions.
 # fmt: off
 _UNUSED_PREFIXES = (
     "config.providers", "confluent.", "controller.", "internal.", "kafka.metrics.", "metadata.",
@@ -424,14 +424,14 @@ _UNUSED_NAMES = frozenset({
 })
 # fmt: on
 
-# Names people write that are not Kafka's, or not any more, read as the ones they mean.
+# Names that are not, or no longer, Kafka's, mapped to the intended names.
 ALIASES = {"log.segment.ms": "log.roll.ms", "delegation.token.master.key": "delegation.token.secret.key"}
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 def broker_config_def(name: str) -> ConfigDef | None:
-    """The definition of a name, also of listener.name.<name>.[mechanism.]<config>, set for one listener."""
+    """Return the definition of a name, including listener.name.<name>.[mechanism.]<config> for a single listener."""
     definition = BROKER_CONFIGS.get(name)
     if definition is None and (prefixed := _LISTENER_PREFIX.fullmatch(name)):
         base = prefixed[1]
@@ -440,10 +440,10 @@ def broker_config_def(name: str) -> ConfigDef | None:
 
 
 def has_effect(name: str) -> bool:
-    """Whether a configuration that Ottla knows makes a difference."""
+    """Return True if Ottla uses this configuration."""
     return name not in BROKER_CONFIGS or BROKER_CONFIGS[name].has_effect
 
 
 def is_unused(name: str) -> bool:
-    """Whether Kafka knows the name and Ottla does not need it."""
+    """Return True if Kafka knows the name and Ottla does not need it."""
     return name in _UNUSED_NAMES or name.startswith(_UNUSED_PREFIXES)

@@ -1,6 +1,6 @@
-"""Subscriptions to metrics of clients (KIP-714): what an operator wants pushed, from whom and how often.
+"""Client metrics subscriptions (KIP-714): requested metrics, matching clients and push interval.
 
-Clients are asked for them only if there is somebody who takes them: see `ottla.broker.telemetry`.
+Brokers request metrics from clients only if a receiver exists: see `ottla.broker.telemetry`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CLIENT_METRICS_CONFIGS = config_table([
 
 
 def validate_client_metrics(configs: Mapping[str, str]) -> None:
-    """Refuse what Kafka refuses when a subscription is altered, with its codes: some are INVALID_REQUEST."""
+    """Reject invalid subscriptions like Kafka, with its error codes: some are INVALID_REQUEST."""
     for name, text in configs.items():
         definition = CLIENT_METRICS_CONFIGS.get(name)
         if definition is None:
@@ -71,7 +71,7 @@ def validate_client_metrics(configs: Mapping[str, str]) -> None:
 
 
 def subscription_of(configs: Mapping[str, str]) -> tuple[dict[str, re.Pattern[str]], list[str], int]:
-    """The patterns by criterion, the metrics and the interval of a subscription that was validated."""
+    """Return the patterns by criterion, the metrics and the interval of a validated subscription."""
 
     def value(name: str) -> Value:
         definition = CLIENT_METRICS_CONFIGS[name]

@@ -1,4 +1,4 @@
-"""What a configuration is: type, default, valid values, update mode; with Kafka's names, codes and errors."""
+"""Configuration definitions: type, default, valid values, update mode; with Kafka's names, codes and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = bool | int | float | str | list[str] | None
 
 
 class ConfigType(IntEnum):
-    """The codes of DescribeConfigs."""
+    """Type codes of DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -25,7 +25,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-# For the tables, where a line should hold a row.
+# Short names for the tables, so that each row fits in a line.
 BOOLEAN, STRING, INT, SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
 LONG, DOUBLE, LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
@@ -33,7 +33,7 @@ INT_MAX, LONG_MAX = str(2**31 - 1), str(2**63 - 1)
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by the codes of DescribeConfigs; a lower one wins."""
+    """Source codes of DescribeConfigs. The lowest source wins."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -63,7 +63,7 @@ INTERNAL, NO_EFFECT, UNLISTED = Mark.INTERNAL, Mark.NO_EFFECT, Mark.UNLISTED
 
 
 class InvalidValue(ValueError):
-    """A value that its definition refuses. The text is Kafka's, since tools match on it."""
+    """A value rejected by its definition. The message is Kafka's, since tools match on it."""
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> InvalidValue:
@@ -71,7 +71,7 @@ class InvalidValue(ValueError):
 
 
 class Validator:
-    """Refuses values; `expects` says what would be accepted, as the rest of a sentence that begins with "give"."""
+    """Rejects values. `expects` describes valid values and completes a sentence that begins with "give"."""
 
     @property
     def expects(self) -> str:
@@ -81,7 +81,7 @@ class Validator:
         raise NotImplementedError
 
     def check_kept(self, name: str, value: Value) -> None:
-        """The same for what was set long ago: what Kafka 3.9 took still counts."""
+        """Check a previously stored value: values accepted by Kafka 3.9 remain valid."""
         self.check(name, value)
 
 
@@ -95,8 +95,8 @@ class Range(Validator):
     ) -> None:
         self.low = low
         self.high = high
-        self.also = also  # one value outside the range that is allowed too
-        self.once_low = once_low  # where the range began in Kafka 3.9
+        self.also = also  # additional valid value outside the range
+        self.once_low = once_low  # lower bound in Kafka 3.9
 
     @property
     def expects(self) -> str:
@@ -139,7 +139,7 @@ def refuse_empty(name: str, values: list[str]) -> None:
 
 
 class OneOf(Validator):
-    """A string, or every member of a list, is one of these."""
+    """Accepts one of the given strings, or a list of them."""
 
     def __init__(self, values: tuple[str, ...], ignore_case: bool = False) -> None:
         self.values = values
@@ -209,7 +209,7 @@ class ThrottledReplicas(Validator):
 class ConfigDef(NamedTuple):
     name: str
     type: ConfigType
-    default: str | None  # as text, the way DescribeConfigs shows it
+    default: str | None  # as text, as in DescribeConfigs
     validator: Validator | None = None
     documentation: str = ""
     update_mode: UpdateMode = UpdateMode.READ_ONLY
@@ -222,7 +222,7 @@ class ConfigDef(NamedTuple):
         return self.type is ConfigType.PASSWORD
 
     def advice(self, refused: str) -> str:
-        """What to give, for a person whose value was refused."""
+        """Return advice for a person whose value was rejected."""
         if self.type in _BITS and _WHOLE.fullmatch(refused.strip()) and len(refused) > 4:
             limit = 1 << _BITS[self.type]
             if len(refused) > 40 or not -limit <= int(refused) < limit:
@@ -251,7 +251,7 @@ Row = tuple[str, ConfigType, str | None, Validator | None, str, *tuple[UpdateMod
 
 
 def config_table(rows: Iterable[Row]) -> dict[str, ConfigDef]:
-    """Definitions by name. A row has the first five fields of one, and then what is not usual about it."""
+    """Return definitions by name. A row has the first five fields, then any exceptional ones."""
     table = {}
     for name, type_, default, validator, documentation, *unusual in rows:
         mode = next((each for each in unusual if isinstance(each, UpdateMode)), UpdateMode.READ_ONLY)
@@ -269,7 +269,7 @@ def config_table(rows: Iterable[Row]) -> dict[str, ConfigDef]:
     return table
 
 
-# Java's trim() takes off every character up to the blank, and nothing else.
+# Java's trim() removes all characters up to U+0020, and no others.
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _WHOLE = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?|[+-]?Infinity", re.ASCII)
@@ -277,13 +277,13 @@ _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 
 
 def parse_value(definition: ConfigDef, text: str | None, *, kept: bool = False) -> Value:
-    """The typed value of a text, or InvalidValue. What is `kept` was set before, perhaps under Kafka 3.9."""
+    """Parse a value. Raises InvalidValue. `kept` values were stored earlier, perhaps by Kafka 3.9."""
     value = _parse(definition, text)
     if definition.validator is not None:
         check = definition.validator.check_kept if kept else definition.validator.check
         check(definition.name, value)
     if isinstance(value, list) and isinstance(definition.validator, OneOf):
-        return list(dict.fromkeys(value))  # saying a thing twice is allowed and means it once
+        return list(dict.fromkeys(value))  # duplicates are allowed and have no effect
     return value
 
 
@@ -298,7 +298,7 @@ def _parse(definition: ConfigDef, text: str | None) -> Value:
             return trimmed.lower() == "true"
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
             limit = 1 << _BITS[definition.type]
-            # A handful of digits at most: int() of a very long text is slow, and Python refuses it loudly.
+            # Limit the number of digits: int() is slow for very long texts, and Python rejects them.
             if len(trimmed) < 40 and _WHOLE.fullmatch(trimmed) and -limit <= int(trimmed) < limit:
                 return int(trimmed)
             raise InvalidValue.of(definition.name, text, f"Not a number of type {definition.type.name}")
@@ -315,7 +315,7 @@ def _parse(definition: ConfigDef, text: str | None) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """The text of a value, as Kafka shows it."""
+    """Return a value's text as Kafka shows it."""
     match value:
         case None:
             return None
@@ -330,7 +330,7 @@ def format_value(value: Value) -> str | None:
 
 
 def _format_double(value: float) -> str:
-    """Java's notation: 0.5, 2.0, 1.0E7, 1.7976931348623157E308."""
+    """Use Java's notation: 0.5, 2.0, 1.0E7, 1.7976931348623157E308."""
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

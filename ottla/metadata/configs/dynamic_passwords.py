@@ -1,7 +1,7 @@
-"""Passwords among the configurations that a broker is given while it runs, as they are kept in the store.
+"""Storage of passwords among a broker's dynamic configurations.
 
-In ZooKeeper they are encrypted, as Kafka 3.9 does it, and cannot be set without `password.encoder.secret`. The file of
-a broker on its own can be read by its owner only, and has them as they are, like the metadata log of Kafka 4.
+In ZooKeeper they are encrypted as in Kafka 3.9, and require `password.encoder.secret`. A standalone broker stores them
+in clear text, like Kafka 4's metadata log, in a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _SECRET, _OLD_SECRET = "password.encoder.secret", "password.encoder.old.secret"
 
 
 class NoSecret(Exception):
-    """Kafka's words."""
+    """The message is Kafka's."""
 
     def __init__(self) -> None:
         super().__init__("Password encoder secret not configured")
 
 
 class DynamicPasswords:
-    """Between what is stored for a broker and what it means. Owner: the event loop."""
+    """Converts between stored and effective values. Owner: the event loop."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        """Raises ConfigError if the settings of the encoder cannot be used."""
+        """Raises ConfigError if the encoder settings are invalid."""
         self._encrypted = config.zookeeper_connect is not None
         self._encoder = _encoder(config, _SECRET)
-        self._known: dict[str, str] = {}  # decoding takes a while, by design
+        self._known: dict[str, str] = {}  # cache, because decoding is slow by design
 
     def reveal(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """What is stored with its passwords decoded. As in Kafka, those that cannot be decoded are left out."""
+        """Return the stored configs with decoded passwords. As in Kafka, undecodable passwords are omitted."""
         if not self._encrypted:
             return dict(stored)
         revealed = {}
@@ -54,7 +54,7 @@ class DynamicPasswords:
     def conceal(
         self, configs: Mapping[str, str], stored: Mapping[str, str], revealed: Mapping[str, str]
     ) -> dict[str, str]:
-        """What to store for these configs. A password that has not changed stays as it is stored. Raises NoSecret."""
+        """Return the configs to store. Unchanged passwords keep their stored form. Raises NoSecret."""
         if not self._encrypted:
             return dict(configs)
         return {
@@ -106,7 +106,7 @@ def _encoder(config: BrokerConfig, secret_name: str) -> PasswordEncoder | None:
 
 
 async def encode_with_new_secret(store: NodeStore, config: BrokerConfig) -> None:
-    """At the start of a broker whose secret was changed: what the old one still opens is encoded with the new one."""
+    """Re-encode passwords at startup after a change of the secret, if the old secret still decodes them."""
     old, new = _encoder(config, _OLD_SECRET), _encoder(config, _SECRET)
     if config.zookeeper_connect is None or old is None or new is None:
         return

@@ -1,4 +1,4 @@
-"""Which value is in force, where it comes from, and what else was set: what DescribeConfigs shows."""
+"""Effective values, their sources and synonyms, as shown by DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConfigSynonym(NamedTuple):
 
 class ConfigEntry(NamedTuple):
     name: str
-    value: str | None  # None also of what is sensitive
+    value: str | None  # None if sensitive, too
     source: ConfigSource
     type: ConfigType
     read_only: bool
@@ -50,7 +50,7 @@ class ConfigEntry(NamedTuple):
 
 
 class TopicConfig(TypedValues):
-    """A topic's values in force, typed: its overrides over the broker's defaults."""
+    """Typed effective values of a topic: its overrides on top of the broker's defaults."""
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
         values: dict[str, Value] = {name: broker.topic_default(name) for name in TOPIC_CONFIGS}
@@ -71,7 +71,7 @@ def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
         else:
             synonyms = (ConfigSynonym(name, definition.default, ConfigSource.DEFAULT_CONFIG),)
         if name in overrides:
-            # As it was set, even if the broker allows less by now.
+            # Show the override as set, even if the broker now allows less.
             own = _shown(definition, overrides[name])
             synonyms = (ConfigSynonym(name, own, ConfigSource.GROUP_CONFIG), *synonyms)
         _, value, source = synonyms[0]
@@ -82,14 +82,13 @@ def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
 def _entry(
     definition: ConfigDef, value: str | None, source: ConfigSource, synonyms: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
-    """Of anything but a broker: it can be changed, and is no secret."""
+    """Build an entry for anything but a broker: changeable, and not sensitive."""
     return ConfigEntry(
         definition.name, value, source, definition.type, False, False, definition.documentation, synonyms
     )
 
 
 def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEntry]:
-    """Of a subscription to metrics of clients."""
     entries = {}
     for name, definition in CLIENT_METRICS_CONFIGS.items():
         value, source = definition.default, ConfigSource.DEFAULT_CONFIG
@@ -131,14 +130,14 @@ def _topic_entry(
 
 
 def effective_broker_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
-    """Of one broker: every name, also those that were set and are not known."""
+    """Return every config of one broker, including unknown names that were set."""
     listed = (name for name, definition in BROKER_CONFIGS.items() if not definition.unlisted)
     names = dict.fromkeys([*listed, *broker.static, *broker.dynamic_default, *broker.dynamic_broker])
     return {name: _broker_entry(broker, name, format_value(broker.values.get(name))) for name in names}
 
 
 def effective_cluster_default_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
-    """Of all brokers together: only what was set for all of them while running."""
+    """Return the cluster-wide dynamic configs only."""
     entries = {}
     for name, text in broker.dynamic_default.items():
         entry = _broker_entry(broker, name, text)
@@ -150,7 +149,7 @@ def effective_cluster_default_config(broker: BrokerConfig) -> dict[str, ConfigEn
 
 def _broker_entry(broker: BrokerConfig, name: str, value: str | None) -> ConfigEntry:
     definition = broker_config_def(name)
-    # What is not known may be a secret of somebody's plugin.
+    # An unknown setting may be the secret of a plugin.
     sensitive = definition is None or definition.sensitive
     synonyms = _broker_synonyms(broker, name, sensitive)
     return ConfigEntry(
@@ -165,7 +164,7 @@ def _broker_entry(broker: BrokerConfig, name: str, value: str | None) -> ConfigE
     )
 
 
-# Broker configurations that mean the same in other units, in order of precedence.
+# Broker configurations for the same quantity in different units, by precedence.
 _FAMILIES: Mapping[str, Sequence[str]] = {
     name: family
     for family in (
@@ -178,10 +177,10 @@ _FAMILIES: Mapping[str, Sequence[str]] = {
 
 
 def _broker_synonyms(broker: BrokerConfig, name: str, sensitive: bool) -> tuple[ConfigSynonym, ...]:
-    """Everything that was set for the name and its family, in the order in which it counts.
+    """Return all values set for the name and its family, by precedence.
 
-    As in Kafka, what comes before the first mention of the name itself is left out: log.retention.ms does not
-    appear as long as only hours are set.
+    As in Kafka, entries before the first mention of the name itself are omitted: log.retention.ms does not appear while
+    only hours are set.
     """
     found: list[ConfigSynonym] = []
     family = _FAMILIES.get(name) or _listener_family(name)
@@ -211,10 +210,10 @@ def validate_dynamic_broker_configs(
     *,
     cluster_default: bool,
 ) -> None:
-    """Refuse what Kafka refuses for a broker (or for all of them): KafkaError(INVALID_REQUEST).
+    """Reject changes that Kafka rejects for one broker or for all. Raises KafkaError(INVALID_REQUEST).
 
-    `changed` is the layer as it would be, `before` as it is: what stays is not asked again, it may be from Kafka 3.9.
-    Names that nobody knows are let through, as Kafka does for plugins.
+    `changed` is the layer after the change, `before` the current one. Unchanged values are not checked again, since
+    they may come from Kafka 3.9. Unknown names pass, as Kafka allows for plugins.
     """
     known = {
         name: definition

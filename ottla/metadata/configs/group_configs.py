@@ -1,4 +1,4 @@
-"""Configurations of single groups: what a consumer group, a share group or a streams group may set for itself."""
+"""Configurations of single consumer groups, share groups and streams groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
 _STANDBY_REPLICAS = "streams.num.standby.replicas"
 _INITIAL_DELAY = "streams.initial.rebalance.delay.ms"
 
-# What overrides a setting of the broker, with the least that makes sense, in the order in which Kafka looks at them.
+# Group configs that override a broker setting, with their lower bounds, in Kafka's order of checks.
 _LEAST = {
     "consumer.heartbeat.interval.ms": 1,
     "consumer.session.timeout.ms": 1,
@@ -48,12 +48,12 @@ _LEAST = {
     _INITIAL_DELAY: 0,
 }
 
-# The broker's setting that counts for groups that have none of their own.
+# Broker settings that apply to groups without their own.
 GROUP_SYNONYMS = {name: f"group.{name}" for name in _LEAST}
 
 
 def _bounds(name: str) -> tuple[str | None, str | None]:
-    """The broker's settings that say how far a group may go, least and most."""
+    """Return the broker settings that bound a group config from below and above."""
     if name == _INITIAL_DELAY:
         return None, None
     if name == _STANDBY_REPLICAS:
@@ -103,7 +103,7 @@ _BY_DURATION = "by_duration:"
 
 
 def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> None:
-    """Refuse what Kafka refuses when a group is altered: KafkaError(INVALID_CONFIG)."""
+    """Reject changes that Kafka rejects for a group. Raises KafkaError(INVALID_CONFIG)."""
     for name in configs:
         if name not in GROUP_RESOURCE_CONFIGS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
@@ -128,7 +128,7 @@ def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> 
 
 
 def group_value(broker: BrokerConfig, own: Mapping[str, str], name: str) -> Value:
-    """The value in force: the group's own, within what the broker allows by now, or else the broker's."""
+    """Return the effective value: the group's own within the broker's current bounds, or the broker's."""
     definition = GROUP_RESOURCE_CONFIGS[name]
     if name in own:
         try:
@@ -156,7 +156,7 @@ def _within(broker: BrokerConfig, name: str, value: int) -> int:
 
 
 def parse_offset_reset(text: str) -> str | int:
-    """'latest', 'earliest', or how many milliseconds before now. Raises ValueError."""
+    """Return 'latest', 'earliest', or a number of milliseconds before now. Raises ValueError."""
     if text in ("latest", "earliest"):
         return text
     if not text.startswith(_BY_DURATION):

@@ -1,4 +1,4 @@
-"""Where a broker listens, what it tells clients to connect to, and the settings that a listener has of its own."""
+"""Listeners: bound addresses, advertised addresses, and per-listener settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class ListenerError(ValueError):
-    """One sentence about what is wrong with a list of listeners, without the name of the setting."""
+    """An invalid list of listeners. The message is one sentence without the name of the setting."""
 
 
 class Listener(NamedTuple):
@@ -62,7 +62,7 @@ def parse_listeners(texts: Sequence[str], protocols: Mapping[str, str]) -> tuple
 
 
 def check_bound(listeners: Sequence[Listener]) -> None:
-    """What is listened on: at least one, and no address twice."""
+    """Require at least one listener and distinct addresses."""
     if not listeners:
         raise ListenerError("no listener is left: give at least one, such as PLAINTEXT://:9092")
     taken: dict[tuple[str, int], str] = {}
@@ -86,7 +86,7 @@ def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listene
 def advertised_endpoints(
     advertised: Sequence[Listener], bound_ports: Mapping[str, int]
 ) -> tuple[Endpoint, ...]:
-    """Where clients connect to; `bound_ports`, by listener, stand in for port 0."""
+    """Return the endpoints that clients connect to. `bound_ports` replaces port 0, by listener."""
     return tuple(
         Endpoint(
             listener.name,
@@ -98,13 +98,13 @@ def advertised_endpoints(
     )
 
 
-# Settings of one listener
+# Per-listener settings
 
 
 def own_listener_value(
     values: Mapping[str, Value], listener: str, name: str, mechanism: str | None = None
 ) -> Value:
-    """What is set for one listener alone, and for a SASL mechanism on it before that; None if nothing is."""
+    """Return the value set for this listener only, preferring the SASL mechanism's own; None if unset."""
     prefix = f"listener.name.{listener.lower()}."
     own = values.get(f"{prefix}{mechanism.lower()}.{name}") if mechanism is not None else None
     return values.get(prefix + name) if own is None else own
@@ -113,6 +113,6 @@ def own_listener_value(
 def listener_value(
     values: Mapping[str, Value], listener: str, name: str, mechanism: str | None = None
 ) -> Value:
-    """The value of a setting on one listener: the broker's, unless the listener has its own."""
+    """Return a setting's value on one listener: its own, or else the broker's."""
     own = own_listener_value(values, listener, name, mechanism)
     return values[name] if own is None else own

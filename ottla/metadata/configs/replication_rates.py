@@ -1,4 +1,4 @@
-"""Settings of a broker that exist only while it runs: how fast replicas that move may be copied."""
+"""Dynamic-only broker settings: replication throttle rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RATES = [ConfigDef(name, LONG, None, Range(0)) for name in (LEADER_RATE, FOLLOW
 
 
 def wrong_rate(configs: Mapping[str, str]) -> str | None:
-    """What is wrong with the rates among some settings, in Kafka's words."""
+    """Return Kafka's message about an invalid rate, or None."""
     try:
         for rate in _RATES:
             parse_value(rate, configs.get(rate.name))

@@ -1,4 +1,4 @@
-"""The topic configurations of Kafka 4.3, and the broker configurations that stand in for them."""
+"""Topic configurations of Kafka 4.3, and the broker configurations that provide their defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GZIP_LEVELS = Range(1, 9, also=-1)
 LZ4_LEVELS = Range(1, 17)
 ZSTD_LEVELS = Range(-131072, 22)
 
-# Confluent's names, which people know: see ottla/broker/requests/schema_validation.py.
+# Confluent's well-known names: see ottla/broker/requests/schema_validation.py.
 KEY_VALIDATION, VALUE_VALIDATION = "confluent.key.schema.validation", "confluent.value.schema.validation"
 SCHEMA_REGISTRY_URL = "confluent.schema.registry.url"
 KEY_STRATEGY, VALUE_STRATEGY = "confluent.key.subject.name.strategy", "confluent.value.subject.name.strategy"
@@ -48,7 +48,7 @@ RECORD_NAME = f"{_STRATEGIES}.RecordNameStrategy"
 TOPIC_RECORD_NAME = f"{_STRATEGIES}.TopicRecordNameStrategy"
 SUBJECT_STRATEGIES = OneOf((TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
 
-# Of our own: see docs/mirroring.md.
+# Ottla's own: see docs/mirroring.md.
 MIRROR_ENDS = Pattern(rf"|{PROMOTING}|\d+:\d+(,\d+:\d+)*", f"{PROMOTING}, or partition:offset pairs")
 TOPIC_ID = Pattern(r"|[A-Za-z0-9_-]{22}", "a topic id as kafka-topics shows it")
 
@@ -108,7 +108,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
 
 class BrokerSynonym(NamedTuple):
     name: str
-    factor: int = 1  # from the broker configuration's unit to the topic configuration's
+    factor: int = 1  # converts the broker config's unit to the topic config's
 
 
 _HOUR, _MINUTE = 3_600_000, 60_000
@@ -118,7 +118,7 @@ def _synonyms(*names: str | tuple[str, int]) -> tuple[BrokerSynonym, ...]:
     return tuple(BrokerSynonym(name) if isinstance(name, str) else BrokerSynonym(*name) for name in names)
 
 
-# In order of precedence. A topic configuration that is missing here has no counterpart at the broker.
+# In order of precedence. Topic configurations missing here have no broker counterpart.
 # fmt: off
 TOPIC_SYNONYMS: dict[str, tuple[BrokerSynonym, ...]] = {
     "cleanup.policy":                  _synonyms("log.cleanup.policy"),
@@ -155,9 +155,10 @@ TOPIC_SYNONYMS: dict[str, tuple[BrokerSynonym, ...]] = {
 
 
 def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[str, str] = _NOTHING) -> None:
-    """Refuse what Kafka refuses when a topic is created or altered: KafkaError(INVALID_CONFIG).
+    """Reject values that Kafka rejects for a new or altered topic. Raises KafkaError(INVALID_CONFIG).
 
-    What stays as it was `before` is not asked again: it may be from Kafka 3.9, which had more names and wider ranges.
+    Values unchanged since `before` are not checked again: they may come from Kafka 3.9, which had more names and wider
+    ranges.
     """
     kept = {name for name, text in configs.items() if name in before and before[name] == text}
     if nulls := [name for name, text in configs.items() if text is None]:
@@ -186,7 +187,7 @@ def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[st
 
 
 def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequence[str]) -> None:
-    """Refuse to promise a check that this broker could not make: KafkaError(INVALID_CONFIG)."""
+    """Raises KafkaError(INVALID_CONFIG) if schema validation is requested without a schema registry."""
     for name in (KEY_VALIDATION, VALUE_VALIDATION):
         if not registry_urls and (configs.get(name) or "").strip().lower() == "true":
             raise _invalid(
@@ -195,7 +196,7 @@ def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequ
 
 
 def check_mirror_link(after: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """A topic that others have written to cannot become a copy, nor can a copy get another source."""
+    """Reject turning a topic with other writers into a mirror, and changing a mirror's source."""
     for name in (MIRROR_LINK, MIRROR_TOPIC_ID):
         if after.get(name) and after[name] != before.get(name):
             raise _invalid(f"{name} can only be set when a topic is created.")

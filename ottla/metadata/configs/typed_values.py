@@ -1,4 +1,4 @@
-"""Configuration values by name, each with the type its definition gives it."""
+"""Typed configuration values by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.metadata.configs.config_defs import Value
 
 
 class TypedValues:
-    """Reads are one dict access. Asking for another type than the definition's is a bug, and a TypeError."""
+    """Typed access with one dict lookup. Asking for the wrong type is a bug and raises TypeError."""
 
     values: Mapping[str, Value]
 

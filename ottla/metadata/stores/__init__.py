@@ -1,1 +1,1 @@
-"""A tree of versioned nodes, and the two stores of it: embedded and ZooKeeper."""
+"""A tree of versioned nodes with two implementations: embedded and ZooKeeper."""

@@ -1,4 +1,4 @@
-"""The metadata store of a single broker: a tree in memory, and one file that it is committed to."""
+"""Metadata store of a standalone broker: a tree in memory, committed to one file."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _Attempted = list[tuple[list[Result] | NodeError, "asyncio.Future[list[Result]]"
 class EmbeddedStore:
     """A NodeStore in one file.
 
-    Invariant: the tree in memory is what has been committed: no read sees what a crash could take back.
-    Writes that arrive while a commit is under way share the next one. Ephemeral nodes are never written.
-    Owner: the event loop; the worker thread owns the file and sees no node but those it is handed to commit.
+    Invariant: the tree in memory contains committed data only, so a crash cannot revoke data that was read. Writes that
+    arrive during a commit share the next one. Ephemeral nodes are never written. Owner: the event loop; the worker
+    thread owns the file and sees only the nodes passed to it for a commit.
     """
 
     def __init__(self, path: str | PathLike[str], *, sync: bool = True) -> None:
@@ -54,10 +54,12 @@ class EmbeddedStore:
         self._idle.set()
         self._node_watchers: dict[str, dict[object, Watcher]] = {}
         self._child_watchers: dict[str, dict[object, Watcher]] = {}
-        self.on_session: list[Callable[[SessionState], None]] = []  # never called: nobody else can end it
+        self.on_session: list[
+            Callable[[SessionState], None]
+        ] = []  # never called: no other process can end the session
         self.lease_until = math.inf
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         if self._closed:
@@ -75,7 +77,7 @@ class EmbeddedStore:
             raise
         for path, data, version, czxid, next_sequence in rows:
             self._tree.load(path, TreeNode(data, version, czxid, next_sequence=next_sequence))
-        # As in ZooKeeper: the upper half counts the opens, so that ids grow even though not all are on disk.
+        # As in ZooKeeper, the upper half counts the opens: ids grow although not all of them are on disk.
         self._next_zxid = epoch << 32
 
     async def close(self) -> None:
@@ -98,7 +100,7 @@ class EmbeddedStore:
     # Reads
 
     async def sync(self) -> None:
-        """What was written here can be read here."""
+        """Do nothing: every committed write is already visible."""
 
     async def get(self, path: str) -> Node:
         node = (await self._ready()).nodes.get(path)
@@ -146,7 +148,7 @@ class EmbeddedStore:
         return await done
 
     def _commit_waiting(self) -> None:
-        """Do every waiting write on a view, in order, and send what it changed to the file in one commit."""
+        """Apply all waiting writes to a view, in order, and commit its changes to the file at once."""
         writes, self._waiting = self._waiting, []
         batch = View(self._tree)
         results = [(self._attempt(batch, operations), done) for operations, done in writes]
@@ -230,5 +232,5 @@ class EmbeddedStore:
         ):
             for path in paths if watchers else ():
                 for callback in watchers.get(path, {}).values():
-                    # Through the loop: what one watcher raises harms neither the write nor other watchers.
+                    # Call through the loop: an exception in one watcher affects neither the write nor other watchers.
                     loop.call_soon(callback, path)

@@ -1,9 +1,9 @@
-"""The SQLite file under the embedded store. Owner: the store's one worker thread.
+"""The SQLite file of the embedded store. Owner: the store's only worker thread.
 
-SQLite notices damage only where its own structures break. So each row has a checksum, and the table `store` counts the
-nodes and combines their checksums: a row that is gone shows there. A write-ahead log that is damaged or removed takes
-the last commits with it without a trace, so the file `<store>-commits` beside it counts them: 16 bytes, the number of
-commits and its complement, written after each commit.
+SQLite notices damage only to its own structures. Each row therefore has a checksum, and the table `store` holds the
+number of nodes and their combined checksums, which reveals missing rows. Damage to the write-ahead log, or its removal,
+silently loses the last commits. The file `<store>-commits` therefore counts them: 16 bytes, the number of commits and
+its complement, written after each commit.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ def _counts_crc(*counts: int) -> int:
 
 
 class NodeFile:
-    """Nodes on disk. A commit that returned survives kill -9, and a power cut unless `sync` is off."""
+    """Nodes on disk. A completed commit survives kill -9; it also survives a power failure unless `sync` is off."""
 
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
         self.sync = sync
         self._connection: sqlite3.Connection | None = None
         self._checksums: dict[str, int] = {}
-        self._digest = 0  # all checksums, combined by exclusive or
+        self._digest = 0  # XOR of all checksums
         self._commits = 0
         self._commits_fd = -1
         self._epoch = 0
 
     def open(self) -> tuple[list[Row], int]:
-        """Every node, and how often the file has been opened, this time included."""
+        """Return every node, and the number of opens including this one."""
         try:
             return self._open()
         except sqlite3.Error as error:
@@ -83,11 +83,11 @@ class NodeFile:
         except OSError as error:
             raise StoreError(f"Cannot create the directory {self.path.parent}: {error.strerror}.") from error
         self._keep_from_others()
-        # The worker thread is the only user, but a failed open is cleaned up from wherever it failed.
+        # Only the worker thread uses it, but the cleanup after a failed open may run in another thread.
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         self._connection = connection
         run = connection.execute
-        # Exclusive: a second process is turned away, and the write-ahead log needs no shared memory.
+        # Exclusive: keeps other processes out, and the write-ahead log needs no shared memory.
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("PRAGMA journal_mode = WAL")
         run(f"PRAGMA synchronous = {'FULL' if self.sync else 'OFF'}")
@@ -138,7 +138,7 @@ class NodeFile:
             self._connection.execute(f"ALTER TABLE store ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
     def _check_counts(self, nodes: int, committed: int) -> int:
-        """Compare the rows with the counts in `store`; return how often the file had been opened before."""
+        """Compare the rows with the counts in `store`. Return the number of earlier opens."""
         assert self._connection is not None
         found = self._connection.execute("SELECT epoch, nodes, digest, commits, crc FROM store").fetchall()
         if len(found) != 1 or not all(isinstance(field, int) for field in found[0]):
@@ -165,7 +165,7 @@ class NodeFile:
         )
 
     def _read_commits(self) -> int:
-        """Return the least number of commits that the file must have; 0 if unknown."""
+        """Return the minimum number of commits that the file must have; 0 if unknown."""
         path = f"{self.path}{_COMMITS_SUFFIX}"
         try:
             self._commits_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
@@ -178,13 +178,14 @@ class NodeFile:
         return commits if commits == complement ^ (2**64 - 1) else 0
 
     def _note_commit(self) -> None:
-        with contextlib.suppress(OSError):  # a smaller number is as true
+        with contextlib.suppress(OSError):  # a smaller number is still a valid minimum
             os.pwrite(self._commits_fd, _COMMITS.pack(self._commits, self._commits ^ (2**64 - 1)), 0)
 
     def _keep_from_others(self) -> None:
-        """Credentials are in it: its owner alone may read it. SQLite gives the files beside it the rights of the first.
+        """Restrict the file to its owner, because it contains credentials. SQLite copies its mode to the files beside
+        it.
 
-        A file that cannot be opened or is no file at all is left for SQLite to report.
+        SQLite reports the error for a file that cannot be opened or is not a regular file.
         """
         with contextlib.suppress(OSError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
@@ -208,7 +209,7 @@ class NodeFile:
         for *fields, crc in self._connection.execute(
             "SELECT path, data, version, czxid, next_sequence, crc FROM node"
         ):
-            # In SQLite each value has its own type, and a flipped bit may change it.
+            # SQLite types each value separately, and a flipped bit may change the type.
             if any(type(value) is not kind for value, kind in zip((*fields, crc), _FIELD_TYPES, strict=True)):
                 raise StoreError(self._damaged(f"the node {fields[0]!r} cannot be read"))
             row = Row(*fields)
@@ -219,7 +220,7 @@ class NodeFile:
         return rows
 
     def _note_row(self, path: str, crc: int | None) -> None:
-        """Keep the digest up to date with a row that is put (with its checksum) or deleted (without)."""
+        """Update the digest for a row that is stored (with its checksum) or deleted (without)."""
         before = self._checksums.pop(path, 0)
         self._digest ^= before
         if crc is not None:

@@ -1,4 +1,4 @@
-"""The rules of the tree, as pure data: nodes, a view of changes not yet committed, one operation on it."""
+"""Rules of the node tree as pure data: nodes, a view of uncommitted changes, and single operations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Readable(Protocol):
 
 
 class Tree:
-    """The committed nodes. Invariant: every node but the root has its parent here. Owner: the event loop."""
+    """The committed nodes. Invariant: every node except the root has its parent here. Owner: the event loop."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TreeNode] = {"/": ROOT}
@@ -54,14 +54,14 @@ class Tree:
         return len(self.child_names.get(path, ()))
 
     def load(self, path: str, node: TreeNode) -> None:
-        """Take over a node from disk; in any order, since a parent may come after its children."""
+        """Load a node from disk, in any order: a parent may follow its children."""
         self.nodes[path] = node
         if path != "/":
             self.child_names.setdefault(parent_of(path), set()).add(path[path.rindex("/") + 1 :])
         self.child_names.setdefault(path, set())
 
     def apply(self, view: View) -> Changes:
-        """Take over what the view changed."""
+        """Apply the changes of a view."""
         changes = Changes()
         for path, node in view.changes.items():
             before = self.nodes.get(path)
@@ -76,7 +76,7 @@ class Tree:
 
 
 class Changes:
-    """The paths whose watchers must be called."""
+    """Paths whose watchers have to be called."""
 
     def __init__(self) -> None:
         self.nodes: set[str] = set()
@@ -88,12 +88,12 @@ class Changes:
             self.nodes.add(path)
             self.children_of.update((path, parent_of(path)))
         elif before and after and (before.version, before.czxid) != (after.version, after.czxid):
-            # A parent whose sequence counter moved has not changed to the eye of a watcher.
+            # A moved sequence counter does not count as a change for watchers of the parent.
             self.nodes.add(path)
 
 
 class View:
-    """Changes laid over a tree (or over another view) that nobody else sees until they are taken over."""
+    """Changes on top of a tree or another view, invisible to others until applied."""
 
     def __init__(self, base: Readable) -> None:
         self.base = base
@@ -111,7 +111,7 @@ class View:
         if delta:
             parent = parent_of(path)
             self.child_delta[parent] = self.child_delta.get(parent, 0) + delta
-        # Removed and put again at the end: a parent created anew comes before its children.
+        # Remove and append the path, so that a recreated parent precedes its children.
         self.changes.pop(path, None)
         self.changes[path] = node
 

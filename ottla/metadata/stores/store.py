@@ -1,15 +1,15 @@
-"""A tree of versioned nodes, after ZooKeeper's model: what every metadata store must offer.
+"""A tree of versioned nodes modelled on ZooKeeper: the interface of every metadata store.
 
-The contract, which `tests/metadata/test_store.py` holds every store to:
+`tests/metadata/test_store.py` checks this contract for every store:
 
 - A node has bytes and a version that starts at 0 and grows by one with each `set`. A write that names a
   version succeeds only against that version; -1 means any.
-- A parent must exist before its children and may go only after them. The root always exists.
+- A parent is created before its children and deleted after them. The root always exists.
 - An ephemeral node lives as long as the store that created it is open, and has no children.
-- A sequential node gets the ten digits of a counter of its parent behind its name.
-- A write has reached the disk (or the ensemble) when its coroutine returns, and nobody reads it before that.
-- Watches stay until cancelled. A callback runs on the event loop after the change can be read; several
-  changes may cause one call, but the last change always causes one. It gets only the path: read again.
+- A sequential node gets a ten-digit counter of its parent appended to its name.
+- A write has reached the disk (or the ensemble) when its coroutine returns, and is not visible before.
+- Watches stay until cancelled. A callback runs on the event loop after the change can be read. One call may cover
+  several changes, but the last change always causes a call. The callback gets only the path and has to reread it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CancelWatch = Callable[[], None]
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked; the text is one sentence for an operator."""
+    """The store cannot perform the operation. The message is one sentence for an operator."""
 
 
 class NodeError(StoreError):
@@ -65,7 +65,7 @@ class BadPath(NodeError):
 
 class Stat(NamedTuple):
     version: int
-    #: Grows with every node created, also over restarts; a broker's epoch is that of its registration.
+    #: Grows with every created node, even across restarts. A broker's epoch is the czxid of its registration.
     czxid: int
     ephemeral: bool
     child_count: int
@@ -95,25 +95,25 @@ class Delete(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Let the other operations of a `multi` pass only while the node has this version."""
+    """Condition of a `multi`: its operations succeed only while the node has this version."""
 
     path: str
     version: int = ANY_VERSION
 
 
 Operation = Create | Set | Delete | Check
-# The path of a Create, the new version of a Set, None of the others.
+# The path of a Create, the new version of a Set, None for other operations.
 Result = str | int | None
 
 
 class SessionState(enum.Enum):
     CONNECTED = "connected"
-    SUSPENDED = "suspended"  # the ensemble cannot be reached; the session may still be there
+    SUSPENDED = "suspended"  # the ensemble is unreachable; the session may still exist
     EXPIRED = "expired"  # ephemeral nodes are gone, and a new session has begun
 
 
 class NodeStore(Protocol):
-    """See the module's docstring for what each store promises."""
+    """Interface of a metadata store. The module docstring describes the contract."""
 
     @property
     def on_session(self) -> list[Callable[[SessionState], None]]:
@@ -121,43 +121,43 @@ class NodeStore(Protocol):
 
     @property
     def lease_until(self) -> float:
-        """Until this moment of the monotonic clock no ephemeral node of this store can have gone."""
+        """Monotonic time until which this store's ephemeral nodes certainly exist."""
 
     async def open(self) -> None:
-        """Get ready. Every other call does this by itself; calling it first shows trouble early."""
+        """Open the store. Other calls open it implicitly; an explicit call reveals problems early."""
 
     async def close(self) -> None:
-        """Finish the writes under way and let the ephemeral nodes go."""
+        """Finish pending writes and release the ephemeral nodes."""
 
     async def sync(self) -> None:
-        """Let the reads that follow see all that was written before, by whomever."""
+        """Make all earlier writes, from any client, visible to later reads."""
 
     async def get(self, path: str) -> Node:
-        """Data and version, or NoNode."""
+        """Return data and version. Raises NoNode."""
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """Data and version of each path, None where there is no node; in one round trip."""
+        """Return data and version of each path in one round trip; None for missing nodes."""
 
     async def exists(self, path: str) -> Stat | None: ...
 
     async def children(self, path: str) -> list[str]:
-        """Names (not paths) of the children, sorted."""
+        """Return the sorted names (not paths) of the children."""
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """Returns the path, which for a sequential node is the one it was given."""
+        """Return the path, including the number of a sequential node."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        """Returns the new version."""
+        """Return the new version."""
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None: ...
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """All of them or none; raises the error of the first that cannot be done."""
+        """Execute all operations or none. Raises the error of the first one that fails."""
 
     def watch(self, path: str, callback: Watcher, *, children: bool = False) -> CancelWatch:
-        """Call back when the node comes, changes or goes; with `children`, when a child comes or goes."""
+        """Call back when the node appears, changes or disappears; with `children`, when a child does."""
 
 
 def parent_of(path: str) -> str:
@@ -176,7 +176,7 @@ def check_path(path: str) -> None:
 
 
 async def children_if_any(store: NodeStore, path: str) -> list[str]:
-    """Names of the children; none of a node that does not exist."""
+    """Return the names of the children, or none if the node does not exist."""
     try:
         return await store.children(path)
     except NoNode:
@@ -186,7 +186,7 @@ async def children_if_any(store: NodeStore, path: str) -> list[str]:
 async def ensure_paths(
     store: NodeStore, paths: Sequence[str], data: Mapping[str, bytes] = MappingProxyType({})
 ) -> None:
-    """Create what is missing of these paths and of the paths above them, empty unless they have `data`."""
+    """Create missing paths and their ancestors, empty unless given `data`."""
     wanted: dict[str, None] = {}
     for path in paths:
         check_path(path)
@@ -206,5 +206,5 @@ async def ensure_paths(
         try:
             await store.multi(missing)
         except NodeExists:
-            continue  # another broker was faster with one of them
+            continue  # another broker created one of them first
         return

@@ -1,4 +1,4 @@
-"""The metadata store of a cluster: ZooKeeper's nodes, read and written in a session, with watches that last."""
+"""Metadata store of a cluster: ZooKeeper nodes, accessed in a session, with persistent watches."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ __all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]
 class ZooKeeperStore:
     """A NodeStore in ZooKeeper. Owner: the event loop.
 
-    Reads are tried again until `operation_timeout` while the ensemble is out of reach. A write that was under way when
-    a connection broke is StoreUnavailable, because it may or may not have been carried out.
+    Reads are retried until `operation_timeout` while the ensemble is unreachable. A write interrupted by a lost
+    connection raises StoreUnavailable, because its outcome is unknown.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class ZooKeeperStore:
         make_client: Callable[..., KazooClient] = KazooClient,
         set_acl: bool = False,
     ) -> None:
-        """How long to wait for the first connection and for answers is as long as a session unless it is given.
+        """Timeouts for the first connection and for answers default to the session timeout.
 
-        `make_client` makes the client of kazoo that connects, with TLS and a login where they are asked for. With
-        `set_acl` nodes belong to whoever is logged in, as with Kafka's zookeeper.set.acl.
+        `make_client` creates the kazoo client, with TLS and login if required. With `set_acl` nodes belong to the
+        logged-in user, as with Kafka's zookeeper.set.acl.
         """
         operation_timeout = session_timeout if operation_timeout is None else operation_timeout
         self._connect = connect
@@ -67,13 +67,13 @@ class ZooKeeperStore:
             self._acls,
         )
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         await self._session.open()
 
     async def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session, which removes ephemeral nodes immediately."""
         await self._session.close()
 
     @property
@@ -82,12 +82,12 @@ class ZooKeeperStore:
 
     @property
     def session_id(self) -> int:
-        """Who owns the ephemeral nodes that were made here."""
+        """Owner id of the ephemeral nodes created here."""
         return self._session.session_id
 
     @property
     def lease_until(self) -> float:
-        """Until this moment of the monotonic clock the session cannot have been given away."""
+        """Monotonic time until which the session certainly exists."""
         return self._session.lease_until
 
     # Reads
@@ -109,7 +109,7 @@ class ZooKeeperStore:
         return Stat(stat.version, stat.czxid, bool(stat.ephemeralOwner), stat.numChildren)
 
     async def owner(self, path: str) -> int | None:
-        """The session that an ephemeral node lives with; None without such a node."""
+        """Return the session of an ephemeral node, or None if there is no such node."""
         stat = await self._session.read(lambda client: client.exists_async(path), path)
         return stat.ephemeralOwner if stat is not None and stat.ephemeralOwner else None
 
@@ -117,7 +117,7 @@ class ZooKeeperStore:
         return sorted(await self._session.read(lambda client: client.get_children_async(path), path))
 
     async def sync(self) -> None:
-        """Let the server that is read from catch up with all that was written before, wherever it was."""
+        """Let the connected server catch up with all earlier writes on any server."""
         await self._session.read(lambda client: client.sync_async("/"))
 
     # Writes
@@ -184,7 +184,7 @@ def _add(transaction: Any, operation: Operation, acls: NodeAcls) -> None:
 
 
 def _blamed(operation: Operation, error: Exception) -> str:
-    """The node that stands in the way: of a new node that has no parent, the parent."""
+    """Return the path at fault: the parent, for a new node without one."""
     if isinstance(operation, Create) and isinstance(error, NoNodeError | NoChildrenForEphemeralsError):
         return parent_of(operation.path)
     return operation.path

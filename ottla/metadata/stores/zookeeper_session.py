@@ -1,7 +1,6 @@
-"""The session with ZooKeeper, through kazoo: its connection and its lease, and how something is asked on it.
+"""The ZooKeeper session, through kazoo: connection, lease and requests.
 
-kazoo does its work in threads of its own; everything here runs on the event loop, and the threads only hand over what
-has come.
+kazoo works in its own threads. Everything here runs on the event loop; those threads only pass events to it.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ _ERRORS: dict[type[Exception], type[NodeError]] = {
 }
 _LOST = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError, KazooTimeoutError)
 
-# The share of a session's time for which it is trusted: clocks do not run at the same speed.
+# Fraction of the session timeout to trust, since clocks run at different speeds.
 _TRUSTED = 5 / 6
-# The lease is renewed so often while a session lasts.
+# Renewals of the lease per session timeout.
 _RENEWALS = 6
-_RENEW_AGAIN_SECONDS = 0.2  # after one that failed
+_RENEW_AGAIN_SECONDS = 0.2  # after a failed renewal
 _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 1.0
 
 
 def _without_contents(record: logging.LogRecord) -> bool:
-    """For debugging kazoo writes down all that it sends and receives: credentials are in it, and in the login too."""
+    """Drop kazoo's debug records of messages and logins, because they contain credentials."""
     if record.levelno <= logging.DEBUG and isinstance(record.args, tuple):
         record.args = tuple(
             each if isinstance(each, int | float | str | Exception) else _outline(each)
@@ -84,11 +83,11 @@ _kazoo_logger.addFilter(_without_contents)
 
 
 class StoreUnavailable(StoreError):
-    """The ensemble did not answer: it is not known whether a write was carried out."""
+    """The ensemble did not answer: the outcome of a write is unknown."""
 
 
 class ZooKeeperSession:
-    """Invariant: while it is open there is a session, or a new one is being made. Owner: the event loop."""
+    """Invariant: while open, a session exists or is being created. Owner: the event loop."""
 
     def __init__(
         self,
@@ -100,12 +99,14 @@ class ZooKeeperSession:
         make_client: Callable[..., KazooClient] = KazooClient,
         acls: NodeAcls = open_to_all,
     ) -> None:
-        """`connected` is called on every connection before others ask anything on it; whether it is a later one."""
+        """`connected` runs on every connection before other requests. Its argument is True for reconnections."""
         self.connect = connect
-        self._session_timeout = session_timeout  # as asked for; the ensemble may grant less
+        self._session_timeout = session_timeout  # as requested; the ensemble may grant less
         self._granted_timeout = session_timeout
         self._operation_timeout = operation_timeout
-        self._connection_timeout = connection_timeout  # of the first; later connections are tried forever
+        self._connection_timeout = (
+            connection_timeout  # for the first connection; reconnections are retried forever
+        )
         self._connected = connected
         self._make_client = make_client
         self._acls = acls
@@ -115,11 +116,11 @@ class ZooKeeperSession:
         self.is_closed = False
         self._session_id: int | None = None
         self.lease_until = 0.0
-        self._last_sign = 0.0  # when the last sign of life was sent that a majority has answered
+        self._last_sign = 0.0  # send time of the last sign of life confirmed by a majority
         self._renewing: asyncio.Task[None] | None = None
         self.on_session: list[Callable[[SessionState], None]] = []
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         if self.is_closed:
@@ -143,7 +144,7 @@ class ZooKeeperSession:
         try:
             while (
                 not started.is_set()
-                or client.client_id is None  # it may be lost again at once
+                or client.client_id is None  # the connection may be lost again at once
                 or _may_enter(client) is not True
             ):
                 if _may_enter(client) is False or time.monotonic() - began > self._connection_timeout:
@@ -157,7 +158,7 @@ class ZooKeeperSession:
         self._client = client
         self._session_id = client._session_id
         if client.chroot:
-            # kazoo makes no more than one node of it while it is in force.
+            # kazoo creates at most one node of the chroot while it is in force.
             chroot, client.chroot = client.chroot, ""
             try:
                 await self.read(lambda _: client.ensure_path_async(chroot, self._acls(chroot)))
@@ -168,7 +169,7 @@ class ZooKeeperSession:
         self._connected(False)
 
     async def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session, which removes ephemeral nodes immediately."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -191,11 +192,11 @@ class ZooKeeperSession:
         return self._session_id
 
     async def _renew(self) -> None:
-        """Renew the lease with a write that changes nothing, counting from the renewal before the last.
+        """Renew the lease with a write that changes nothing, counting from the previous renewal.
 
-        A read proves little: a server that is cut off from the others still answers it. A write is answered only after
-        a majority has agreed. The leader of the ensemble, which expires sessions, learns every half tick which of them
-        are alive. So when a renewal is answered, the leader certainly knows of the one before it.
+        A read proves little: even an isolated server answers it. A write is answered only after a majority has agreed.
+        The ensemble's leader expires sessions and learns every half tick which ones are alive. When a renewal is
+        answered, the leader therefore knows of the previous one.
         """
         pause = self._session_seconds / _RENEWALS
         while True:
@@ -221,11 +222,11 @@ class ZooKeeperSession:
         return min(self._session_timeout, self._granted_timeout)
 
     def _note_granted_timeout(self, client: KazooClient) -> None:
-        """kazoo keeps to itself what the ensemble has granted: it is in the answer to the request that connects."""
+        """Record the granted session timeout. kazoo hides it, but the connect response contains it."""
         connection = client._connection
         invoke = connection._invoke
 
-        def noted(timeout: float, request: Any, xid: int | None = None) -> Any:  # in a thread of kazoo's
+        def noted(timeout: float, request: Any, xid: int | None = None) -> Any:  # runs in a kazoo thread
             sent = time.monotonic()
             answer = invoke(timeout, request, xid)
             if isinstance(request, Connect) and answer[0].time_out > 0:
@@ -236,18 +237,18 @@ class ZooKeeperSession:
         connection._invoke = noted
 
     def _on_state(self, state: str) -> None:
-        """In a thread of kazoo's."""
+        """Runs in a kazoo thread."""
         self.from_thread(self._session_changed, state)
 
     def _session_changed(self, state: str) -> None:
         if self.is_closed or self._client is None or state == KazooState.LOST:
-            return  # listeners hear of a lost session once there is a new one
+            return  # listeners learn of a lost session once a new one exists
         if state == KazooState.SUSPENDED:
             self._notify(SessionState.SUSPENDED)
             return
         identity = self._client.client_id
         if identity is None:
-            return  # lost again meanwhile: the next connection will report it
+            return  # lost again in the meantime: the next connection reports it
         session_id = identity[0]
         expired, self._session_id = session_id != self._session_id, session_id
         if expired:
@@ -264,7 +265,7 @@ class ZooKeeperSession:
         for listener in list(self.on_session):
             listener(state)
 
-    # Asking
+    # Requests
 
     def from_thread(self, function: Callable[..., None], *arguments: Any) -> None:
         if not self.loop.is_closed():
@@ -295,19 +296,19 @@ class ZooKeeperSession:
     async def read_many(
         self, ask: Callable[[KazooClient, str], Any], paths: Sequence[str]
     ) -> list[Any | None]:
-        """What is asked of each of these nodes; None for those that are not there."""
+        """Run a read for each of these nodes. Missing nodes yield None."""
         return await self._retried(lambda: self._read_many(ask, paths))
 
     async def _read_many(
         self, ask: Callable[[KazooClient, str], Any], paths: Sequence[str]
     ) -> list[Any | None]:
-        """All requests are sent before the first answer, and the loop is woken once."""
+        """Send all requests before the first answer, and wake the event loop once."""
         await self.open()
         done: asyncio.Future[None] = self.loop.create_future()
         results: list[Any] = []
         left = len(paths)
 
-        def answered(_: object) -> None:  # in kazoo's thread of completions, one after another
+        def answered(_: object) -> None:  # runs in kazoo's completion thread, sequentially
             nonlocal left
             left -= 1
             if not left:
@@ -370,12 +371,12 @@ def _finish(answered: asyncio.Future[None]) -> None:
 
 
 def _may_enter(client: KazooClient) -> bool | None:
-    """Whether a client that logs in has done so; None before."""
+    """Return the outcome of a client's login; None before it ends."""
     return getattr(client, "may_enter", True)
 
 
 def _because(client: KazooClient) -> str:
-    """What a client that can tell knows of its last attempt to connect."""
+    """Return the reason for the last failed connection, if the client knows it."""
     trouble = getattr(client, "trouble", None)
     return "" if trouble is None else f": {trouble}"
 

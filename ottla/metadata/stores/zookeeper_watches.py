@@ -1,5 +1,7 @@
-"""Watches that last. ZooKeeper's fire once and are lost with a connection. Here each is set again before its callbacks
-run, so that no change in between is missed.
+"""Persistent watches on ZooKeeper nodes.
+
+ZooKeeper's watches fire once and are lost with a connection. Each watch here is set again before its callbacks run, so
+no change in between is missed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _SET_AT_ONCE = 100
 
 
 class ZooKeeperWatches:
-    """The callbacks of each watched node. Owner: the event loop."""
+    """Callbacks of each watched node. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, bool], _Watch] = {}
@@ -41,12 +43,12 @@ class ZooKeeperWatches:
         return cancel
 
     def set_again(self, notify: bool) -> None:
-        """Set all of them on a new connection. With `notify`, because changes may have been missed in between."""
+        """Set all watches on a new connection. `notify` calls back, because changes may have been missed."""
         _set_some(list(self._watches.values()), notify)
 
 
 def _set_some(watches: list[_Watch], notify: bool) -> None:
-    """A few at a time: a controller has one for every topic. Each calls back once it is set, so nothing is missed."""
+    """Set a few at a time: a controller has one watch per topic. Each calls back once set, so nothing is missed."""
     for watch in watches[:_SET_AT_ONCE]:
         if watch.session.is_open:
             watch.arm(notify=notify)
@@ -55,7 +57,7 @@ def _set_some(watches: list[_Watch], notify: bool) -> None:
 
 
 class _Watch:
-    """The callbacks of one node, or of its children. A watch of an older `generation` is ignored."""
+    """Callbacks of one node or its children. Events from an older `generation` are ignored."""
 
     __slots__ = ("_children", "_generation", "_path", "callbacks", "session")
 
@@ -67,16 +69,16 @@ class _Watch:
         self.callbacks: dict[object, Watcher] = {}
 
     def arm(self, *, notify: bool, until_it_comes: bool = False) -> None:
-        """Set the watch; with `notify`, call back once it is set, because something may have changed before.
+        """Set the watch. With `notify`, call back once it is set, because of possible earlier changes.
 
-        The request is on its way when this returns, before anything that is asked for next. Children of a node that is
-        not there are waited for by watching the node.
+        The request is sent before this returns, so it precedes any later request. For children of a missing node, watch
+        the node itself.
         """
         self._generation += 1
         generation, session = self._generation, self.session
 
-        def fired(event: Any) -> None:  # in kazoo's thread of callbacks
-            if event.type != "NONE":  # of a lost connection: with the next one it is set again
+        def fired(event: Any) -> None:  # runs in kazoo's callback thread
+            if event.type != "NONE":  # NONE reports a lost connection: the next one sets the watch again
                 session.from_thread(self._fired, generation)
 
         of_children = self._children and not until_it_comes
@@ -92,7 +94,7 @@ class _Watch:
         elif result.exception is not None:
             return
         elif until_it_comes and result.value is not None:
-            self.arm(notify=True)  # it came in between
+            self.arm(notify=True)  # the node appeared in between
         elif notify:
             self._notify(self.session.loop)
 
