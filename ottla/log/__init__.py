@@ -1,1 +1,1 @@
-"""Bytes on disk. Knows nothing of the network or of who leads."""
+"""Log storage on disk, independent of network and leadership."""

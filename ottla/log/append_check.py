@@ -1,8 +1,8 @@
-"""Checks of a producer's batch before it is appended.
+"""Checks of a producer's batch before an append.
 
-PartitionLog compares the fields of the header itself and calls `check_unusual` only when one of them is unusual. The
-body of an ordinary batch is checked by its first records (`body_fault`). Topics whose settings need all records
-(another compression, compaction, old timestamps) have them inspected: a few on the event loop, many in a thread.
+PartitionLog compares the header fields itself and calls `check_unusual` only if one of them is unusual. For ordinary
+batches, `body_fault` checks the first records. Topics whose settings depend on every record (another compression,
+compaction, old timestamps) require an inspection: small batches on the event loop, large ones in a thread.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from ottla.protocol.records import batch_body, recompress
 
 HIGHEST_CODEC = 4
 NO_TIMESTAMP = -1
-# A refusal names no more records than these (KIP-467), else a small request could have a huge answer.
+# Maximum number of records named in a refusal (KIP-467): a small request must not cause a huge response.
 MOST_NAMED_RECORDS = 1000
-# The records that the event loop reads itself: more of them would keep other clients waiting.
+# Limit for inspections on the event loop: larger ones would keep other clients waiting.
 LOOP_BYTES = 256 * 1024
 LOOP_RECORDS = 1000
-# The part of an ordinary batch that is checked: its first records, of compressed batches only of small ones.
+# Checked part of an ordinary batch: the first records, and for compressed batches only if they are small.
 _READ_IN_FULL = 8
 _READ_BY_LENGTH = 32
 _SAMPLED_BYTES = 16 * 1024
 
 
 class InspectionNeeded(Exception):
-    """The records of a batch must be inspected first, and they are too many for the event loop."""
+    """The batch requires an inspection, and is too large for the event loop."""
 
     def __init__(self, config: LogConfig) -> None:
         self.config = config
@@ -72,7 +72,7 @@ def read_only(topic: str) -> KafkaError:
 
 
 def check_unusual(view: memoryview, crc: int, config: LogConfig, *, from_client: bool) -> None:
-    """Raise the fault of a batch whose header is unusual; return if there is none after all."""
+    """Raise the fault of a batch with an unusual header, or return if it has none."""
     header = header_at(view)
     size = len(view)
     if header.magic in (0, 1):
@@ -126,9 +126,9 @@ def _check_contents(header: BatchHeader, from_client: bool) -> None:
 
 
 def body_fault(view: memoryview, codec: int, count: int) -> str | None:
-    """Return why the body of a batch cannot be its records, looking at a bounded part of it.
+    """Return why the body does not contain the batch's records, after checking a bounded part.
 
-    A consumer that meets such a batch reads nothing behind it, and some do not even report it.
+    A consumer that meets such a batch cannot read beyond it, and some consumers do not even report it.
     """
     if not codec:
         return framing_fault(view, BATCH_OVERHEAD, count, in_full=_READ_IN_FULL, by_length=_READ_BY_LENGTH)
@@ -150,7 +150,7 @@ def body_fault(view: memoryview, codec: int, count: int) -> str | None:
 
 
 def needs_records(config: LogConfig) -> bool:
-    """Whether batches of this topic cannot be appended unread."""
+    """Return True if batches of this topic cannot be appended without an inspection."""
     return (
         config.compacted
         or config.compression_type != "producer"
@@ -162,7 +162,7 @@ def needs_records(config: LogConfig) -> bool:
 
 
 def inspect_on_loop(view: memoryview, config: LogConfig, now_ms: int) -> memoryview:
-    """Do what `inspect` does for a batch that takes no time; raise InspectionNeeded for any other."""
+    """Inspect a small batch. Raises InspectionNeeded for larger ones."""
     header = header_at(view)
     if header.record_count > LOOP_RECORDS or len(view) > LOOP_BYTES:
         raise InspectionNeeded(config)
@@ -175,9 +175,9 @@ def inspect_on_loop(view: memoryview, config: LogConfig, now_ms: int) -> memoryv
 def inspect(
     view: memoryview, config: LogConfig, now_ms: int, max_size: int = MAX_DECOMPRESSED_SIZE
 ) -> memoryview:
-    """Check every record against the topic's settings. May run in a thread: it owns nothing.
+    """Check every record against the topic's settings. Thread-safe, because it owns no state.
 
-    Returns the batch to append: this one, or its like under the topic's own codec. Raises KafkaError.
+    Returns the batch to append: the original, or a copy recompressed with the topic's codec. Raises KafkaError.
     """
     header = header_at(view)
     codec = header.attributes & CODEC_MASK
@@ -194,7 +194,7 @@ def inspect(
         raise invalid_record(f"the batch has more than {max_size} bytes when it is decompressed") from None
     except RefusedRecordsError:
         raise
-    except Exception as error:  # the records are a client's bytes: whatever is wrong with them is an answer
+    except Exception as error:  # client bytes: any fault becomes an error response
         reason = error.message if isinstance(error, KafkaError) else error
         raise invalid_record(f"the records of the batch cannot be read: {reason}") from None
 
@@ -246,7 +246,7 @@ def _level(config: LogConfig, codec: str) -> int | None:
 
 
 def check_replicated(view: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
-    """The whole batches of what a leader sent, with their places; all of them good, or none is taken."""
+    """Return the complete batches sent by a leader, with their positions. One bad batch rejects all."""
     batches: list[tuple[int, BatchHeader]] = []
     at = 0
     while at + BATCH_OVERHEAD <= len(view):

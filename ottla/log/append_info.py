@@ -1,10 +1,10 @@
-"""The result of an append."""
+"""Result of an append."""
 
 from __future__ import annotations
 
 
 class AppendInfo:
-    """Where batches went. A duplicate got its offsets when it came for the first time."""
+    """Offsets assigned to batches. A duplicate has the offsets of its first append."""
 
     __slots__ = (
         "duplicate",
@@ -26,7 +26,7 @@ class AppendInfo:
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
-        self.log_append_time = log_append_time  # -1 where timestamps are the producer's
+        self.log_append_time = log_append_time  # -1 for producer timestamps
         self.log_start_offset = log_start_offset
         self.max_timestamp = max_timestamp
         self.duplicate = duplicate

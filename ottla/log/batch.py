@@ -1,4 +1,4 @@
-"""Record batches as the log sees them: headers and checksums, no records decoded."""
+"""Record batches at the level of the log: headers and checksums, without decoding records."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ottla.protocol.batch_header import (
 )
 from ottla.protocol.compression import Buffer
 
-CRC_START = ATTRIBUTES_AT  # the checksum covers everything from the attributes on
+CRC_START = ATTRIBUTES_AT  # the checksum covers everything from the attributes to the end
 
-# What a leader writes into a batch that is otherwise the producer's.
+# Fields that a leader overwrites in a producer's batch.
 BASE_OFFSET = Struct(">q")
 LEADER_EPOCH = Struct(">i")
 LEADER_EPOCH_AT = 12
@@ -35,17 +35,17 @@ _CHECKED_SCAN_BYTES = 1 << 20
 
 
 def is_dense(header: BatchHeader) -> bool:
-    """Every offset of the range has its record, that is, compaction has removed none."""
+    """Return True if every offset in the range has a record, so compaction has removed none."""
     return header.record_count == header.last_offset_delta + 1
 
 
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The fields as they are, sensible or not: what a damaged file says must not raise here."""
+    """Return the header fields without checks: a damaged file must not raise here."""
     return tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
 
 
 def fault_of(header: BatchHeader) -> str | None:
-    """Why these bytes cannot be the header of a batch, or None if they can."""
+    """Return why these bytes cannot be a batch header, or None."""
     if header.magic != MAGIC:
         if header.magic in (0, 1):
             return f"message format {header.magic}, which is no longer supported"
@@ -58,7 +58,7 @@ def fault_of(header: BatchHeader) -> str | None:
 
 
 def order_fault(before: BatchHeader, header: BatchHeader) -> str | None:
-    """Why one of two neighbours is damaged: offsets and epochs rise, and are not covered by the checksum."""
+    """Return which rule two neighbours violate: offsets and epochs rise, and the checksum does not cover them."""
     if header.base_offset <= before.last_offset:
         return f"offset {header.base_offset} follows {before.last_offset}"
     if header.partition_leader_epoch < before.partition_leader_epoch:
@@ -67,17 +67,17 @@ def order_fault(before: BatchHeader, header: BatchHeader) -> str | None:
 
 
 class Invalid(NamedTuple):
-    """Where a scan stopped before the end of the file, and why."""
+    """Position and reason of a scan that stopped before the end of the file."""
 
     position: int
     reason: str
-    cut: bool = False  # the bytes end before the batch does
+    cut: bool = False  # the batch is incomplete
 
 
 class BatchScan:
-    """Walks the batches of a file from a position to `end`; after it, `invalid` says why it stopped early.
+    """Iterates over the batches of a file from a position to `end`. `invalid` tells why it stopped early.
 
-    Without `check_crc` only headers are read. Owner: the caller that iterates; the file must not shrink meanwhile.
+    Without `check_crc` only headers are read. Owner: the iterating caller; the file must not shrink in the meantime.
     """
 
     def __init__(self, fd: int, start: int, end: int, *, check_crc: bool) -> None:

@@ -1,8 +1,7 @@
-"""Reads that would have to wait for the disk: recognised on the event loop, waited for in a thread.
+"""Reads that would wait for the disk: detected on the event loop, executed in a thread.
 
-A read finds its place with the index, looks at a batch header or two, and checks what was never checked since the
-start. All of it is quick in memory; on a disk that is busy each of these steps can take longer than everything else a
-broker does in a second.
+A read uses the index, looks at one or two batch headers, and verifies data not yet checked since startup. All of this
+is quick in memory. On a busy disk each step can take longer than everything else that a broker does in a second.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ottla.log.segments.segment import LOCATE_BYTES
 
 
 class ColdRange(NamedTuple):
-    """What a thread has to read. It knows files by name only, so that it shares nothing with the log's owner."""
+    """A range for a thread to read. It refers to files by name only, and shares nothing with the log's owner."""
 
     path: str
     index_path: str
@@ -28,7 +27,7 @@ class ColdRange(NamedTuple):
     size: int
 
     def read(self) -> None:
-        """Bring index and data into memory. May wait; runs in a thread. What fails is left to the read itself."""
+        """Load index and data into memory. Blocks; runs in a thread. Errors are left to the actual read."""
         try:
             _, position = OffsetIndex(self.index_path, self.base_offset).lookup(self.offset)
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -49,9 +48,9 @@ def read_cold(ranges: Iterable[ColdRange]) -> None:
 
 
 def cold_range(log: PartitionLog, offset: int, max_bytes: int, *, whole: bool = False) -> ColdRange | None:
-    """Return the part of a log to bring into memory before a read; None, as nearly always, if it is there.
+    """Return the range to load before a read, or None (nearly always) if it is in memory.
 
-    Most readers send the bytes later and need only their place now; `whole` is for a reader that looks at all of them.
+    Most readers send the bytes later and need only the position now; `whole` is for readers that look at all bytes.
     """
     if log.reads_tail(offset):
         return None

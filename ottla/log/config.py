@@ -1,10 +1,10 @@
-"""What the configurations of topics and brokers say to logs and to the log cleaner."""
+"""Log and log cleaner settings, derived from topic and broker configurations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Kafka's default: the largest array that Java can allocate.
+# Kafka's default: the largest array in Java.
 NO_RECORD_LIMIT = 2**31 - 9
 LONG_MAX = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
@@ -47,7 +47,7 @@ class LogConfig:
 
     @property
     def is_mirror(self) -> bool:
-        """Whether only a mirror link writes: nobody else does, and nothing is deleted or compacted but by the link."""
+        """True for a mirror topic. Only the mirror link writes, deletes and compacts its records."""
         return self.ottla_mirror_link != ""
 
     @property
@@ -56,7 +56,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """Only sealed segments are compacted: none may stay active for longer than the lag that is allowed."""
+        """Limit of a segment's active time: only sealed segments are compacted, within max.compaction.lag.ms."""
         if self.compacted and self.max_compaction_lag_ms > 0:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms

@@ -1,5 +1,4 @@
-"""What goes wrong with files: clients get KAFKA_STORAGE_ERROR, operators one sentence. And batches that are refused
-because of single records."""
+"""Storage errors: clients get KAFKA_STORAGE_ERROR, operators one sentence. Also batches refused for single records."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ from collections.abc import Sequence
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-# What goes away by itself or by an operator's hand, and says nothing of the disk.
+# Errors that pass or that an operator can fix, and that do not indicate a bad disk.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _PASSING = _FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN}
-# What only a disk or a file system that fails can say.
+# Errors that only a failing disk or file system reports.
 _DISK = {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ENOTCONN}
 
 
 class CorruptSegmentError(KafkaError):
-    """Bytes that are not what was written, with valid data behind them; the file is left as it is."""
+    """Corrupt bytes followed by valid data. The file stays unchanged."""
 
     def __init__(self, file: str, position: int, reason: str) -> None:
         super().__init__(
@@ -27,7 +26,7 @@ class CorruptSegmentError(KafkaError):
 
 
 class DamagedLogError(KafkaError):
-    """A file of a log is missing, shorter than it was, or another one. All files are left as they are."""
+    """A log file is missing, truncated, or replaced by another. All files stay unchanged."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(
@@ -39,7 +38,7 @@ class DamagedLogError(KafkaError):
 
 
 class StorageError(KafkaError):
-    """A file could not be read or written; `cause` is what the system said."""
+    """A file could not be read or written; `cause` is the system's error."""
 
     def __init__(self, message: str, cause: OSError) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -47,7 +46,7 @@ class StorageError(KafkaError):
 
 
 class RefusedRecordsError(KafkaError):
-    """A batch that is not appended because of some of its records, named by their places in it."""
+    """A batch refused because of some records, named by their index."""
 
     def __init__(self, code: ErrorCode, message: str, places: Sequence[int]) -> None:
         super().__init__(code, message)
@@ -55,11 +54,11 @@ class RefusedRecordsError(KafkaError):
 
 
 class LogDirectoryError(Exception):
-    """A log directory that cannot be used; the text says why and what to do."""
+    """An unusable log directory. The message gives reason and fix."""
 
 
 class UnusableDirectoryError(LogDirectoryError):
-    """A log directory whose disk is to blame: a broker that has others can do without it."""
+    """A log directory on a failed disk. A broker with other directories can continue without it."""
 
 
 def storage_error(action: str, error: OSError) -> StorageError:
@@ -67,10 +66,10 @@ def storage_error(action: str, error: OSError) -> StorageError:
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether trying again later makes sense: a full disk, above all."""
+    """Return True if a retry makes sense, above all for a full disk."""
     return error.errno in _PASSING
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Whether the whole disk is to blame, and not the one file."""
+    """Return True if the whole disk has failed, rather than a single file."""
     return error.errno in _DISK

@@ -1,4 +1,4 @@
-"""fsync of a log: what lies below its recovery point is on disk."""
+"""fsync of a log: everything below its recovery point is on disk."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class LogFlushing:
-    """Invariant: the recovery point never lies above what has reached the disk, also if the log is truncated meanwhile.
+    """Invariant: the recovery point never exceeds the durable part of the log, even during a truncation.
 
-    Owner: the log; `flush` may run in a thread, and a lock keeps it apart from truncations on the event loop.
+    Owner: the log; `flush` may run in a thread, and a lock separates it from truncations on the event loop.
     """
 
     __slots__ = (
@@ -27,7 +27,7 @@ class LogFlushing:
         "_log",
         "last_flush_ms",
         "truncations",
-    )  # there is one per partition
+    )  # one per partition
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -37,12 +37,12 @@ class LogFlushing:
         self.last_flush_ms = int(time.time() * 1000)
 
     def void(self) -> None:
-        """The log is about to be truncated: what a flush that runs finds out does not count any more."""
+        """Invalidate a running flush, because the log is about to be truncated."""
         with self._lock:
             self.truncations += 1
 
     def moved(self) -> None:
-        """The directory has another name, which has to be found after a crash."""
+        """Sync a renamed directory, which must be found after a crash."""
         self._entry_synced = False
 
     def flush(self, upto: int | None) -> None:
@@ -55,17 +55,17 @@ class LogFlushing:
             log.epochs.write(sync=True)
         except OSError as error:
             if log.is_closed:
-                return  # deleted, or taken offline, while this thread worked
+                return  # deleted or taken offline during the flush
             if not is_passing(error):
                 log.go_offline("flushed", error)
-            # No data is lost by it: a full disk may have room again with the next flush.
+            # No data is lost: the disk may have room at the next flush.
             raise storage_error(f"cannot write the leader epochs of {log.path}", error) from error
         began = time.monotonic()
         try:
             log.segments.sync(log.recovery_point, end)
             sync_path(os.fspath(log.path))
             if not self._entry_synced:
-                sync_path(os.path.dirname(log.path))  # a new log has to be found, too
+                sync_path(os.path.dirname(log.path))  # makes a new log's directory durable
                 self._entry_synced = True
         except OSError as error:
             if log.is_closed:

@@ -1,8 +1,8 @@
-"""The copy of a log that is to take its place from another directory.
+"""The copy of a log that will replace it in another directory.
 
-Its directory is `topic-partition.<unique id>-future`, as in Kafka. It is written like the log of a follower whose
-leader is the log beside it. Once it has everything, two renames and an assignment make it the log. A crash between
-the renames leaves two whole logs, of which the longer one is kept.
+Its directory is `topic-partition.<unique id>-future`, as in Kafka. It is written like a follower's log, with the
+original as its leader. Once it is complete, two renames and an assignment make it the log. A crash between the renames
+leaves two complete logs, of which the longer one is kept.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def parse_future_name(name: str) -> TopicPartition | None:
 
 
 def align(future: PartitionLog, log: PartitionLog) -> None:
-    """Cut off what the log does not have (any more), and begin where it begins."""
-    future.truncate_to(_common_end(future, log))  # where a batch goes as a whole, it may end earlier
+    """Truncate records that the log lacks, and start at its log start offset."""
+    future.truncate_to(_common_end(future, log))  # may end earlier, because batches are removed as a whole
     if future.log_end_offset < log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset)
 
 
 def _common_end(future: PartitionLog, log: PartitionLog) -> int:
-    """Up to where both have the same: they were written by the same leaders up to the end of an epoch both know."""
+    """Return the common end of both logs: the same leaders wrote them up to the end of a shared epoch."""
     for epoch, _ in reversed(future.epochs.entries):
         known, end = log.epoch_end_offset(epoch)
         if known == epoch:
@@ -54,19 +54,19 @@ def _common_end(future: PartitionLog, log: PartitionLog) -> int:
 
 
 def copy(region: FileRegion, future: PartitionLog) -> int:
-    """Write what was read of the log from the copy's end on; how many bytes were read. May run in a thread."""
+    """Append bytes read at the copy's end. Return the number of bytes read. May run in a thread."""
     data = memoryview(region.read())
     if future.log_end_offset == future.log_start_offset and len(data) >= BATCH_OVERHEAD:
         first = header_at(data)
         if first.base_offset < future.log_end_offset <= first.last_offset:
-            # The log starts in the middle of a batch, because the records before it were deleted.
+            # The log starts in the middle of a batch, because earlier records were deleted.
             future.truncate_fully_and_start_at(first.base_offset)
     future.replicated.append(data)
     return len(data)
 
 
 def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) -> None:
-    """Take over what is known of the log beyond its batches, and flush as far. Both have the same batches."""
+    """Take over the log's state beyond its batches, and flush equally far. Both have the same batches."""
     if log.log_start_offset > future.log_start_offset:
         future.advance_log_start_offset(log.log_start_offset)
     for epoch, start_offset in log.epochs.entries:
@@ -79,9 +79,9 @@ def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) ->
 
 
 def settle_copies(directories: Sequence[LogDirectory]) -> None:
-    """After a crash: of two logs of a partition one is kept, and a copy of nothing is none.
+    """Resolve duplicates after a crash: keep one of two logs of a partition, and discard a copy without a log.
 
-    Two there are as well when a disk is back and its partitions were made anew on another one meanwhile.
+    Duplicates also appear when a disk returns after its partitions were recreated on another one.
     """
     kept: dict[TopicPartition, LogDirectory] = {}
     for directory in directories:
@@ -106,5 +106,5 @@ def settle_copies(directories: Sequence[LogDirectory]) -> None:
 
 
 def _reach(log: PartitionLog) -> tuple[int, int]:
-    """Of two histories the one with the later leader is the valid one, however long the other is."""
+    """Return the sort key of a history: the later leader epoch wins, regardless of length."""
     return log.epochs.latest, log.log_end_offset

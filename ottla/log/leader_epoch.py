@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: the `leader-epoch-checkpoint` of a partition."""
+"""Start offsets of leader epochs: the `leader-epoch-checkpoint` of a partition."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 class LeaderEpochCache:
     """Invariant: epochs and their start offsets both rise strictly.
 
-    A new epoch is written with the next flush or roll, not at once: until then it is found again in the
-    batch headers, which recovery reads from the recovery point on. What removes epochs is written at once.
-    Owner: the log's owner; `write` may run in a thread.
+    A new epoch is written with the next flush or roll. Until then, recovery finds it in the batch headers, which it
+    reads from the recovery point. Removals are written at once. Owner: the log's owner; `write` may run in a thread.
     """
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
         self._owner = partition_of(directory)
         self.is_sealed = False
-        self.latest = UNDEFINED_EPOCH  # that of the last entry; every append compares it
+        self.latest = UNDEFINED_EPOCH  # epoch of the last entry; every append compares it
         self._entries: list[tuple[int, int]] = []
         self._written: list[tuple[int, int]] = []
         self._lock = Lock()  # a flush in a thread and a roll on the loop may both write
 
     def load(self) -> None:
-        """Read the file. CheckpointError if it is damaged; `is_sealed` says whether its checksum was checked."""
+        """Read the file. Raises CheckpointError if it is damaged; `is_sealed` tells
+        whether its checksum was verified.
+        """
         entries: list[tuple[int, int]] = []
         lines, self.is_sealed = read_lines(self._path, owner=self._owner)
         for line in lines:
@@ -61,7 +62,7 @@ class LeaderEpochCache:
         return self._path
 
     def forget_from(self, offset: int) -> list[tuple[int, int]]:
-        """Drop the epochs that began at or behind `offset`: they are read from the batches. The file stays as it is."""
+        """Drop epochs that start at or after `offset`, to be reread from the batches. The file stays unchanged."""
         keep = bisect_left(self._entries, offset, key=_start)
         gone = self._entries[keep:]
         del self._entries[keep:]
@@ -73,7 +74,7 @@ class LeaderEpochCache:
         return self._entries.copy()
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Let `epoch` begin at `start_offset`; that overrules later starts and later epochs."""
+        """Start `epoch` at `start_offset`, overriding later starts and later epochs."""
         entries = self._entries
         if epoch < 0 or (entries and epoch == entries[-1][0] and start_offset >= entries[-1][1]):
             return
@@ -82,7 +83,7 @@ class LeaderEpochCache:
         self.latest = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` and where it ended; undefined if nothing is known of it."""
+        """Return the largest epoch at or below `epoch` and its end offset; undefined if unknown."""
         entries = self._entries
         if epoch == UNDEFINED_EPOCH or not entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -98,7 +99,7 @@ class LeaderEpochCache:
         return self._entries[at - 1][0] if at else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that began at or after `end_offset`."""
+        """Remove epochs that start at or after `end_offset`."""
         keep = bisect_left(self._entries, end_offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]
@@ -106,7 +107,7 @@ class LeaderEpochCache:
             self.write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what lies below `start_offset`; the epoch of that offset then begins there."""
+        """Remove everything below `start_offset`; the epoch of that offset then starts there."""
         drop = bisect_right(self._entries, start_offset, key=_start) - 1
         if drop >= 0 and self._entries[drop] != (self._entries[0][0], start_offset):
             self._entries[: drop + 1] = [(self._entries[drop][0], start_offset)]
@@ -118,7 +119,7 @@ class LeaderEpochCache:
         self.write()
 
     def write(self, *, sync: bool = False) -> None:
-        """Bring the file up to date if it is not."""
+        """Write the file if it is outdated."""
         with self._lock:
             entries = self._entries.copy()
             if entries != self._written:

@@ -1,4 +1,4 @@
-"""One entry of `log.dirs`: its lock, its identity, its checkpoints and the logs in it."""
+"""One entry of `log.dirs`: its lock, identity, checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -60,36 +60,36 @@ _THREADS = 4
 
 
 class LogDirectory:
-    """Invariant: while open, this process alone uses the directory; `logs` has every log that can be served,
-    `offline_logs` the reason for every one that cannot, `future_logs` the copies of logs that are to move here; none of
-    them has a name of another. The clean-shutdown mark is there only while closed.
+    """Invariant: while open, only this process uses the directory. `logs` has every usable log, `offline_logs` the
+    reason for every unusable one, `future_logs` the copies of logs about to move here; their names are disjoint. The
+    clean-shutdown mark exists only while closed.
 
-    Owner: the event loop. Opening, loading, creating, deleting, checkpoints and closing block; they may run
-    in a thread, one at a time.
+    Owner: the event loop. Opening, loading, creating, deleting, checkpoints and closing block; they may run in a
+    thread, one at a time.
     """
 
     def __init__(self, path: str, lock: DirectoryLock | None) -> None:
         self.path = Path(path)
         self.online = lock is not None
-        self.full = False  # appends were refused for want of space, and nothing was written since
+        self.full = False  # appends failed for lack of space, and nothing was written since
         self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
         self.damaged_logs: set[TopicPartition] = (
             set()
-        )  # of those, the ones whose files are wrong, and not the disk
-        self.vanished_logs: set[TopicPartition] = set()  # they had records, and have no directory any more
+        )  # offline logs with damaged files rather than a bad disk
+        self.vanished_logs: set[TopicPartition] = set()  # logs with records whose directory is missing
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
-        self._retired: list[PartitionLog] = []  # moved to another directory; they may still be read
+        self._retired: list[PartitionLog] = []  # moved to another directory; reads may continue
         self._directory = path
         self._lock = lock
         self._to_delete: list[str] = []
-        self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
+        self._checkpointing = Lock()  # housekeeping and DeleteRecords may both write checkpoints, in threads
         self.meta: MetaProperties | None = None
         self.clean_shutdown = False
-        self.siblings: frozenset[str] = frozenset()  # log.dirs of its broker, when it used this one last
-        self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as the files show
-        self._recovery_points: dict[TopicPartition, int] = {}  # as they are on disk
+        self.siblings: frozenset[str] = frozenset()  # log.dirs of the broker at its last use
+        self.left_by_kafka = False  # judging by the files, Apache Kafka used it last
+        self._recovery_points: dict[TopicPartition, int] = {}  # as on disk
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self._first_dirty: dict[TopicPartition, int] = {}
@@ -98,7 +98,7 @@ class LogDirectory:
         self._may_be_torn = True
         self._stale: set[TopicPartition] = (
             set()
-        )  # names of deleted logs that checkpoints on disk may still have
+        )  # names of deleted logs that checkpoints on disk may still contain
         if lock is not None:
             self._read_all()
 
@@ -116,13 +116,13 @@ class LogDirectory:
         self.high_watermarks = marks.by_partition
         self._first_dirty = self._read(CLEANER_CHECKPOINT).by_partition
         self._are_starts_certain = starts.is_sealed or self._says_nothing(LOG_START_CHECKPOINT)
-        # Kafka writes both of these again soon after it starts, and without a checksum.
+        # Kafka rewrites both files soon after it starts, without a checksum.
         for offsets, is_sealed in (points, marks):
             self.left_by_kafka = self.left_by_kafka or (bool(offsets) and not is_sealed)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
-        """Take the directory, making it if need be. LogDirectoryError says why that is not possible."""
+        """Open the directory, creating it if needed. Raises LogDirectoryError with the reason."""
         directory = os.path.abspath(os.fspath(path))
         try:
             os.makedirs(directory, exist_ok=True)
@@ -143,7 +143,7 @@ class LogDirectory:
 
     @classmethod
     def unusable(cls, path: str | os.PathLike[str]) -> LogDirectory:
-        """What stands for a directory that could not be opened."""
+        """Return a placeholder for a directory that could not be opened."""
         return cls(os.path.abspath(os.fspath(path)), None)
 
     def _file(self, name: str) -> str:
@@ -153,12 +153,12 @@ class LogDirectory:
         try:
             return read_offsets(self._file(checkpoint))
         except CheckpointError as error:
-            # Every checkpoint can be done without; without the recovery points all is scanned.
+            # Every checkpoint is expendable; without recovery points everything is scanned.
             logger.warning("%s; the file is ignored and written again", error)
             return Offsets({}, False)
 
     def _says_nothing(self, checkpoint: str) -> bool:
-        """Whether a checkpoint is there and has no entries: nothing to check, and nothing to be wrong."""
+        """Return True if a checkpoint exists without entries, so it cannot be wrong."""
         try:
             with open(self._file(checkpoint), "rb") as file:
                 return file.read(16) == b"0\n0\n"
@@ -167,11 +167,11 @@ class LogDirectory:
 
     @property
     def lacks_identity(self) -> bool:
-        """Whether a broker has used the directory, and the file is gone that says which."""
+        """True if a broker has used the directory, but the file that identifies it is missing."""
         return self.online and self.meta is None and read_mark(self._directory) is not None
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Make sure that the directory is this broker's; a new one becomes so."""
+        """Verify that the directory belongs to this broker, or claim a new one."""
         if not self.online:
             return
         if self.meta is None:
@@ -190,14 +190,14 @@ class LogDirectory:
             )
 
     def note_siblings(self, log_dirs: Collection[str]) -> None:
-        """Write down which directories there are, so that it is noticed if the next start has fewer."""
+        """Record the broker's directories, so that a missing one is noticed at the next start."""
         if self.online and self.siblings != frozenset(log_dirs):
             write_mark(self._directory, log_dirs)
 
     # Loading
 
     def load_logs(self, config_for: Callable[[str], LogConfig]) -> None:
-        """Open every log of the directory, recovering those that need it; from here on a crash is noticed."""
+        """Open every log, recovering where needed. After this, a crash is detectable."""
         if not self.online:
             return
         clean = self.clean_shutdown
@@ -250,7 +250,7 @@ class LogDirectory:
             self._may_be_torn = False
         try:
             self._ends = LiveEnds(self._directory, known or {})
-        except OSError as error:  # a full disk, for one: the log is served all the same
+        except OSError as error:  # for example on a full disk: the log remains usable
             logger.warning(
                 "%s cannot keep the ends of its logs: %s", self._directory, error.strerror or error
             )
@@ -280,7 +280,7 @@ class LogDirectory:
             )
         except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
-            if is_future:  # it can be made again
+            if is_future:  # the copy can be recreated
                 logger.warning(
                     "The unfinished copy of %s-%d in this directory cannot be used: %s", *name, reason
                 )
@@ -317,7 +317,7 @@ class LogDirectory:
             log.recovery_point = min(log.recovery_point, offset)
             self.checkpoint()
 
-    # Logs that come and go
+    # Creation and deletion
 
     def create_log(self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig) -> PartitionLog:
         name = (topic, partition)
@@ -331,7 +331,7 @@ class LogDirectory:
             log = PartitionLog.open(path, topic, partition, config, topic_id=topic_id)
         except KafkaError:
             if not existed:
-                shutil.rmtree(path, ignore_errors=True)  # so that the next attempt finds nothing half made
+                shutil.rmtree(path, ignore_errors=True)  # the next attempt must not find a partial log
             raise
         self._adopt(name, log)
         if name in self.vanished_logs:
@@ -342,7 +342,7 @@ class LogDirectory:
         return log
 
     def write_without_deleted(self) -> None:
-        """Let no checkpoint speak of a deleted log: there may soon be a new one of its name."""
+        """Remove deleted logs from all checkpoints, because new logs may reuse their names."""
         if not self._stale or not self._loaded:
             return
         self._stale.clear()
@@ -353,11 +353,11 @@ class LogDirectory:
             raise storage_error(f"cannot write the checkpoints of {self._directory}", error) from error
 
     def delete_log(self, topic: str, partition: int) -> None:
-        """Remove a log at once; its files go with the next `remove_deleted`."""
+        """Delete a log. Its files are removed by the next `remove_deleted`."""
         self._to_delete.append(self._remove(topic, partition, DELETE_SUFFIX))
 
     def mark_stray(self, topic: str, partition: int) -> str:
-        """Rename a log that is not assigned to this broker, as Kafka does, and keep its files; the new path."""
+        """Rename a log not assigned to this broker, as Kafka does, keeping its files. Return the new path."""
         return self._remove(topic, partition, STRAY_SUFFIX)
 
     def _remove(self, topic: str, partition: int, ending: str) -> str:
@@ -389,7 +389,7 @@ class LogDirectory:
         self._to_delete.append(deleted)
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Unlink what was deleted: whole logs, and segments whose file.delete.delay.ms has passed."""
+        """Unlink deleted logs, and deleted segments after file.delete.delay.ms."""
         deleted, self._to_delete = self._to_delete, []
         retired, self._retired = self._retired, []
         for log in retired:
@@ -399,12 +399,12 @@ class LogDirectory:
         for log in list(self.logs.values()):
             log.unlink_deleted(now_ms)
 
-    # Logs that move here from another directory
+    # Moves from other directories
 
     def create_future(
         self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig, start_offset: int
     ) -> PartitionLog:
-        """Begin a copy, empty."""
+        """Create an empty copy."""
         path = self._file(future_name(topic, partition))
         try:
             log = PartitionLog.open(
@@ -429,12 +429,12 @@ class LogDirectory:
             self._rename_deleted(os.fspath(log.path), topic, partition)
 
     def replace_current_with_future(self, topic: str, partition: int, source: LogDirectory) -> PartitionLog:
-        """Let the copy here take the place of the log in another directory, which goes with `remove_deleted`."""
+        """Replace the log in another directory by the copy here. `remove_deleted` removes the old log."""
         name = (topic, partition)
         future, log = self.future_logs[name], source.logs[name]
         future.rename(self._file(f"{topic}-{partition}"))
         try:
-            sync_path(self._directory)  # a power failure must not bring back the copy and take away the log
+            sync_path(self._directory)  # a power failure must not restore the copy and remove the log
         except OSError as error:
             raise storage_error(f"cannot write {self._directory}", error) from error
         self._adopt(name, self.future_logs.pop(name))
@@ -446,19 +446,19 @@ class LogDirectory:
         try:
             log.rename(deleted)
             source._to_delete.append(deleted)
-        except StorageError as error:  # with two of them, the next start keeps the longer one
+        except StorageError as error:  # the next start keeps the longer of the two
             logger.warning("The old log of %s-%d could not be removed: %s", topic, partition, error)
         return future
 
-    # Failing
+    # Failures
 
     def probe(self) -> None:
-        """Raises the OSError that a file of some size in this directory meets now."""
+        """Try to write a file of some size. Raises the resulting OSError."""
         replace_file(self._file(_PROBE_FILE), bytes(_PROBE_BYTES))
         os.unlink(self._file(_PROBE_FILE))
 
     def fail(self, reason: str) -> None:
-        """The disk has failed: close every log, and keep only the reason."""
+        """Close every log after a disk failure, keeping only the reason."""
         self.online = False
         for name, log in self.logs.items():
             log.abandon()
@@ -469,7 +469,7 @@ class LogDirectory:
         self.future_logs.clear()
 
     def fail_log(self, topic: str, partition: int, reason: str) -> None:
-        """One log cannot be used any more, the others can."""
+        """Take a single log offline."""
         log = self.logs.pop((topic, partition), None)
         if log is not None:
             log.abandon()
@@ -477,17 +477,17 @@ class LogDirectory:
             mark_damaged(self._file(f"{topic}-{partition}"), known, reason)
         self.offline_logs[topic, partition] = reason
 
-    # Checkpoints and the end
+    # Checkpoints and closing
 
     def checkpoint(self) -> None:
-        """Write down from where to recover and where the logs start."""
+        """Write recovery points and log start offsets."""
         with self._checkpointing:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
         logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
-        # Those of logs that are offline stay: they show that something is missing.
+        # Keep entries of offline logs: they reveal missing data.
         kept = {*self.offline_logs, *self.vanished_logs} & self._recovery_points.keys()
         recovery_points |= {name: self._recovery_points[name] for name in kept}
         write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
@@ -508,14 +508,14 @@ class LogDirectory:
             self.high_watermarks = dict(offsets)
 
     def checkpoint_cleaner(self) -> None:
-        """Write down up to where the logs have been compacted."""
+        """Write the cleaner's offsets."""
         for name, log in self.logs.copy().items():
             if log.first_dirty_offset or name in self._first_dirty:
                 self._first_dirty[name] = log.first_dirty_offset
         write_offsets(self._file(CLEANER_CHECKPOINT), self._first_dirty)
 
     def close(self) -> None:
-        """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
+        """Close every log. After success, leave the mark that spares the next start the recovery."""
         if not self._loaded or not self.online:
             self.abandon()  # the checkpoints on disk know more than this object
             return
@@ -545,7 +545,7 @@ class LogDirectory:
         return True
 
     def abandon(self) -> None:
-        """Let go of everything as a crash would: no checkpoint, no mark."""
+        """Release everything without checkpoint or mark, as in a crash."""
         for log in (*self.logs.values(), *self.future_logs.values()):
             log.abandon()
         if self._ends is not None:
@@ -556,7 +556,7 @@ class LogDirectory:
 
 
 def _clean_shutdown(path: str) -> int | None:
-    """The epoch of the broker that left the mark of a clean shutdown, -1 if it says none; None without the mark."""
+    """Return the broker epoch in the clean-shutdown mark, -1 if it has none; None without a mark."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return int(json.load(file)["brokerEpoch"])
@@ -567,7 +567,7 @@ def _clean_shutdown(path: str) -> int | None:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """Topic and partition from `topic-partition`, None for any other directory."""
+    """Parse `topic-partition`. Return None for any other directory."""
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not partition.isdecimal() or name.endswith(_FOREIGN_SUFFIXES):
         return None

@@ -1,4 +1,4 @@
-"""The log of one partition (Kafka's UnifiedLog): owns its segments, leader epochs and producer state."""
+"""The log of one partition (Kafka's UnifiedLog), with its segments, leader epochs and producer state."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ _unpack = HEADER.unpack_from
 
 
 class PartitionLog:
-    """Invariant: the segments hold [log_start_offset, log_end_offset) in order, the last one active; memory
-    (end offset, producers, epochs, indexes) says exactly what the files say, also after a failed append.
+    """Invariant: the segments hold [log_start_offset, log_end_offset) in order, the last one being active. The state in
+    memory (end offset, producers, epochs, indexes) matches the files, even after a failed append.
 
     Owner: the event loop. `flush` and the lookups by time may run in a thread.
     """
@@ -99,16 +99,16 @@ class PartitionLog:
         self.checkpointed_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
-        self.first_dirty_offset = 0  # what lies below it has been compacted
+        self.first_dirty_offset = 0  # end of the compacted part
         self.offline_reason: str | None = None
         self._closed = False
         self._live: memoryview | None = None  # this log's slot in the live ends of its directory
-        # Called before the end of the log moves back, with the new end: checkpoints must not promise more.
+        # Called with the new end before the log shrinks: checkpoints must not promise more.
         self.before_shrink: Callable[[PartitionLog, int], None] | None = None
-        # Base offset -> position of the last batches of the active segment: what tail reads ask for.
+        # Base offset → position of the last batches in the active segment, for tail reads.
         self._recent: dict[int, int] = {}
-        # Why the last append failed, until one succeeds. The producer's next batch gets the same error. "Out of order"
-        # would be true as well, but librdkafka then begins a new epoch and sends again what was already written.
+        # Reason of the last failed append, until one succeeds. The producer's next batch gets the same error. "Out of
+        # order" would be correct as well, but librdkafka would then start a new epoch and resend written batches.
         self.refusal: KafkaError | None = None
         self.config = config
         self.replicated = ReplicatedAppends(self)
@@ -126,9 +126,9 @@ class PartitionLog:
         topic_id: bytes = ZERO_UUID,
         found: FoundLog = NEW_LOG,
     ) -> PartitionLog:
-        """Open a directory, or make it.
+        """Open or create a directory.
 
-        CorruptSegmentError or DamagedLogError if it has damage that recovery must not touch.
+        Raises CorruptSegmentError or DamagedLogError for damage that recovery must not touch.
         """
         directory = os.fspath(path)
         try:
@@ -143,7 +143,7 @@ class PartitionLog:
             raise storage_error(f"cannot open the log in {directory}", error) from error
         log = cls(directory, topic, partition, config, topic_id, loaded)
         if log.log_end_offset < log.log_start_offset:
-            # The checkpoint is newer than the data: what lay below it had been deleted on purpose.
+            # The checkpoint is newer than the data: earlier records were deleted on purpose.
             log.truncate_fully_and_start_at(log.log_start_offset)
         elif log.segments.count_below(log.log_start_offset):
             log._trimming.delete_below(log.log_start_offset)
@@ -155,12 +155,12 @@ class PartitionLog:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        """Holds from the next append on; fields of the hot path are laid out here."""
+        """Set the configuration, effective with the next append. Caches fields of the hot path."""
         self._config = config
         self._max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
         if config.is_mirror:
-            self._max_batch_bytes = -1  # every batch is unusual, and `append` refuses it
-        # Ids of producers below are of another cluster, which may have given the same ones to others.
+            self._max_batch_bytes = -1  # treats every batch as unusual, so that `append` refuses it
+        # Earlier producer ids belong to another cluster, which may have assigned the same ids to other producers.
         self._mirrored_end = mirrored_end(config.ottla_mirror_promoted, self.partition)
         self._log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self._after_max_ms = LONG_MAX if self._log_append_time else config.message_timestamp_after_max_ms
@@ -171,7 +171,7 @@ class PartitionLog:
 
     @property
     def durable_start_offset(self) -> int:
-        """Where the log would start after a crash: what lies before it cannot come back."""
+        """Log start offset after a crash: earlier records cannot return."""
         return min(self.log_start_offset, max(self.segments.base_offset, self.checkpointed_start_offset))
 
     @property
@@ -193,9 +193,9 @@ class PartitionLog:
         from_client: bool = True,
         inspected: bool = False,
     ) -> AppendInfo:
-        """Append one batch as leader. Its base offset and leader epoch are written into `records` itself.
+        """Append one batch as leader, writing base offset and leader epoch into `records` itself.
 
-        Raises InspectionNeeded if `append_check.inspect` has to come first; the caller then says `inspected`.
+        Raises InspectionNeeded if the caller has to run `append_check.inspect` first and then pass `inspected`.
         """
         view = records if type(records) is memoryview else memoryview(records)
         size = len(view)
@@ -237,7 +237,7 @@ class PartitionLog:
                     )
                 except KafkaError as error:
                     if self.producers.forget_below(producer_id, self._mirrored_end):
-                        pass  # it was another producer, of the mirror's source
+                        pass  # another producer, of the mirror's source
                     elif error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.refusal is not None:
                         raise KafkaError(self.refusal.code, self.refusal.message) from error
                     else:
@@ -317,7 +317,7 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> AppendInfo:
-        """End the producer's transaction as leader: what it wrote becomes readable, or aborted."""
+        """End the producer's transaction as leader: its records become readable or aborted."""
         try:
             self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         except KafkaError:
@@ -336,7 +336,7 @@ class PartitionLog:
         try:
             segment.transaction_index.append(self.producers.aborted(completed))
         except OSError as error:
-            # Without the entry a consumer would take the aborted records for committed ones.
+            # Without the entry consumers would treat the aborted records as committed.
             self.go_offline("marked with an aborted transaction", error)
 
     def write_failed(self, error: KafkaError) -> None:
@@ -345,15 +345,15 @@ class PartitionLog:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
 
-    # The end of the log, for a start that finds less
+    # Live end of the log, to detect losses at the next start
 
     def note_live_end(self, slot: memoryview | None) -> None:
-        """Keep the end of this log in a slot that survives the process."""
+        """Record the end of this log in a slot that survives the process."""
         self._live = slot
         self.appended(is_first=True)
 
     def appended(self, *, is_first: bool = False) -> None:
-        """The log ends at `log_end_offset` now, and its files have all of it, also the first batch of the segment."""
+        """Record the new log end offset. The files contain everything below it, including the segment's first batch."""
         if self._live is not None:
             self._live[END] = self._live[END_COPY] = self.log_end_offset
             if is_first:
@@ -369,7 +369,7 @@ class PartitionLog:
                 live[FIRST_CRC] = 0 if crc is None else mirrored(crc)
 
     def shrinks_to(self, offset: int) -> None:
-        """Whoever remembers how long the log is must forget it before its end is cut off."""
+        """Reduce all records of the log's length before the end is truncated."""
         if self._live is not None:
             self._live[FIRST_CRC] = 0
             self._live[END] = self._live[END_COPY] = min(offset, self.log_end_offset)
@@ -378,7 +378,7 @@ class PartitionLog:
             self.before_shrink(self, offset)
 
     def note_finished(self, segment: LogSegment, end_offset: int, *, is_sealed: bool) -> None:
-        """Describe the files of a segment in the manifest. One that is older than the files says less, not more."""
+        """Describe a segment's files in the manifest. An outdated entry claims less than the files hold, never more."""
         try:
             self.manifest.note(segment.note_for_manifest(end_offset, is_sealed=is_sealed))
             self.manifest.snapshots = dict(self.producers.checksums)
@@ -415,7 +415,7 @@ class PartitionLog:
             raise self.refusal from error
 
     def skip_to(self, offset: int) -> None:
-        """Go on at a later offset: compaction has left nothing of what lies between."""
+        """Continue at a later offset: compaction removed everything in between."""
         self.roll_for_append(offset)
         self.log_end_offset = offset
         self.appended()
@@ -423,13 +423,13 @@ class PartitionLog:
     # Reading
 
     def reads_tail(self, offset: int) -> bool:
-        """Whether a read from `offset` on needs nothing but what was written a moment ago, if anything."""
+        """Return True if a read at `offset` needs only the most recent batches, if any."""
         return offset in self._recent or offset >= self.log_end_offset or offset < self.log_start_offset
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
-        """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
+        """Return the bytes from the batch containing `offset`, within one segment and below the offset `upto`.
 
-        At most `max_bytes`, but with `min_one` at least the first batch. Empty if there is nothing yet.
+        At most `max_bytes`, but with `min_one` at least the first batch. Empty if there are no records yet.
         """
         end_offset = self.log_end_offset
         if offset < self.log_start_offset or offset > end_offset:
@@ -457,7 +457,7 @@ class PartitionLog:
             raise storage_error(f"cannot read {self.path}", error) from error
 
     def aborted_transactions(self, offset: int, region: FileRegion) -> list[AbortedTransaction]:
-        """The aborted transactions with records in a region that was read from `offset` on."""
+        """Return the aborted transactions with records in a region read at `offset`."""
         return self.segments.aborted_transactions(offset, region, self.log_end_offset)
 
     def _check_open(self) -> None:
@@ -465,31 +465,31 @@ class PartitionLog:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
 
     def offset_for_timestamp(self, timestamp: int, upto: int) -> TimestampOffset | None:
-        """Offset, timestamp and leader epoch of the first record not older than `timestamp`, below `upto`."""
+        """Return offset, timestamp and leader epoch of the first record at or after `timestamp`, below `upto`."""
         self._check_open()
         return time_lookup.offset_for_timestamp(self.segments, self.log_start_offset, timestamp, upto)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Offset, timestamp and leader epoch of the first record with the largest timestamp."""
+        """Return offset, timestamp and leader epoch of the first record with the largest timestamp."""
         self._check_open()
         return time_lookup.max_timestamp_offset(self.segments, self.log_start_offset)
 
     # Leader epochs
 
     def start_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
-        """Note that `leader_epoch` begins, by default at the end of the log."""
+        """Start `leader_epoch`, by default at the end of the log."""
         self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
+        """Return the largest known epoch at or below `leader_epoch` and its end offset; (-1, -1) if unknown."""
         latest = self.epochs.latest
         if 0 <= latest < leader_epoch and (self._config.is_mirror or self._mirrored_end >= 0):
-            # Epochs of leaders that have only mirrored are not noted: see `ReplicatedAppends`.
+            # Epochs of leaders that only mirrored are not recorded: see `ReplicatedAppends`.
             return latest, self.log_end_offset
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch that `offset` was (or will be) written in, -1 if not known."""
+        """Return the leader epoch of `offset`, existing or next, or -1 if unknown."""
         return self.epochs.epoch_of(offset)
 
     # Producers
@@ -503,50 +503,52 @@ class PartitionLog:
     # Truncation, retention, compaction
 
     def truncate_to(self, offset: int) -> None:
-        """Remove everything at or above `offset`. A batch that contains it goes as a whole."""
+        """Remove everything at or above `offset`, including the whole batch that contains it."""
         self._trimming.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything; the next record gets `offset`."""
+        """Remove everything; the next record gets `offset`."""
         self._trimming.truncate_fully_and_start_at(offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Delete the records below `offset`; segments that are wholly below go with them."""
+        """Delete the records below `offset`, and segments completely below it."""
         self._trimming.advance_log_start_offset(offset)
 
     def delete_old_segments(self, now_ms: int, upto: int) -> int:
-        """Delete below `upto` (the high watermark) what retention.deletable_segments names; how many segments went."""
+        """Delete the segments named by retention.deletable_segments below `upto` (the high watermark). Return their
+        number.
+        """
         return self._trimming.delete_old_segments(now_ms, upto)
 
     def unlink_deleted(self, now_ms: int) -> None:
-        """Remove the files of segments that were deleted long enough ago."""
+        """Unlink the files of deleted segments after their delay."""
         self.segments.unlink_deleted(now_ms)
 
     def replace_segments(self, old: list[LogSegment], new: LogSegment, now_ms: int) -> None:
-        """Let a segment whose files are `.cleaned` take the place of the sealed neighbours it was made of."""
+        """Replace sealed neighbours by the `.cleaned` segment made of them."""
         self._trimming.replace_segments(old, new, now_ms)
 
-    # Durability and the end
+    # Durability and closing
 
     def go_offline(self, what: str, error: OSError) -> NoReturn:
-        """What is on disk is no longer known, so nothing more can be promised about it."""
+        """Take the log offline, because the state on disk is no longer known."""
         self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
         logger.error("%s", self.offline_reason)
         raise StorageError(self.offline_reason, error) from error
 
     def flush(self, upto: int | None = None) -> None:
-        """fsync what is not yet below the recovery point, up to the end or to the base offset of a segment.
+        """fsync everything above the recovery point, up to the end or to a segment's base offset.
 
-        May run in a thread. A truncation meanwhile makes its result void.
+        May run in a thread. A concurrent truncation invalidates its result.
         """
         self.flushing.flush(upto)
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether flush.ms has passed, or a sealed segment waits for its fsync."""
+        """Return True if flush.ms has passed, or a sealed segment is not yet synced."""
         return self.flushing.is_due(now_ms)
 
     def close(self) -> None:
-        """Leave the files so that the next start needs no recovery."""
+        """Close the files so that the next start needs no recovery."""
         try:
             if self.offline_reason is None:
                 self.active.write_indexes()
@@ -561,15 +563,15 @@ class PartitionLog:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as a crash would."""
+        """Release the files as they are, as in a crash."""
         self.segments.close()
         self._recent.clear()
         self._live = None
-        self._closed = True  # another log may get the same path: nothing may be opened by name any more
+        self._closed = True  # another log may reuse the path, so no file may be opened by name any more
         self.offline_reason = self.offline_reason or f"{self.path} is closed"
 
     def rename(self, path: str) -> None:
-        """Give the directory another name. Who reads meanwhile notices nothing."""
+        """Rename the directory. Concurrent readers are unaffected."""
         try:
             os.rename(self.path, path)
         except OSError as error:
@@ -582,10 +584,10 @@ class PartitionLog:
         self.flushing.moved()
 
     def retire(self, reason: str) -> None:
-        """Take no more appends; what is being read is read to its end."""
+        """Refuse appends; running reads may finish."""
         self.offline_reason = reason
 
     def delete(self) -> None:
-        """Close without keeping anything, and remove the directory."""
+        """Close the log without saving state, and remove the directory."""
         self.abandon()
         shutil.rmtree(self.path, ignore_errors=True)

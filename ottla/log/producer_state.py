@@ -1,4 +1,4 @@
-"""What a partition remembers of its producers and their transactions, and the `.snapshot` files that keep it."""
+"""Producer state and transactions of a partition, and the `.snapshot` files that persist them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 SEQUENCE_MAX = 2**31 - 1
-REMEMBERED_BATCHES = 5  # producers may have this many requests in flight, so any of them can come twice
+REMEMBERED_BATCHES = 5  # maximum requests in flight per producer, any of which may be repeated
 NO_SEQUENCE = -1
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -37,7 +37,7 @@ BatchMetadata = tuple[int, int, int, int, int]
 
 
 class CorruptSnapshotError(Exception):
-    """A snapshot that cannot be trusted; an older one and a longer scan take its place."""
+    """An untrustworthy snapshot. An older one and a longer scan replace it."""
 
 
 class ProducerEntry:
@@ -58,7 +58,7 @@ class ProducerEntry:
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
-        self.marker_offset = -1  # of the last one that was taken in since the log was opened
+        self.marker_offset = -1  # offset of the last marker since the log was opened
 
     @property
     def last_sequence(self) -> int:
@@ -66,7 +66,7 @@ class ProducerEntry:
 
 
 class ProducerDescription(NamedTuple):
-    """A line of DescribeProducers."""
+    """An entry of DescribeProducers."""
 
     producer_id: int
     producer_epoch: int
@@ -77,13 +77,13 @@ class ProducerDescription(NamedTuple):
 
 
 def sequence_after(sequence: int, steps: int) -> int:
-    """Sequences run from 0 to 2^31-1 and begin again at 0."""
+    """Add to a sequence number. Sequences run from 0 to 2^31-1 and wrap to 0."""
     return (sequence + steps) & SEQUENCE_MAX
 
 
 class ProducerStates:
-    """Invariant: the map reflects exactly the batches below the log end offset, and every snapshot file with
-    offset X reflects exactly those below X. Owner: the log's owner.
+    """Invariant: the map reflects exactly the batches below the log end offset, and a snapshot file with offset X
+    exactly those below X. Owner: the log's owner.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class ProducerStates:
     ) -> None:
         self._directory = directory
         self.snapshots = sorted(snapshots)
-        # Of the snapshots' files, as far as they are known: one of another partition is as valid as ours.
+        # Known checksums of snapshot files: a snapshot of another partition would look just as valid.
         self.checksums = dict(checksums or {})
         self.producers: dict[int, ProducerEntry] = {}
-        # First offsets of the transactions that have not ended, by producer, in the order of the log.
+        # First offsets of open transactions by producer, in log order.
         self.open_transactions: dict[int, int] = {}
-        # Marker and first offset of those that have ended, until the marker is committed.
+        # Marker and first offset of ended transactions, until the marker is committed.
         self.ended_transactions: deque[tuple[int, int]] = deque()
-        self.markers = 0  # so many were taken in: who waited for something knows whether one came meanwhile
+        self.markers = 0  # number of markers so far, to detect new ones after a wait
 
     # Transactions
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the first transaction begins whose end is not known, or not committed yet."""
+        """Return the first offset of the earliest transaction that is open or whose end is not yet committed."""
         ended = self.ended_transactions
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
@@ -118,10 +118,10 @@ class ProducerStates:
         return entry is not None and entry.epoch == epoch and entry.txn_first_offset >= 0
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
-        """Refuse a marker of another transaction than the one that is open (KIP-890, KIP-1228).
+        """Refuse markers that do not match the open transaction (KIP-890, KIP-1228).
 
-        From transaction version 2 on every transaction ends with a raised epoch, so a marker without one is late;
-        only where nothing is open it may be a repetition, and does no harm.
+        Since transaction version 2 every transaction ends with a raised epoch, so a marker without one is late. Without
+        an open transaction it may be a repetition, which is harmless.
         """
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -144,7 +144,7 @@ class ProducerStates:
     def end_transaction(
         self, header: BatchHeader, coordinator_epoch: int, aborted: bool
     ) -> CompletedTransaction | None:
-        """Take in a marker; None if the producer had no open transaction here."""
+        """Process a marker. Return None if the producer had no open transaction here."""
         self.markers += 1
         entry = self._entry(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
@@ -158,14 +158,14 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, header.base_offset, aborted)
 
     def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
-        """The index entry of a transaction that has just been aborted."""
+        """Return the index entry of a transaction that was just aborted."""
         stable = next(iter(self.open_transactions.values()), completed.last_offset + 1)
         return AbortedTransaction(
             completed.producer_id, completed.first_offset, completed.last_offset, stable
         )
 
     def _find_open_transactions(self) -> None:
-        """After a snapshot was read."""
+        """Rebuild the open transactions after reading a snapshot."""
         found = [(e.txn_first_offset, pid) for pid, e in self.producers.items() if e.txn_first_offset >= 0]
         self.open_transactions = {producer_id: offset for offset, producer_id in sorted(found)}
         self.ended_transactions.clear()
@@ -173,7 +173,7 @@ class ProducerStates:
     # Batches
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """All that is asked of a coordinator's own batches."""
+        """Check the epoch, the only requirement for a coordinator's own batches."""
         entry = self.producers.get(producer_id)
         if entry is not None and epoch < entry.epoch:
             raise _fenced(producer_id, epoch, entry.epoch)
@@ -181,10 +181,10 @@ class ProducerStates:
     def check(
         self, producer_id: int, epoch: int, first: int, last: int, transactional: bool = False
     ) -> BatchMetadata | None:
-        """Accept the batch with these sequences (None), recognise it as a repetition, or refuse it."""
+        """Return None for an acceptable batch, or the metadata of the batch it repeats. Raises KafkaError otherwise."""
         entry = self.producers.get(producer_id)
         if entry is None:
-            # Nothing is known, perhaps because all it wrote has been deleted: any sequence may follow.
+            # The producer is unknown, perhaps because its records were deleted: any sequence may follow.
             return None
         if epoch == entry.epoch:
             batches = entry.batches
@@ -213,7 +213,9 @@ class ProducerStates:
         return None
 
     def forget_below(self, producer_id: int, offset: int) -> bool:
-        """Forget a producer that wrote nothing at or after `offset` and has no open transaction; whether it was so."""
+        """Forget a producer without writes at or after `offset` and without an open transaction. Return True if
+        forgotten.
+        """
         entry = self.producers.get(producer_id)
         if entry is None or entry.txn_first_offset >= 0:
             return False
@@ -231,7 +233,7 @@ class ProducerStates:
             entry.txn_first_offset = self.open_transactions[producer_id] = batch[2]
 
     def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
-        """What is known of a producer that writes with this epoch."""
+        """Return the entry of a producer for this epoch."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(epoch)
@@ -241,7 +243,7 @@ class ProducerStates:
         return entry
 
     def replay(self, header: BatchHeader, load: Callable[[], bytes]) -> CompletedTransaction | None:
-        """Take in a batch that is in the log already, or was checked by the leader."""
+        """Process a batch already in the log or checked by the leader."""
         if header.producer_id < 0:
             return None
         if header.is_control:
@@ -259,7 +261,7 @@ class ProducerStates:
         return None
 
     def remember_older(self, header: BatchHeader) -> None:
-        """Lengthen the memory of a producer that a snapshot brought back with its last batch only."""
+        """Extend the history of a producer restored from a snapshot with only its last batch."""
         entry = self.producers.get(header.producer_id)
         if (
             entry is None
@@ -299,13 +301,13 @@ class ProducerStates:
             for producer_id, entry in self.producers.items()
         ]
 
-    # Snapshots. They carry a checksum, so a torn one is noticed and needs no fsync.
+    # Snapshots. Their checksum reveals torn files, so they need no fsync.
 
     def moved_to(self, directory: str) -> None:
         self._directory = directory
 
     def take_over(self, other: ProducerStates) -> None:
-        """Know what another log knows that has the same batches: more than can be read off them."""
+        """Copy the state of another log with the same batches: it knows more than the batches tell."""
         self.producers = other.producers
         self.open_transactions = other.open_transactions
         self.ended_transactions = other.ended_transactions
@@ -323,7 +325,7 @@ class ProducerStates:
         insort(self.snapshots, offset)
 
     def load_latest(self, offset: int, start: int) -> int:
-        """Become the newest readable snapshot at or below `offset`; says from which offset on to replay."""
+        """Load the newest readable snapshot at or below `offset`. Return the offset to replay from."""
         self.producers = {}
         self._find_open_transactions()
         for snapshot in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
@@ -348,7 +350,7 @@ class ProducerStates:
             os.unlink(self._path(offset))
 
     def remove_snapshot(self, offset: int) -> None:
-        """For a segment that has become part of the one before it."""
+        """Remove the snapshot of a segment merged into the previous one."""
         if offset in self.snapshots:
             self._remove(offset)
 

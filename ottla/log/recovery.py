@@ -1,4 +1,4 @@
-"""From a directory to the state of a log: what every start does, and what an unclean stop adds to it."""
+"""Load a log from its directory: the steps of every start, plus recovery after an unclean stop."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ _OLD_MESSAGE_MAX = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """Facts from checkpoints and other files about a log that is to be opened."""
+    """Facts about a log from checkpoints and other files, known before it is opened."""
 
     log_start_offset: int = 0
-    # False if the file that says so was damaged, missing, or written by Kafka: other files are asked as well.
+    # False if that file was damaged, missing, or written by Kafka: other files are consulted as well.
     is_start_certain: bool = True
     recovery_point: int = 0
     clean_shutdown: bool = False
     known: KnownLog = NOTHING_KNOWN
-    read_all: bool = False  # something was wrong with this log: look at every batch
-    use_manifest: bool = True  # False if Apache Kafka has written here meanwhile
-    may_be_torn: bool = True  # False if other damage makes it unlikely that the end was cut by a crash
+    read_all: bool = False  # the log had a problem: check every batch
+    use_manifest: bool = True  # False if Apache Kafka has written here since
+    may_be_torn: bool = True  # False if other damage makes a torn tail unlikely
 
     @property
     def least_end(self) -> int:
-        """The log reached at least this offset: below the recovery point everything was on the disk."""
+        """Minimum end offset: everything below the recovery point was on disk."""
         return max(self.recovery_point, self.known.end_offset)
 
 
@@ -116,7 +116,7 @@ def _list_files(directory: str) -> _Files:
 
 
 def _require_logs(directory: str, files: _Files, manifest: SegmentManifest) -> None:
-    """No .log file may be missing whose segment is in the manifest, or whose indexes stand among those of others."""
+    """Require the .log file of every segment in the manifest, and of every set of indexes."""
     missing = set(manifest.segments) - set(files.logs)
     if not manifest.segments and files.logs:
         orphans = (files.indexed.keys() | files.transactions) - set(files.logs)
@@ -128,7 +128,7 @@ def _require_logs(directory: str, files: _Files, manifest: SegmentManifest) -> N
 
 
 def _remove_leftovers(directory: str, files: _Files) -> None:
-    """Remove the files of segments whose deletion was begun: indexes first, while the .log shows that it was."""
+    """Remove files of partly deleted segments: indexes first, while the .log identifies them."""
     orphans = (files.indexed.keys() | files.transactions) - set(files.logs)
     for base in orphans:
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
@@ -140,9 +140,9 @@ def _remove_leftovers(directory: str, files: _Files) -> None:
 
 
 def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
-    """Open a log. After an unclean stop, read and check everything from the recovery point on.
+    """Open a log. After an unclean stop, read and check everything from the recovery point.
 
-    Files that contradict each other are built again if nothing can be lost by that. Otherwise an error names the file.
+    Contradicting files are rebuilt if that cannot lose data. Otherwise an error names the file.
     """
     files = _list_files(directory)
     manifest = _load_manifest(directory, found)
@@ -164,7 +164,7 @@ def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
     active = segments[-1]
     clean_shutdown = found.clean_shutdown and not read_all
     if clean_shutdown:
-        # A log that went offline before a clean shutdown was not closed: its recovery point shows it.
+        # A log that went offline before a clean shutdown was not closed, as its recovery point shows.
         note = manifest.segments.get(active.base_offset)
         clean_shutdown = found.recovery_point >= _end_offset(active, note)
         if clean_shutdown and not _epochs_match(epochs, active):
@@ -217,7 +217,7 @@ def _start_empty(
     epochs: LeaderEpochCache,
     manifest: SegmentManifest,
 ) -> LoadedLog:
-    """A directory without segments is a new log, unless something says that it was longer."""
+    """Treat a directory without segments as a new log, unless other files prove that it had records."""
     start = found.log_start_offset
     if start < found.least_end:
         path = segment_path(directory, found.known.active_base, LOG_SUFFIX)
@@ -246,7 +246,7 @@ def _load_manifest(directory: str, found: FoundLog) -> SegmentManifest:
 
 
 def _require_noted_file(segment: LogSegment, note: SegmentNote | None, known: KnownLog) -> None:
-    """Refuse a .log file that became shorter, or belongs to another partition."""
+    """Refuse a .log file that was shortened or belongs to another partition."""
     expected = note.first_crc if note is not None else None
     if note is not None and (segment.size < note.size or (note.is_sealed and segment.size > note.size)):
         when = "sealed" if note.is_sealed else "last closed"
@@ -281,7 +281,7 @@ def _require_end(directory: str, last: LogSegment, end_offset: int, found: Found
 def _log_start(
     directory: str, segments: list[LogSegment], epochs: LeaderEpochCache, found: FoundLog, end_offset: int
 ) -> int:
-    """Where the log starts. The leader epochs begin at the log start offset too, so one file can check the other."""
+    """Return the log start offset. The leader epochs start there as well, so each file can verify the other."""
     base, start = segments[0].base_offset, max(found.log_start_offset, segments[0].base_offset)
     if found.is_start_certain:
         if start <= end_offset or not found.clean_shutdown:
@@ -307,7 +307,7 @@ def _first_epoch(segment: LogSegment) -> int:
 
 
 def _epochs_match(epochs: LeaderEpochCache, active: LogSegment) -> bool:
-    """Whether the file knows the epoch of the last batch; it may have been removed, or be that of another log."""
+    """Return True if the file has the epoch of the last batch. It may be missing or belong to another log."""
     last = active.last_header
     if last is None or last.partition_leader_epoch < 0:
         return True
@@ -327,7 +327,7 @@ def _epochs_match(epochs: LeaderEpochCache, active: LogSegment) -> bool:
 def _first_bad_transaction_index(
     segments: list[LogSegment], present: set[int], manifest: SegmentManifest
 ) -> int:
-    """From which segment on the log must be read again to know which transactions were aborted."""
+    """Return the first segment to reread for aborted transactions."""
     for at, segment in enumerate(segments):
         index, base = segment.transaction_index, segment.base_offset
         note = manifest.segments.get(base)
@@ -369,7 +369,7 @@ def _end_offset(segment: LogSegment, note: SegmentNote | None) -> int:
 
 
 def _rebuild_indexes(segment: LogSegment, following: LogSegment | None) -> None:
-    """Nothing may be cut here: this segment was complete when the broker last knew it."""
+    """Rebuild indexes without truncating: the segment was complete when the broker last knew it."""
     invalid, end_offset = _scan(segment, segment.base_offset, None, None)
     if invalid is not None:
         raise CorruptSegmentError(segment.path, invalid.position, invalid.reason)
@@ -380,7 +380,7 @@ def _rebuild_indexes(segment: LogSegment, following: LogSegment | None) -> None:
 def _scan(
     segment: LogSegment, next_offset: int, producers: ProducerStates | None, epochs: LeaderEpochCache | None
 ) -> tuple[Invalid | None, int]:
-    """Check every batch and build the indexes anew; where the valid part stopped, and its end offset."""
+    """Check every batch and rebuild the indexes. Return the first invalid position, if any, and the end offset."""
     segment.offset_index.start_empty()
     segment.time_index.start_empty()
     if producers is not None:
@@ -392,7 +392,7 @@ def _scan(
     scan = BatchScan(file.fd, 0, segment.size, check_crc=True)
     before: tuple[int, BatchHeader] | None = None
     for position, header in scan:
-        # That the offset or the epoch of a batch is wrong shows in the whole one behind it.
+        # A wrong offset or epoch becomes visible at the next complete batch.
         if before is not None and (fault := order_fault(before[1], header)) is not None:
             raise CorruptSegmentError(segment.path, before[0], f"in this batch or the next one, {fault}")
         before = (position, header)
@@ -423,7 +423,7 @@ def _recover(
     found: FoundLog,
     manifest: SegmentManifest,
 ) -> int:
-    """Scan from segment `first` to the end; cut a torn tail, refuse anything worse. The log end offset."""
+    """Scan from segment `first` to the end. Cut a torn tail, refuse anything worse. Return the log end offset."""
     start_offset = segments[first].base_offset
     _replay(producers, segments, start_offset)
     later_epochs = epochs.forget_from(start_offset)
@@ -447,7 +447,7 @@ def _recover(
             break
     for epoch, start in later_epochs:
         if epoch > epochs.latest and start >= next_offset:
-            epochs.assign(epoch, start)  # it began where the log ends, so no batch has it
+            epochs.assign(epoch, start)  # it started at the end of the log, so no batch has it
     epochs.write()
     return next_offset
 
@@ -455,7 +455,7 @@ def _recover(
 def _require_torn_tail(
     segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment], found: FoundLog
 ) -> None:
-    """A batch may be cut off that was being written when the process died. One that was finished may not."""
+    """Allow truncation only of a batch being written when the process died, never of a finished one."""
     fd = segment.open_file().fd
     if _is_old_message(os.pread(fd, _OLD_MESSAGE_MAX, invalid.position)):
         raise CorruptSegmentError(
@@ -486,7 +486,7 @@ def _require_torn_tail(
 
 
 def _is_old_message(data: bytes) -> bool:
-    """Whether this is a message of a format that Kafka wrote before 0.11: not served, but not damage either."""
+    """Return True for message formats from before Kafka 0.11, which are unsupported but not damaged."""
     try:
         header = read_header(data)
     except KafkaError:
@@ -508,10 +508,10 @@ def _cut_tail(segment: LogSegment, invalid: Invalid) -> None:
 
 
 def find_batch(fd: int, start: int, end: int, next_offset: int) -> int | None:
-    """The position of a batch at or behind `start` that is whole, has its checksum and continues the log.
+    """Return the position of a complete batch at or after `start` with a valid checksum that continues the log.
 
-    Its offset must be above `next_offset`, which the damaged batch itself would have had: so a batch that a
-    user stored as a value, as its producer made it, is not mistaken for one.
+    Its offset must exceed `next_offset`, the offset of the damaged batch. This rules out a batch that a user stored as
+    a value, in the form its producer made it.
     """
     magic = bytes([MAGIC])
     while start + BATCH_OVERHEAD <= end:
@@ -534,7 +534,7 @@ def find_batch(fd: int, start: int, end: int, next_offset: int) -> int | None:
 
 
 def rebuild_producers(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
-    """The state of the producers at offset `end`, from the last snapshot before it and the batches behind that."""
+    """Restore the producers at offset `end` from the last earlier snapshot and the batches after it."""
     _replay(producers, segments, end)
     _restore_recent_batches(producers, segments)
 
@@ -561,10 +561,10 @@ def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> 
 
 
 def _restore_recent_batches(producers: ProducerStates, segments: list[LogSegment]) -> None:
-    """Read back the last few batches before those a snapshot knows.
+    """Reread the last few batches before those in a snapshot.
 
-    A snapshot keeps one batch per producer. A producer that had five requests in flight when the broker
-    stopped sends all five again, and each has to be recognised.
+    A snapshot keeps one batch per producer. A producer with five requests in flight when the broker stopped repeats all
+    five, and each has to be recognised.
     """
     if not producers.producers or all(
         len(entry.batches) == REMEMBERED_BATCHES for entry in producers.producers.values()
@@ -576,7 +576,7 @@ def _restore_recent_batches(producers: ProducerStates, segments: list[LogSegment
             entries = segment.offset_index.positions_from_end(4 * REMEMBERED_BATCHES)
             scan = segment.batches(entries[0] if entries else 0)
             found = [header for _, header in scan]
-            if scan.invalid is not None and entries:  # the index points to a wrong place
+            if scan.invalid is not None and entries:  # the index points to a wrong position
                 found = [header for _, header in segment.batches()]
             headers += found
             if segment is not segments[-1]:

@@ -1,4 +1,4 @@
-"""Appends of what another log has: a leader's, or that of the source of a mirror topic."""
+"""Appends from another log: a leader's, or the source of a mirror topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReplicatedAppends:
-    """Invariant: offsets, leader epochs and producers of the batches are kept as they came.
+    """Invariant: batches keep their offsets, leader epochs and producers.
 
     Owner: the log, on the event loop.
     """
@@ -29,7 +29,7 @@ class ReplicatedAppends:
         self._log = log
 
     def append(self, records: Buffer) -> AppendInfo:
-        """Append what a leader sent: any number of batches, a cut one left out."""
+        """Append a leader's batches, dropping an incomplete last one."""
         log = self._log
         if log.offline_reason is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.offline_reason)
@@ -43,7 +43,7 @@ class ReplicatedAppends:
             if _must_roll(segment, header, segment.size):
                 base = log.log_end_offset
                 if header.last_offset > base + segment.max_offset - segment.base_offset:
-                    base = header.base_offset  # compaction left a gap that no segment can span
+                    base = header.base_offset  # compaction left a gap too large for one segment
                 segment = log.roll_for_append(base)
             count, end = 1, segment.size + header.size
             while count < len(batches) and not _must_roll(segment, batches[count][1], end):
@@ -56,11 +56,11 @@ class ReplicatedAppends:
         return AppendInfo(first_offset, log.log_end_offset - 1, -1, log.log_start_offset, max_timestamp)
 
     def append_mirrored(self, records: Buffer) -> AppendInfo:
-        """Append what a mirror link copied from another cluster's log: as it is there, gaps included.
+        """Append batches that a mirror link copied from another cluster's log, unchanged and with gaps.
 
-        Invariant: the epochs of this log are those of the source's batches, and rise as they do there. A leader's own
-        epoch, which is above all of them, is noted only where it has written: after promotion. So whatever was written
-        here since then is never followed by something mirrored.
+        Invariant: this log has the epochs of the source's batches, which rise as they do there. A leader's own epoch
+        exceeds all of them and is recorded only once the leader writes, after promotion. Mirrored records therefore
+        never follow records written here.
         """
         log = self._log
         view = memoryview(records)
@@ -84,7 +84,7 @@ class ReplicatedAppends:
     def _append_run(
         self, segment: LogSegment, view: memoryview, batches: list[tuple[int, BatchHeader]]
     ) -> None:
-        """One write for batches that go to the same segment."""
+        """Write several batches for the same segment at once."""
         log = self._log
         start, last = batches[0][0], batches[-1]
         end = last[0] + last[1].size

@@ -1,4 +1,4 @@
-"""Which segments have outlived their topic's retention; `PartitionLog.delete_old_segments` deletes them."""
+"""Find segments that have outlived their topic's retention; `PartitionLog.delete_old_segments` deletes them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ottla.log.segments.partition_segments import LogSegments
 def deletable_segments(
     segments: LogSegments, config: LogConfig, log_start_offset: int, now_ms: int, upto: int
 ) -> int:
-    """How many segments, from the oldest on, may go; all of them means: the active one too, after a roll.
+    """Return the number of deletable segments, starting with the oldest. If all are, the active one is rolled first.
 
-    Nothing that reaches `upto` goes: it is not on every in-sync replica yet.
+    Segments that reach `upto` stay, because not every in-sync replica has them.
     """
     excess = segments.size - config.retention_bytes
     count = 0

@@ -1,4 +1,4 @@
-"""From timestamps to offsets. Reads records only inside the one batch that holds the answer."""
+"""Find offsets by timestamp. Decodes only the records of the batch that holds the answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _first_record(
         and header.base_offset >= start_offset
         and not header.attributes & (CONTROL_FLAG | DELETE_HORIZON_FLAG)
     ):
-        # The first record has the base timestamp: often that is the answer already.
+        # The first record has the base timestamp, which is often the answer.
         first_timestamp = header.max_timestamp if header.timestamp_type else header.base_timestamp
         if first_timestamp >= timestamp:
             return header.base_offset, first_timestamp, epoch

@@ -1,4 +1,4 @@
-"""What goes from a log: its end by truncation, its beginning by retention, and what compaction has replaced."""
+"""Removals from a log: truncation at the end, retention at the start, and compaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LogTrimming:
     def truncate_to(self, offset: int) -> None:
         log = self._log
         if offset >= log.log_end_offset:
-            # An epoch in which nothing was written may have begun at the end; another leader knows nothing of it.
+            # An epoch without records may have started at the end; other leaders do not know it.
             log.epochs.truncate_from_end(offset)
             return
         if offset <= log.segments.base_offset:
@@ -43,7 +43,7 @@ class LogTrimming:
         log.flushing.void()
         try:
             log.shrinks_to(offset)
-            # Snapshots go first: one above the end of the log would be believed after a crash.
+            # Snapshots first: after a crash a snapshot above the end of the log would be trusted.
             log.producers.remove_snapshots_after(offset)
             log.segments.discard_above(offset)
             active = log.segments[-1]
@@ -103,7 +103,7 @@ class LogTrimming:
         return count
 
     def delete_below(self, offset: int) -> None:
-        """Delete the segments that are wholly below `offset`."""
+        """Delete the segments completely below `offset`."""
         self._delete_first(self._log.segments.count_below(offset), int(time.time() * 1000))
 
     def _start_at(self, offset: int) -> None:

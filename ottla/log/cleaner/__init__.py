@@ -1,1 +1,1 @@
-"""Compaction: keep the last record of every key, and every offset as it was."""
+"""Compaction: keeps the last record of every key, and never changes offsets."""

@@ -1,4 +1,4 @@
-"""How much of a log can be compacted, whether it is worth it, and the job to do; LogCleaner has it done."""
+"""Decide which part of a log is compactable and worth compacting, and build the job for LogCleaner."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ottla.log.segments.segment import LogSegment
 
 @dataclass(frozen=True, slots=True)
 class CleanableLog:
-    """A log as the cleaner sees it: what is compacted already, and what can be added to that."""
+    """A log from the cleaner's point of view: its compacted part, and the segments to add to it."""
 
     log: PartitionLog
-    segments: list[LogSegment]  # from the beginning up to `first_uncleanable_offset`
+    segments: list[LogSegment]  # from the start to `first_uncleanable_offset`
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
@@ -34,16 +34,16 @@ class CleanableLog:
 
 
 def cleanable(log: PartitionLog, last_stable_offset: int, now_ms: int) -> CleanableLog | None:
-    """None if there is nothing to compact.
+    """Return None if there is nothing to compact.
 
-    Never touched are the active segment, what is not committed or in an open transaction, and what is younger
-    than min.compaction.lag.ms; a segment is touched as a whole or not at all.
+    Compaction never touches the active segment, uncommitted records, open transactions, and records younger than
+    min.compaction.lag.ms. It processes whole segments only.
     """
     if len(log.segments) < 2 or log.offline_reason is not None:
         return None
     first_dirty = log.first_dirty_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
-        # Records were deleted, or the end of the log was lost: then it is not known what is clean.
+        # Records were deleted, or the end of the log was lost: the clean part is unknown.
         first_dirty = log.log_start_offset
     sealed = list(log.segments)[:-1]
     ends = [segment.base_offset for segment in sealed[1:]] + [log.active.base_offset]
@@ -77,7 +77,7 @@ _first_timestamps: WeakKeyDictionary[LogSegment, int] = WeakKeyDictionary()
 
 
 def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool:
-    """Whether max.compaction.lag.ms has passed for the oldest of what is not compacted."""
+    """Return True if max.compaction.lag.ms has passed for the oldest uncompacted record."""
     if log.config.max_compaction_lag_ms == LONG_MAX:
         return False
     oldest = now_ms - log.config.max_compaction_lag_ms
@@ -91,7 +91,7 @@ def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool
 
 
 def job_for(found: CleanableLog, config: CleanerConfig, now_ms: int) -> CleanJob:
-    """What the cleaner's process has to know to compact the log."""
+    """Build the job for the cleaner process."""
     log = found.log
     share = max(1, config.threads)
     return CleanJob(
@@ -114,7 +114,7 @@ def job_for(found: CleanableLog, config: CleanerConfig, now_ms: int) -> CleanJob
 
 
 def _last_records(log: PartitionLog, first_uncleanable_offset: int) -> list[tuple[int, int, int]]:
-    """Where the producers that are remembered have written last, as far as the cleaner can meet it."""
+    """Return the last writes of known producers, as far as the cleaner may meet them."""
     found = []
     for producer_id, entry in log.producers.producers.items():
         last_offset = entry.batches[-1][3] if entry.batches else -1

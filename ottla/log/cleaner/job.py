@@ -1,6 +1,6 @@
-"""The messages between the broker and the cleaner's process: jobs one way, progress and results the other.
+"""Messages between the broker and the cleaner process: jobs in one direction, progress and results in the other.
 
-Each is a JSON object on a line of its own.
+Each message is a JSON object on its own line.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ottla.log.cleaner.worker.grouping import SourceSegment
 
 @dataclass(slots=True)
 class CleanJob:
-    """One log, and everything that has to be known about it without asking again."""
+    """One log with all data needed to compact it."""
 
     directory: str
-    segments: list[SourceSegment]  # from the beginning of the log to `first_uncleanable_offset`
+    segments: list[SourceSegment]  # from the start of the log to `first_uncleanable_offset`
     first_dirty_offset: int
-    first_uncleanable_offset: int  # base offset of the first segment that may not be touched
+    first_uncleanable_offset: int  # base offset of the first segment to leave untouched
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
@@ -28,9 +28,9 @@ class CleanJob:
     load_factor: float
     io_buffer_size: int
     max_bytes_per_second: float
-    #: Producer id, offset of its last record (-1: only markers are left of it), epoch.
+    #: Producer id, offset of its last record (-1: only markers remain), epoch.
     producers: list[tuple[int, int, int]] = field(default_factory=list)
-    #: Base offsets of all segments that may have a .txnindex, the active one included.
+    #: Base offsets of all segments that may have a .txnindex, including the active one.
     transaction_indexes: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class CleanJob:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a job is. Bytes are those of the segments that it reads, in both passes."""
+    """Progress of a job, in bytes read from segments in both passes."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass(slots=True)
 class CleanedGroup:
-    """A cleaned segment that waits to take the place of `bases`."""
+    """A cleaned segment ready to replace `bases`."""
 
     bases: list[int]
     size: int

@@ -1,4 +1,4 @@
-"""Compacts the logs that ask for it, the dirtiest first, in processes of its own."""
+"""Compact logs in separate processes, the dirtiest first."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ _RETRY_SECONDS = 60
 
 @dataclass(slots=True)
 class Candidate:
-    """A log, and up to where it is committed."""
+    """A log and its committed end."""
 
     log: PartitionLog
     last_stable_offset: int
 
 
 class LogCleaner:
-    """Invariant: a log is in at most one process; what is swapped in was made of exactly what it replaces.
+    """Invariant: at most one process works on a log; a swapped-in segment was made of exactly the segments it replaces.
 
-    Only the swap happens here, a handful of renames; everything that reads a record is in the other process.
-    Owner: the event loop.
+    Only the swap, a handful of renames, happens here; the other process reads all records. Owner: the event loop.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class LogCleaner:
         checkpoint: Callable[[PartitionLog], Awaitable[None]],
         storage_failed: Callable[[PartitionLog, Exception], bool] = lambda log, error: False,
     ) -> None:
-        """`storage_failed` takes offline what a disk that fails has taken with it; False if it was something else."""
+        """`storage_failed` takes logs of a failed disk offline. It returns False for any other error."""
         self._settings = settings
         self.status = CleanerStatus()
         self._candidates = candidates
@@ -88,7 +87,7 @@ class LogCleaner:
             await worker.end()
 
     async def _dirtiest(self) -> CleanableLog | None:
-        """The log with the highest dirty ratio, if it is due; updates the backlog on the way."""
+        """Return the log with the highest dirty ratio, if it is due. Also updates the backlog."""
         status, now_ms = self.status, int(time.time() * 1000)
         backlog: dict[TopicPartition, int] = {}
         best: CleanableLog | None = None
@@ -117,7 +116,7 @@ class LogCleaner:
                     best = found
         status.backlog, status.max_dirty_ratio = backlog, highest
         if best is not None and (best.log.topic, best.log.partition) in status.running:
-            return None  # another task took it while this one let others go first
+            return None  # another task took it during the await
         return best
 
     async def _clean(self, found: CleanableLog, worker: WorkerProcess) -> None:
@@ -135,7 +134,7 @@ class LogCleaner:
                     self._set_aside(name, reason)
             elif task.end_offset is not None:
                 log.first_dirty_offset = task.end_offset
-                # What the checkpoint calls clean has to be so after a power failure too.
+                # Records marked clean in the checkpoint must be clean even after a power failure.
                 await asyncio.to_thread(sync_path, str(log.path))
                 await self._checkpoint(log)
         except WorkerDied as error:
@@ -144,7 +143,7 @@ class LogCleaner:
             if self._deaths[name] >= _MOST_DEATHS:
                 self._set_aside(name, str(error))
         except (OSError, KafkaError) as error:
-            await worker.end()  # what it is still doing for this log is not needed
+            await worker.end()  # its remaining work for this log is obsolete
             of_storage = isinstance(error, OSError | StorageError)
             if not of_storage or not self._storage_failed(log, error):
                 self._set_aside(name, str(error))
@@ -156,6 +155,6 @@ class LogCleaner:
         logger.error("%s-%d cannot be compacted and stays as it is until the next start: %s", *name, reason)
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted. A new one of the same name may be compacted."""
+        """Forget a deleted topic. A new topic with the same name may be compacted."""
         for name in [name for name in self.status.uncleanable if name[0] == topic]:
             del self.status.uncleanable[name]

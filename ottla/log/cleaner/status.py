@@ -1,4 +1,4 @@
-"""What the cleaner is doing, for those who watch it."""
+"""Status of the cleaner, for monitoring."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.log.files.checkpoint import TopicPartition
 
 @dataclass(slots=True)
 class RunningClean:
-    """A log that is being compacted. `bytes_total` counts the dirty section twice: it is read in both passes."""
+    """A running compaction. `bytes_total` counts the dirty section twice, since both passes read it."""
 
     name: TopicPartition
     bytes_total: int
@@ -24,7 +24,7 @@ class RunningClean:
 
 @dataclass(slots=True)
 class FinishedClean:
-    """How the last compaction of a log went."""
+    """Outcome of a log's last compaction."""
 
     name: TopicPartition
     seconds: float
@@ -40,12 +40,12 @@ class CleanerStatus:
     """Progress, backlog and failures of the log cleaner. Owner: the event loop."""
 
     running: dict[TopicPartition, RunningClean] = field(default_factory=dict)
-    #: Bytes that wait to be compacted, by log, as of the last look.
+    #: Bytes waiting for compaction by log, as of the last check.
     backlog: dict[TopicPartition, int] = field(default_factory=dict)
     max_dirty_ratio: float = 0.0
-    #: Logs that cannot be compacted, and why. They are tried again after a restart.
+    #: Logs that cannot be compacted, with the reason. A restart retries them.
     uncleanable: dict[TopicPartition, str] = field(default_factory=dict)
-    #: Why a large log was compacted in plain Python; None if none was.
+    #: Reason why a large log was compacted in plain Python; None if that never happened.
     uncompiled: str | None = None
     last: FinishedClean | None = None
     cleaned_logs: int = 0

@@ -1,4 +1,4 @@
-"""One compaction of one log: the event loop's part of it."""
+"""The event loop's part of one log's compaction."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ottla.log.segments.swap import discard_cleaned
 
 logger = logging.getLogger(__name__)
 
-#: From this size on, a compaction in plain Python takes long enough to be worth a remark.
+#: Logs of at least this size take long in plain Python, which is worth a remark.
 _LARGE_BYTES = 16 << 20
 
 
 class CleanTask:
-    """Swaps in each group that the worker has ready, as long as the log is still the one that the job was made for.
+    """Swaps in each finished group while the log still matches its job.
 
     Owner: the event loop.
     """
@@ -40,12 +40,12 @@ class CleanTask:
         name = (log.topic, log.partition)
         self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
         status.running[name] = self._running
-        self.error: OSError | None = None  # what the worker met, if a file was to blame
-        self.is_temporary = False  # the failure may go away by itself, as a full disk does
-        self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
+        self.error: OSError | None = None  # file error met by the worker
+        self.is_temporary = False  # the failure may pass, like a full disk
+        self.end_offset: int | None = None  # end of the compacted part, after success
 
     async def run(self, job: CleanJob, worker: WorkerProcess) -> str | None:
-        """Why the log cannot be compacted, or None: it has been, or has changed meanwhile."""
+        """Return why the log cannot be compacted, or None if it was compacted or has changed in the meantime."""
         logger.debug(
             "compacting %s from offset %d to %d",
             job.directory,
@@ -78,12 +78,12 @@ class CleanTask:
         return None
 
     def _is_same(self) -> bool:
-        """Whether nothing was cut off or deleted since: what is known of later records must still be true."""
+        """Return True if nothing was truncated or deleted since: knowledge about later records must still hold."""
         log = self._log
         return log.flushing.truncations == self._truncations and log.offline_reason is None
 
     def _swap(self, event: dict[str, Any]) -> bool:
-        """Put a cleaned segment in its place; False if the segments it was made of are not there any more."""
+        """Swap in a cleaned segment. Return False if its source segments no longer exist."""
         log = self._log
         old = [self._waiting[base] for base in event["bases"]]
         current = {segment.base_offset: segment for segment in log.segments}

@@ -1,4 +1,4 @@
-"""The broker's end of the cleaner's process: started when it is first needed, ended when it is not."""
+"""The broker's handle on the cleaner process: started on first use, ended when idle."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MODULE = "ottla.log.cleaner.worker.main"
 
 
 class WorkerDied(Exception):
-    """The process ended in the middle of a job; the text says how."""
+    """The process ended during a job. The message tells how."""
 
 
 class WorkerProcess:
-    """Invariant: at most one process, and at most one job in it. Owner: the event loop."""
+    """Invariant: at most one process with at most one job. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._process = HelperProcess(_MODULE)
@@ -26,7 +26,7 @@ class WorkerProcess:
         return self._process.pid
 
     async def run(self, job: CleanJob) -> AsyncGenerator[dict[str, Any]]:
-        """The events of a job, the last one being `done`, `failed` or `cancelled`."""
+        """Yield the events of a job; the last one is `done`, `failed` or `cancelled`."""
         if self._process.pid is None:
             try:
                 await self._process.start()
@@ -41,9 +41,9 @@ class WorkerProcess:
         raise WorkerDied(f"the cleaner's process ended with {'signal' if code < 0 else 'code'} {abs(code)}")
 
     async def cancel(self) -> None:
-        """Ask the running job to stop; its events go on until it says that it has."""
+        """Ask the running job to stop. Its events continue until it confirms."""
         await self._process.send({"op": "cancel"})
 
     async def end(self) -> None:
-        """Let the process go. It notices at once when it waits, and after a chunk when it works."""
+        """End the process. It notices at once when idle, and after a chunk when working."""
         await self._process.end()

@@ -1,1 +1,1 @@
-"""The small files of a log directory, and slices of the large ones."""
+"""Small files of a log directory, and regions of the large ones."""

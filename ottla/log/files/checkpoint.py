@@ -1,7 +1,8 @@
-"""Small text files that are replaced as a whole: either the old content survives a crash or the new one.
+"""Small text files with atomic replacement: a crash leaves either the old or the new content.
 
-Kafka's format has no checksum: a flipped bit makes another valid offset. So Ottla writes a CRC32C as 32 spaces and
-tabs behind the first entry, where Kafka's readers (and people) skip white space. Kafka rewrites its files without it.
+Kafka's format has no checksum: a flipped bit yields another valid offset. Ottla therefore writes a CRC32C as 32 spaces
+and tabs after the first entry, where Kafka's readers (and people) skip white space. Kafka rewrites its files without
+it.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ _SEAL_BITS = 32
 
 
 class CheckpointError(ValueError):
-    """A checkpoint file that does not follow the format; the text names the file."""
+    """A malformed checkpoint file. The message names the file."""
 
 
 def partition_of(directory: str) -> str:
-    """The name `topic-partition` that a directory was made for, also while it is a `-future` one."""
+    """Return the `topic-partition` of a directory, including `-future` directories."""
     name = os.path.basename(directory)
     return _SUFFIXED.sub("", name)
 
 
 def replace_file(path: str, data: bytes, *, sync: bool = True) -> None:
-    """Write beside the file and rename over it. `sync` makes the new content survive a power cut."""
+    """Write a new file and rename it over the old one. `sync` makes the content survive a power failure."""
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         written = os.write(fd, data)
-        while written < len(data):  # a disk that is about to be full takes a part first
+        while written < len(data):  # an almost full disk accepts a part first
             written += os.write(fd, data[written:])
         if sync:
             os.fsync(fd)
@@ -69,11 +70,11 @@ def sync_path(path: str) -> None:
 
 class Checkpoint(NamedTuple):
     entries: list[str]
-    is_sealed: bool  # Ottla wrote it, and its checksum matches
+    is_sealed: bool  # written by Ottla, with a matching checksum
 
 
 def write_lines(path: str, lines: Iterable[str], *, owner: str = "", sync: bool = True) -> None:
-    """Write a checkpoint. Its checksum covers the file's name and its `owner`: a file in another's place is noticed."""
+    """Write a checkpoint. The checksum covers file name and `owner`, so that a misplaced file is detected."""
     body = list(lines)
     if body:
         body[0] += _seal(path, owner, body)
@@ -86,7 +87,7 @@ def _seal(path: str, owner: str, body: list[str]) -> str:
 
 
 def read_lines(path: str, *, owner: str = "") -> Checkpoint:
-    """Read a checkpoint; a missing or empty file has no entries. CheckpointError names the file that is damaged."""
+    """Read a checkpoint; a missing or empty file has no entries. Raises CheckpointError naming a damaged file."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = file.read().split("\n")

@@ -1,7 +1,7 @@
-"""`ottla-damaged`: a partition went offline because of damage. The file keeps the evidence.
+"""`ottla-damaged`: marks a partition that went offline because of damage, and keeps the evidence.
 
-The next start reads the whole log again, and removes the file if it finds nothing wrong. The evidence is the length of
-the log and its first batch, because every stop writes checkpoints and live ends anew.
+The next start rereads the whole log and removes the file if the log is intact. The evidence is the log's length and
+first batch, because every stop rewrites checkpoints and live ends.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ DAMAGE_MARK = "ottla-damaged"
 
 
 class KnownLog(NamedTuple):
-    """Facts about a log that are certain before it is read; zeros where nothing is known."""
+    """Facts about a log known before reading it; zeros where unknown."""
 
-    end_offset: int = 0  # it reached at least this offset
+    end_offset: int = 0  # minimum end offset
     active_base: int = 0
-    active_first_crc: int | None = None  # of the first batch in the segment that starts at `active_base`
+    active_first_crc: int | None = None  # CRC of the first batch in the segment at `active_base`
 
 
 NOTHING_KNOWN = KnownLog()
 
 
 def mark_damaged(directory: str, known: KnownLog, reason: str) -> None:
-    """Write the mark; without it the next start has less to go by, so a failure is not worse than that."""
+    """Write the mark. A failure is harmless: the next start merely knows less."""
     crc = "-" if known.active_first_crc is None else str(known.active_first_crc)
     lines = [f"known {known.end_offset} {known.active_base} {crc}", "reason " + " ".join(reason.split())]
     with suppress(OSError):
@@ -35,7 +35,7 @@ def mark_damaged(directory: str, known: KnownLog, reason: str) -> None:
 
 
 def read_damage_mark(directory: str) -> KnownLog | None:
-    """None without a mark. A mark that is damaged itself says only that the log has to be read."""
+    """Return None without a mark. A damaged mark only tells that the log has to be read."""
     path = os.path.join(directory, DAMAGE_MARK)
     if not os.path.lexists(path):
         return None

@@ -1,7 +1,7 @@
-"""How many file descriptors the process may have, and how they are shared out.
+"""Limit and distribution of file descriptors.
 
-Half of them are for the logs that are appended to, some for sealed segments that are read, and most of the rest for
-connections. What is open at one moment is bounded by that; how many partitions and segments there are is not.
+Half of them are for active logs, some for reads of sealed segments, and most of the rest for connections. This limits
+the files open at one time, not the number of partitions and segments.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import os
 import resource
 from contextlib import suppress
 
-# For everything that is opened for a moment: indexes, checkpoints, the metadata store, connections to other brokers.
+# For short-lived files and connections: indexes, checkpoints, the metadata store, other brokers.
 _SPARE = 32
 _UNLIMITED = 1 << 20
 _PROBES = 8
 
 
 def raise_limit() -> None:
-    """Take all that the system allows: the soft limit is for programs that cannot deal with more."""
+    """Raise the soft limit to the hard limit. The soft limit protects programs that cannot handle more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with suppress(OSError, ValueError):  # some systems give less than they say
+        with suppress(OSError, ValueError):  # some systems grant less than promised
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -39,7 +39,7 @@ def for_sealed_segments() -> int:
 
 
 def for_connections() -> int:
-    """Idle logs are closed to make room for connections, but a few must be left open to be worked with."""
+    """Return the maximum number of connections. Idle logs are closed to make room, but a few must stay open."""
     return max(1, limit() - limit() // 8 - for_sealed_segments() - _SPARE)
 
 
@@ -48,7 +48,7 @@ def ran_out(error: BaseException | None) -> bool:
 
 
 def shortage() -> str:
-    """What to tell an operator whose broker has run out."""
+    """Return advice for an operator whose broker has run out."""
     return (
         f"the broker has run out of file descriptors (it may have {limit()}): allow it more with `ulimit -n`, or with "
         "LimitNOFILE of its service, and start it again"
@@ -56,7 +56,7 @@ def shortage() -> str:
 
 
 def are_left() -> bool:
-    """Whether a few can be had right now."""
+    """Return True if a few descriptors are available right now."""
     opened: list[int] = []
     try:
         for _ in range(_PROBES):

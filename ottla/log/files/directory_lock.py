@@ -1,4 +1,4 @@
-"""`.lock`: one broker per log directory, whether it is Ottla or Apache Kafka."""
+"""`.lock`: one broker per log directory, whether Ottla or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ottla.log.errors import LogDirectoryError
 
 LOCK_FILE = ".lock"
 
-# Locks of this kind are the process's, so two brokers in one process would not see each other's.
+# These locks belong to the process, so two brokers in one process would not exclude each other.
 _held: set[str] = set()
 _guard = Lock()
 
 
 class DirectoryLock:
-    """Held from construction to `release`. Owner: the log directory."""
+    """Lock held from construction to `release`. Owner: the log directory."""
 
     def __init__(self, directory: str) -> None:
         self._key = os.path.realpath(directory)

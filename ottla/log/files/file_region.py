@@ -1,4 +1,4 @@
-"""Slices of segment files that can be sent while the log goes on living."""
+"""Regions of segment files that remain readable while the log changes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 
 
 class SegmentFile:
-    """Owns one descriptor of a .log file: it is open exactly as long as somebody holds this object.
+    """Owns one descriptor of a .log file, open as long as this object is referenced.
 
-    A response that is being sent holds it through its FileRegion, so that deleting or rolling a segment never
-    closes a descriptor under a running transfer. Owner: shared, immutable.
+    A response being sent references it through its FileRegion, so deleting or rolling a segment never closes the
+    descriptor of a running transfer. Owner: shared, immutable.
     """
 
     __slots__ = ("__weakref__", "fd", "path")
 
     def __init__(self, path: str, *, writable: bool, create: bool = False) -> None:
-        self.fd = -1  # __del__ must find it even if the open fails
+        self.fd = -1  # __del__ needs it even if the open fails
         flags = os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
@@ -28,7 +28,7 @@ class SegmentFile:
 
 
 class FileRegion:
-    """`size` bytes of a segment from `position` on, starting at a batch; the last batch may be cut."""
+    """`size` bytes of a segment from `position`, starting at a batch; the last batch may be incomplete."""
 
     __slots__ = ("fd", "file", "position", "size")
 

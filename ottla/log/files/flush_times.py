@@ -1,4 +1,4 @@
-"""How long it takes to flush a log to disk: of all logs of this process, in microseconds."""
+"""Durations of log flushes in this process, in microseconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.monitoring.metrics.histogram import Histogram
 
 
 class FlushTimes(Histogram):
-    """Logs are flushed by several threads, so adding takes a lock: it is nothing beside an fsync."""
+    """Histogram with a lock, because several threads flush logs. Its cost is negligible beside an fsync."""
 
     __slots__ = ("_lock",)
 

@@ -1,13 +1,12 @@
-"""`.ottla-live-ends`: how far each log of a directory reaches, up to date with every append.
+"""`.ottla-live-ends`: the end of each log in a directory, updated with every append.
 
-A recovery point trails behind the log, so after kill -9 it cannot show that the end of a log is missing. This file can:
-it is mapped into memory, and storing two numbers there costs less than a microsecond. A process that is killed leaves
-the mapped pages to the system. A power cut may keep them and lose the records, so the numbers count only as long as the
-system has not been started again.
+A recovery point trails behind the log, so after kill -9 it cannot reveal a missing end. This file can: it is mapped
+into memory, and storing two numbers takes less than a microsecond. The system keeps the mapped pages of a killed
+process. A power failure may keep them and lose the records, so the numbers are valid only until the next system boot.
 
-Format, in the byte order of the machine: 64 bytes `OTTLA-ENDS`, version (1) and boot id, padded; then slots of 48
-bytes: 16 bytes of hash of `topic-partition`, the end offset twice, the base offset of the active segment, and the CRC
-of its first batch with its complement. An end that differs from its copy was being written: the smaller one counts.
+Format, in native byte order: 64 bytes `OTTLA-ENDS`, version (1) and boot id, padded; then slots of 48 bytes: 16 bytes
+of hash of `topic-partition`, the end offset twice, the base offset of the active segment, and the CRC of its first
+batch with its complement. If the two ends differ, a write was interrupted: the smaller one counts.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ _CHUNK_BYTES = _CHUNK_SLOTS * _SLOT.size  # a multiple of every page size up to 
 _OFFSET_MAX = 2**63 - 1
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-# Words of a slot.
+# Word indexes in a slot.
 END, END_COPY, ACTIVE_BASE, FIRST_CRC = 2, 3, 4, 5
 
 
 def mirrored(crc: int) -> int:
-    """A CRC with its complement: one flipped bit cannot make another one."""
+    """Combine a CRC with its complement: one flipped bit cannot yield another valid value."""
     return crc << 32 | (crc ^ 0xFFFF_FFFF)
 
 
@@ -57,7 +56,7 @@ def _key(name: TopicPartition) -> bytes:
 
 
 def read_live_ends(directory: str, names: Iterable[TopicPartition]) -> dict[TopicPartition, KnownLog] | None:
-    """Return the noted ends of these logs: none if the system was started since. None if the file is damaged."""
+    """Return the recorded ends of these logs: none after a reboot. None if the file is damaged."""
     try:
         with open(os.path.join(directory, LIVE_ENDS_FILE), "rb") as file:
             data = file.read()
@@ -81,12 +80,12 @@ def read_live_ends(directory: str, names: Iterable[TopicPartition]) -> dict[Topi
 
 
 class LiveEnds:
-    """Invariant: a slot never says more than the log has. Owner: the log directory; each log writes to its own slot."""
+    """Invariant: a slot never exceeds its log. Owner: the log directory; each log writes to its own slot."""
 
     def __init__(self, directory: str, known: dict[TopicPartition, KnownLog]) -> None:
-        """Start a new file with the ends already known. Raises OSError, as on a full disk."""
+        """Create a new file with the known ends. Raises OSError, for example on a full disk."""
         self._path = os.path.join(directory, LIVE_ENDS_FILE)
-        self._lock = Lock()  # logs are opened by several threads
+        self._lock = Lock()  # several threads open logs
         self._slots: dict[TopicPartition, memoryview] = {}
         self._free: list[memoryview] = []
         self._fd = -1
@@ -113,7 +112,7 @@ class LiveEnds:
             raise
 
     def slot(self, name: TopicPartition) -> memoryview | None:
-        """Six words for this log; None where there is no room for them."""
+        """Return the six words of this log, or None if there is no room."""
         with self._lock:
             found = self._slots.get(name)
             if found is None and self._fd >= 0:
@@ -129,7 +128,7 @@ class LiveEnds:
 
     def _add_chunk(self) -> None:
         start = os.fstat(self._fd).st_size
-        # Without blocks of its own, a page that is stored to on a full disk would end the process.
+        # Allocate blocks first: a store to an unallocated page on a full disk would kill the process.
         os.posix_fallocate(self._fd, start, _CHUNK_BYTES)
         words = memoryview(mmap.mmap(self._fd, _CHUNK_BYTES, offset=start)).cast("Q")
         self._free = [words[at : at + _WORDS] for at in range(0, _CHUNK_SLOTS * _WORDS, _WORDS)]
@@ -149,7 +148,7 @@ class LiveEnds:
         return KnownLog(min(slot[END], slot[END_COPY]), slot[ACTIVE_BASE], crc if is_known else None)
 
     def remove(self) -> None:
-        """After a clean shutdown the recovery points say everything, and Apache Kafka may be the next to write."""
+        """Remove the file after a clean shutdown: recovery points suffice, and Apache Kafka may write next."""
         with suppress(FileNotFoundError):
             os.unlink(self._path)
         self.close()

@@ -1,4 +1,4 @@
-"""`.ottla`: that a log directory was used by Ottla, and which other directories its broker had then."""
+"""`.ottla`: marks a log directory used by Ottla, and lists the other directories of its broker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _MARK_FILE = ".ottla"
 
 
 def mark(directory: str) -> None:
-    """Say that Ottla was here. What is there already stays."""
+    """Mark the directory. An existing mark stays."""
     with open(os.path.join(directory, _MARK_FILE), "ab"):
         pass
 
 
 def read_mark(directory: str) -> frozenset[str] | None:
-    """The directories that are noted; None if Ottla was never here."""
+    """Return the recorded directories, or None if Ottla has never used this one."""
     try:
         with open(os.path.join(directory, _MARK_FILE), encoding="utf-8", errors="surrogateescape") as file:
             return frozenset(file.read().splitlines())

@@ -1,4 +1,4 @@
-"""`meta.properties`: to which broker of which cluster a log directory belongs."""
+"""`meta.properties`: broker and cluster that own a log directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.log.errors import LogDirectoryError
 from ottla.log.files.checkpoint import replace_file
 
 META_PROPERTIES = "meta.properties"
-_CHECKSUM = "#crc32c "  # of the lines behind it; for Kafka it is a comment
+_CHECKSUM = "#crc32c "  # checksum of the lines below; a comment for Kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class MetaProperties:
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """Version 0 is a broker's under ZooKeeper, version 1 one under KRaft; the latter says node.id."""
+    """Read the file. Version 0 is from a ZooKeeper broker; version 1, with node.id, from KRaft."""
     path = os.path.join(directory, META_PROPERTIES)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

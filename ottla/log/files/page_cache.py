@@ -1,4 +1,4 @@
-"""Is a part of a file in memory? The event loop asks before it would wait for the disk."""
+"""Check whether part of a file is in memory, before the event loop would wait for the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _supported = hasattr(os, "RWF_NOWAIT")
 
 
 def is_in_memory(fd: int, position: int, size: int) -> bool:
-    """Look at the first and the last byte; files that cannot be asked are taken to be in memory."""
+    """Check the first and the last byte. Files that do not support the check count as in memory."""
     if not _supported:
         return True
     try:
@@ -25,7 +25,7 @@ def is_in_memory(fd: int, position: int, size: int) -> bool:
 
 
 def read_now(fd: int, position: int, size: int) -> bytes | bytearray | None:
-    """The bytes, or None if the disk would have to be waited for."""
+    """Return the bytes, or None if reading would wait for the disk."""
     if _supported:
         data = bytearray(size)
         try:
@@ -44,7 +44,7 @@ def _note(error: OSError) -> None:
 
 
 def read_through(fd: int, position: int, size: int) -> None:
-    """Bring it into memory, in a thread that may wait."""
+    """Load the range into memory. Blocks; runs in a thread."""
     end = position + size
     while position < end:
         os.pread(fd, min(_READ_BYTES, end - position), position)

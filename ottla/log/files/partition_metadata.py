@@ -1,7 +1,7 @@
-"""`partition.metadata`: the topic id a directory belongs to, in the notation of Kafka's Uuid.
+"""`partition.metadata`: the topic id of a log directory, in the notation of Kafka's Uuid.
 
-A third line has a checksum, because a wrong id would make the log that of another topic, which is deleted. Kafka reads
-two lines.
+A third line contains a checksum, because a log with a wrong id would belong to another topic and be deleted. Kafka
+reads two lines.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def parse_uuid(text: str) -> bytes:
 
 
 def write_partition_metadata(directory: str, topic_id: bytes) -> None:
-    """Not synced: the cluster's metadata has the id too."""
+    """Write the file without a sync: the cluster metadata contains the id, too."""
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\ncrc: {_checksum(directory, uuid_text(topic_id))}"
     replace_file(os.path.join(directory, PARTITION_METADATA), text.encode(), sync=False)
 
 
 def read_partition_metadata(directory: str) -> bytes | None:
-    """The topic id, or None if the file is missing or empty."""
+    """Return the topic id, or None if the file is missing or empty."""
     path = os.path.join(directory, PARTITION_METADATA)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -48,7 +48,7 @@ def read_partition_metadata(directory: str) -> bytes | None:
     if lines == [""]:
         return None
     try:
-        # Without the checksum it is Kafka's file, which has two lines.
+        # A file without the checksum is Kafka's and has two lines.
         if fields.get("crc", "" if len(lines) > 2 else None) not in (
             None,
             _checksum(directory, fields["topic_id"]),

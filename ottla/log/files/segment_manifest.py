@@ -1,16 +1,15 @@
-"""`ottla-segments`: what the files of a partition were like when Ottla finished them.
+"""`ottla-segments`: the state of a partition's files when Ottla finished them.
 
-Kafka's layout cannot show that a sealed segment became shorter, that two partitions exchanged a file, or that an
-aborted transaction is missing from an index. So each partition keeps one line per segment, and one per snapshot of its
-producers:
+Kafka's layout cannot reveal a shortened sealed segment, files swapped between partitions, or an aborted transaction
+missing from an index. Each partition therefore keeps one line per segment and one per producer snapshot:
 
     segment <base offset> <sealed|open> <bytes> <end offset> <largest timestamp> <its offset> <first batch's CRC>
             <CRC of .index> <CRC of .timeindex> <CRC of .txnindex>
     snapshot <offset> <CRC of its content>
 
-`-` stands for an unknown checksum, `none` for a file that does not exist. An open segment was the active one:
-it may have grown since, and its indexes may have changed. The file has the format and the checksum of a checkpoint.
-Apache Kafka ignores it; a directory that Kafka has used meanwhile is read without it.
+`-` means an unknown checksum, `none` a missing file. An open segment was the active one: it may have grown since, and
+its indexes may have changed. The file has the format and the checksum of a checkpoint. Apache Kafka ignores it; a
+directory used by Kafka in the meantime is read without it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _UNKNOWN, _NONE = "-", "none"
 
 
 class SegmentNote(NamedTuple):
-    """One segment. The checksums are None where they are not known, NO_FILE where there is no file."""
+    """One segment. Unknown checksums are None, missing files NO_FILE."""
 
     base_offset: int
     is_sealed: bool
@@ -43,8 +42,8 @@ class SegmentNote(NamedTuple):
 
 
 class SegmentManifest:
-    """Invariant: the file says nothing that is not true of the segments, whenever the process dies. So what removes or
-    rewrites a segment first removes its line (`forget`). Owner: the log's owner.
+    """Invariant: the file is always true of the segments, whenever the process dies. Code that removes or rewrites a
+    segment therefore removes its line first (`forget`). Owner: the log's owner.
     """
 
     def __init__(self, directory: str) -> None:
@@ -57,7 +56,7 @@ class SegmentManifest:
         self._path = os.path.join(directory, SEGMENT_MANIFEST)
 
     def load(self) -> None:
-        """Read the file. CheckpointError if it is damaged."""
+        """Read the file. Raises CheckpointError if it is damaged."""
         lines, is_sealed = read_lines(self._path, owner=self._owner)
         if lines and not is_sealed:
             raise CheckpointError(f"{self._path} is damaged: it has no checksum")
@@ -73,7 +72,7 @@ class SegmentManifest:
             raise CheckpointError(f"{self._path} is damaged: {line!r} is not a line of it") from None
 
     def discard(self) -> None:
-        """Remove a file that cannot be believed."""
+        """Remove an untrustworthy file."""
         self.segments.clear()
         self.snapshots.clear()
         with suppress(FileNotFoundError):
@@ -88,14 +87,14 @@ class SegmentManifest:
         self.segments[note.base_offset] = note
 
     def forget(self, start: int, stop: int) -> None:
-        """Remove the lines of the segments with base offsets in [start, stop), before they change."""
+        """Remove the lines of segments with base offsets in [start, stop), before they change."""
         gone = [base for base in self.segments if start <= base < stop]
         if gone:
             for base in gone:
                 del self.segments[base]
             try:
                 self.write()
-            except OSError:  # on a full disk, too, old segments have to go: without the file nothing is wrong
+            except OSError:  # old segments must be deletable on a full disk; a missing file is harmless
                 with suppress(FileNotFoundError):
                     os.unlink(self._path)
 

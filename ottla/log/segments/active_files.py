@@ -1,4 +1,4 @@
-"""Which active segments are open: a bounded number in the whole process. Those of idle partitions are closed first."""
+"""Open active segments: limited in number per process. Idle partitions are closed first."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from ottla.log.files.file_region import SegmentFile
 if TYPE_CHECKING:
     from ottla.log.segments.segment import LogSegment
 
-# A segment that was appended to since it was last looked at is passed over; so many of them in a row at most.
+# Segments with appends since the last check are skipped, at most this many in a row.
 _LOOKS = 64
 _AT_ONCE = 16
 
 
 class ActiveFiles:
-    """Invariant: about `capacity` active segments have a descriptor at most, and one that has none opens its file again
-    when it is used. An append or a read of an open one does not come here.
+    """Invariant: at most about `capacity` active segments have a descriptor; others reopen their file on use. Appends
+    and reads of open segments do not involve this class.
 
-    Regions that are being sent hold their file themselves. Owner: the process; logs are opened in threads, hence the
-    lock.
+    Regions being sent keep their own reference. Owner: the process; threads open logs, hence the lock.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
         self._capacity = capacity
-        # With the size that each had when it was last looked at, the longest ago first. Weak: a log that is dropped
-        # without being closed, as in a crash, gives back its descriptors.
+        # Segments with their size at the last check, oldest check first. Weak references: a log dropped without being
+        # closed, as in a crash, releases its descriptors.
         self._open: OrderedDict[ref[LogSegment], int] = OrderedDict()
         self._lock = RLock()
 
@@ -47,10 +46,10 @@ class ActiveFiles:
         self._capacity = capacity
 
     def open(self, segment: LogSegment, *, create: bool = False) -> SegmentFile:
-        """Open the file for appends; some other one may be closed for it."""
+        """Open the file for appends, possibly closing another one."""
         self.drop(segment)
         self.close_idle(len(self._open) + 1 - self.capacity)
-        # Without the lock: a disk that hangs must not stop the logs of others.
+        # Without the lock: a hanging disk must not block other logs.
         try:
             file = SegmentFile(segment.path, writable=True, create=create)
         except OSError as error:
@@ -67,7 +66,7 @@ class ActiveFiles:
             self._open.pop(ref(segment), None)
 
     def close_idle(self, count: int = _AT_ONCE) -> int:
-        """Close so many files, of those that were not appended to for the longest; how many were closed."""
+        """Close up to `count` files, those without appends for the longest time. Return the number closed."""
         closed = 0
         with self._lock:
             while closed < count and self._open:

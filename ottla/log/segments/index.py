@@ -1,13 +1,14 @@
 """The two sparse indexes of a segment, in Kafka's file formats.
 
-`.index`      8-byte entries: offset relative to the segment (int32), position in the file (int32)
-`.timeindex` 12-byte entries: timestamp (int64), offset relative to the segment (int32)
+`.index`: 8-byte entries: offset relative to the segment (int32), position in the file (int32)
 
-Both load on first use. New entries gather in memory and are written in groups: only the segment that is being
-appended to can have unwritten ones, and that one is always scanned again after an unclean stop.
+`.timeindex`: 12-byte entries: timestamp (int64), offset relative to the segment (int32)
 
-A sealed segment's index has a checksum in the partition's manifest. A file that does not match it counts as empty, and
-`is_damaged` tells the segment to build it again: without entries a lookup only takes longer.
+Both load on first use. New entries collect in memory and are written in groups. Only the active segment can have
+unwritten entries, and an unclean stop always causes a rescan of that segment.
+
+The partition's manifest has a checksum for the index of a sealed segment. A file that does not match counts as empty,
+and `is_damaged` tells the segment to rebuild it: without entries a lookup only takes longer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def read_entries(path: str, entry_size: int) -> bytes:
 
 
 def read_file(path: str) -> bytes:
-    """The content of a file, or nothing if there is none."""
+    """Return the content of a file, empty if missing."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -45,7 +46,7 @@ def read_file(path: str) -> bytes:
 
 
 def _read_last(path: str, entry_size: int) -> bytes:
-    """The last entry of a file, or nothing if there is none."""
+    """Return the last entry of a file, empty if missing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -61,7 +62,7 @@ def _write_at(path: str, data: bytes, position: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         written = os.pwrite(fd, data, position)
-        while written < len(data):  # a disk that is about to be full takes a part first
+        while written < len(data):  # an almost full disk accepts a part first
             written += os.pwrite(fd, data[written:], position + written)
     finally:
         os.close(fd)
@@ -76,14 +77,14 @@ def _cut(path: str, size: int) -> None:
 
 
 class _CheckedFile:
-    """The checksum of an index file: kept up to date as entries are written, and compared when they are read."""
+    """Checksum of an index file, updated by writes and compared on reads."""
 
     __slots__ = ("_crc", "base_offset", "expected_crc", "is_damaged", "path")
 
     def __init__(self, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
-        self.expected_crc: int | None = None  # from the manifest, if it knows
+        self.expected_crc: int | None = None  # from the manifest, if known
         self.is_damaged = False
         self._crc: int | None = None
 
@@ -94,7 +95,7 @@ class _CheckedFile:
         return self._crc
 
     def _start_checked(self) -> None:
-        """The file is new, or about to be written again."""
+        """Start over: the file is new or about to be rewritten."""
         self.expected_crc, self.is_damaged, self._crc = None, False, 0
 
     def _read_checked(self, entry_size: int) -> bytes:
@@ -108,7 +109,7 @@ class _CheckedFile:
 
     def _wrote(self, data: bytes) -> None:
         if self._crc is None:
-            self.expected_crc = None  # so that `crc` reads the file
+            self.expected_crc = None  # makes `crc` read the file
         else:
             self._crc = crc32c(data, self._crc)
 
@@ -129,14 +130,14 @@ class OffsetIndex(_CheckedFile):
         if _LITTLE:
             entries.byteswap()
         offsets, positions = entries[0::2], entries[1::2]
-        # Kafka preallocates: behind the last entry of a file it did not close come zeros.
+        # Kafka preallocates: a file it did not close has zeros after the last entry.
         rising = len(offsets)
         while rising > 1 and positions[rising - 1] == 0:
             rising -= 1
         if rising == 1 and offsets[0] == positions[0] == 0:
             rising = 0
         if rising < len(offsets):
-            self._crc = None  # the file has more bytes than entries
+            self._crc = None  # the file is longer than its entries
         del offsets[rising:], positions[rising:]
         self._written = rising
         self._positions = positions
@@ -156,7 +157,7 @@ class OffsetIndex(_CheckedFile):
         return len(self._load() if self._offsets is None else self._offsets)
 
     def start_empty(self) -> None:
-        """For a file that is known to be new or about to be rebuilt."""
+        """Prepare for a new file or a rebuild."""
         self._start_checked()
         self._offsets = array("I")
         self._positions = array("I")
@@ -165,14 +166,14 @@ class OffsetIndex(_CheckedFile):
     def append(self, offset: int, position: int) -> None:
         offsets = self._load() if self._offsets is None else self._offsets
         if self.is_damaged:
-            return  # the segment builds it again
+            return  # the segment rebuilds it
         offsets.append(offset - self.base_offset)
         self._positions.append(position)
         if len(offsets) - self._written >= GROUP:
             self.write()
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry not above `offset`: its offset and the position to scan from."""
+        """Return the last entry at or below `offset`: its offset and the position to scan from."""
         offsets = self._load() if self._offsets is None else self._offsets
         at = bisect_right(offsets, offset - self.base_offset) - 1
         if at < 0:
@@ -180,7 +181,7 @@ class OffsetIndex(_CheckedFile):
         return self.base_offset + offsets[at], self._positions[at]
 
     def last(self) -> tuple[int, int]:
-        """The last entry, (base offset, 0) without one. Opening a log asks for this and must not load all the rest."""
+        """Return the last entry, or (base offset, 0). Opening a log needs it without loading the whole index."""
         if self._offsets is None:
             entry = _read_last(self.path, OFFSET_ENTRY_SIZE)
             position = int.from_bytes(entry[4:], "big")
@@ -192,7 +193,7 @@ class OffsetIndex(_CheckedFile):
         return self.base_offset + self._offsets[-1], self._positions[-1]
 
     def first_behind(self, position: int) -> tuple[int, int] | None:
-        """The first entry that points to a position or behind it; None if there is no such entry."""
+        """Return the first entry at or after a position, or None."""
         offsets = self._load() if self._offsets is None else self._offsets
         at = bisect_left(self._positions, position)
         return (self.base_offset + offsets[at], self._positions[at]) if at < len(offsets) else None
@@ -203,7 +204,7 @@ class OffsetIndex(_CheckedFile):
         return list(self._positions[-count:])
 
     def write(self, *, create: bool = False) -> None:
-        """Write the entries that gathered; `create` makes the file even if there are none at all."""
+        """Write the collected entries; `create` makes the file even without entries."""
         offsets = self._offsets
         if offsets is None:
             if create:
@@ -232,7 +233,7 @@ class OffsetIndex(_CheckedFile):
         self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
-        """Make the file hold exactly the entries of memory."""
+        """Write exactly the entries in memory."""
         self._written, self._crc = 0, 0
         self.write()
         _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
@@ -244,8 +245,8 @@ class OffsetIndex(_CheckedFile):
 
 
 class TimeIndex(_CheckedFile):
-    """Invariant: timestamps rise strictly, offsets never fall. An entry (t, o) says: every record of the
-    segment with a timestamp above t comes after offset o. Owner: the segment.
+    """Invariant: timestamps rise strictly, offsets never fall. An entry (t, o) means: every record of the segment with
+    a timestamp above t comes after offset o. Owner: the segment.
     """
 
     __slots__ = ("_offsets", "_timestamps", "_written")
@@ -262,7 +263,7 @@ class TimeIndex(_CheckedFile):
         data = self._read_checked(TIME_ENTRY_SIZE)
         for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
             if timestamp <= last or offset < 0 or (offsets and offset < offsets[-1]):
-                break  # zeros that Kafka preallocated
+                break  # zeros preallocated by Kafka
             if timestamp == offset == 0 and not offsets:
                 break
             timestamps.append(timestamp)
@@ -290,7 +291,7 @@ class TimeIndex(_CheckedFile):
         self._written = 0
 
     def last(self) -> tuple[int, int]:
-        """The largest timestamp of the index and its offset; (-1, base offset) if there is none."""
+        """Return the largest timestamp and its offset, or (-1, base offset) without entries."""
         if self._timestamps is None:
             entry = _read_last(self.path, TIME_ENTRY_SIZE)
             if any(entry):
@@ -302,7 +303,7 @@ class TimeIndex(_CheckedFile):
         return self._timestamps[-1], self.base_offset + self._offsets[-1]
 
     def distrust(self) -> None:
-        """Go without the entries, which were found to be wrong, until the segment builds them again."""
+        """Ignore the wrong entries until the segment rebuilds them."""
         self.is_damaged = True
         self._timestamps, self._offsets, self._written = array("q"), array("I"), 0
 
@@ -316,7 +317,7 @@ class TimeIndex(_CheckedFile):
             self.write()
 
     def lookup(self, timestamp: int) -> int:
-        """An offset that no earlier record of the segment with `timestamp` or later precedes."""
+        """Return an offset such that no earlier record of the segment has `timestamp` or a later one."""
         timestamps = self._load() if self._timestamps is None else self._timestamps
         at = bisect_right(timestamps, timestamp) - 1
         return self.base_offset + (self._offsets[at] if at >= 0 else 0)

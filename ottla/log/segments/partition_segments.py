@@ -1,4 +1,4 @@
-"""The segments of a partition in order, and the files of those that are gone but not yet unlinked."""
+"""The segments of a partition in order, and removed files not yet unlinked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.log.segments.transaction_index import AbortedTransaction
 
 
 class LogSegments:
-    """Invariant: base offsets rise strictly, and there is always at least one segment, the last being active.
+    """Invariant: base offsets rise strictly; there is at least one segment, and the last one is active.
 
     Owner: the log's owner. A thread may iterate: it gets a copy.
     """
@@ -23,7 +23,7 @@ class LogSegments:
     def __init__(self, segments: list[LogSegment]) -> None:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
-        self._deleted: list[tuple[int, list[str]]] = []  # when to unlink which
+        self._deleted: list[tuple[int, list[str]]] = []  # time to unlink, and files
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments.copy())
@@ -47,19 +47,19 @@ class LogSegments:
         self._bases.append(segment.base_offset)
 
     def at_or_after(self, offset: int) -> list[LogSegment]:
-        """The segment that `offset` falls into and those behind it."""
+        """Return the segment containing `offset` and all later ones."""
         return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
     def count_below(self, offset: int) -> int:
-        """How many segments lie wholly below `offset`."""
+        """Return the number of segments completely below `offset`."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def base_at(self, offset: int) -> int:
-        """The base offset of the segment that `offset` falls into; of the first one for anything before it."""
+        """Return the base offset of the segment containing `offset`, or of the first one if `offset` precedes it."""
         return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
 
     def end_of(self, segment: LogSegment) -> int:
-        """The offset from which on a sealed segment has nothing."""
+        """Return the end offset of a sealed segment."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]
 
     def read(self, offset: int, max_bytes: int, upto: int, log_end_offset: int, min_one: bool) -> FileRegion:
@@ -73,7 +73,7 @@ class LogSegments:
         position, first = found
         if first.last_offset >= upto:
             if position < segment.unverified_end:
-                # It may be committed, and its offset damaged: the batch behind it shows which.
+                # The batch may be committed with a damaged offset: the next batch decides.
                 _require_good(segment, position, position + first.size)
             return EMPTY_REGION
         end = segment.size
@@ -104,19 +104,19 @@ class LogSegments:
         return found
 
     def replace_all(self, segments: list[LogSegment]) -> None:
-        """Remove every file at once and go on with others, which may need the same names."""
+        """Remove all files now and continue with others, which may reuse their names."""
         self._discard(self._segments)
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
 
     def discard_above(self, offset: int) -> None:
-        """Remove the segments that begin above `offset`."""
+        """Remove the segments that start above `offset`."""
         keep = bisect_right(self._bases, offset)
         self._discard(self._segments[keep:])
         del self._segments[keep:], self._bases[keep:]
 
     def _discard(self, segments: list[LogSegment]) -> None:
-        # From the end, so that a crash in between leaves a log without a hole.
+        # Start at the end, so that a crash in between leaves no gap.
         for segment in reversed(segments):
             for path in segment.rename_deleted():
                 with suppress(FileNotFoundError):
@@ -124,14 +124,14 @@ class LogSegments:
             segment.close_file()
 
     def delete_first(self, count: int, unlink_at_ms: int) -> None:
-        """Take the oldest segments out of the log. Readers may still hold them, so the files go later."""
+        """Remove the oldest segments from the log. Readers may still use them, so their files are unlinked later."""
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         files = [path for segment in removed for path in segment.rename_deleted()]
         self._deleted.append((unlink_at_ms, files))
 
     def replace(self, old: list[LogSegment], new: LogSegment, unlink_at_ms: int) -> None:
-        """Put one segment in the place of neighbours that end where it ends. Their files go later."""
+        """Replace neighbours by one segment with the same end. Their files are unlinked later."""
         at = self._segments.index(old[0])
         files = [path for segment in old for path in segment.rename_deleted()]
         self._segments[at : at + len(old)] = [new]
@@ -154,7 +154,7 @@ class LogSegments:
         ]
 
     def close(self) -> None:
-        """Let go of every descriptor; regions that are being sent keep theirs."""
+        """Close all descriptors; regions being sent keep theirs."""
         for segment in self._segments:
             segment.close_file()
 
@@ -170,12 +170,12 @@ class LogSegments:
                 os.fsync(file.fd)
             else:
                 for path in segment.paths:
-                    with suppress(FileNotFoundError):  # deleted meanwhile: nothing is left to be kept
+                    with suppress(FileNotFoundError):  # deleted in the meantime: nothing left to sync
                         sync_path(path)
 
 
 def _require_good(segment: LogSegment, position: int, end: int) -> int:
-    """Where the good part ends; the first batch must be good."""
+    """Return the end of the valid part; the first batch must be valid."""
     reached = segment.verify(position, end)
     if reached == position:
         raise CorruptSegmentError(

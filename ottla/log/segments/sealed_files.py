@@ -1,4 +1,4 @@
-"""Which sealed segments are open: a bounded number in the whole process, the most recently read ones."""
+"""Open sealed segments: the most recently read ones, limited in number per process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class SealedFiles:
-    """Invariant: at most `capacity` sealed segments have a descriptor and loaded indexes because of this.
+    """Invariant: this cache keeps descriptors and indexes of at most `capacity` sealed segments.
 
-    Regions that are being sent hold their file themselves. Owner: the process; lookups by time may come from
-    a thread, hence the lock.
+    Regions being sent keep their own reference. Owner: the process; lookups by time may run in a thread, hence the
+    lock.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,13 +34,13 @@ class SealedFiles:
                 return file
         path = segment.path
         file = _open(path)
-        if segment.path != path:  # renamed meanwhile, and perhaps another segment has that name now
+        if segment.path != path:  # renamed in the meantime; another segment may have that name now
             file = _open(segment.path)
         self.keep(segment, file)
         return file
 
     def peek(self, segment: LogSegment) -> SegmentFile | None:
-        """The file, if it is open."""
+        """Return the file if it is open."""
         return self._files.get(segment)
 
     def keep(self, segment: LogSegment, file: SegmentFile) -> None:

@@ -41,13 +41,12 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 
 
 class LogSegment:
-    """Invariant: [0, size) of the file is a chain of whole batches with rising offsets, all at or above
-    `base_offset` and below the next segment's; the indexes speak only of those batches.
+    """Invariant: [0, size) of the file is a chain of complete batches with rising offsets, all at or above
+    `base_offset` and below the next segment's; the indexes cover only those batches.
 
-    The segment that is appended to (`takes_appends`) keeps its descriptor unless descriptors get short; a sealed one
-    opens it when it is read.
-    Bytes below `unverified_end` were found on disk and not scanned: their checksums are checked before they
-    are served for the first time. Owner: the log's owner.
+    The segment that takes appends (`takes_appends`) keeps its descriptor unless descriptors run short; a sealed one
+    opens it for reads. Bytes below `unverified_end` were found on disk and not scanned: their checksums are verified
+    before they are served for the first time. Owner: the log's owner.
     """
 
     # fmt: off
@@ -96,7 +95,7 @@ class LogSegment:
         )
         self.max_timestamp = -1
         self.offset_of_max_timestamp = base_offset
-        self.last_header: BatchHeader | None = None  # as `refresh_tail` found it
+        self.last_header: BatchHeader | None = None  # found by `refresh_tail`
         self.bytes_since_index = 0
         self.index_full = False
         self.unverified_end = 0
@@ -113,14 +112,14 @@ class LogSegment:
 
     @property
     def paths(self) -> tuple[str, str, str, str]:
-        """Of all its files; those of the indexes need not be there."""
+        """Paths of all files. Index files may be missing."""
         return self.path, self.offset_index.path, self.time_index.path, self.transaction_index.path
 
     def configure(self, config: LogConfig, jitter_ms: int) -> None:
         self.index_interval = config.index_interval_bytes
         self.max_size = config.segment_bytes
         self.max_index_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE
-        # One entry is kept free for the last timestamp, which is written when the segment is sealed.
+        # One entry stays free for the last timestamp, written when the segment is sealed.
         self.max_time_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE - 1
         roll_ms: int = max(0, config.max_segment_ms - jitter_ms)
         if self.roll_after_timestamp < LONG_MAX:
@@ -132,8 +131,8 @@ class LogSegment:
     def create_files(self) -> None:
         """Start as the new, empty active segment."""
         self._take_appends(create=True)
-        # The index files come with their first entries, or when the segment is sealed: a file costs more to
-        # make than everything else about an empty partition.
+        # Index files are created with their first entries, or on sealing: creating a file costs more than everything
+        # else about an empty partition.
         for path in self.paths[1:]:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -142,7 +141,7 @@ class LogSegment:
         self.transaction_index.start_empty()
 
     def activate(self) -> None:
-        """Take appends (again), after a log was opened or truncated."""
+        """Accept appends (again) after a log was opened or truncated."""
         sealed_files.drop(self)
         self._take_appends()
         if self.size:
@@ -156,7 +155,7 @@ class LogSegment:
         return self.file or (active_files if self.takes_appends else sealed_files).open(self)
 
     def close_file(self) -> None:
-        """Let go of the descriptor, and take no more appends."""
+        """Close the descriptor and refuse further appends."""
         self.takes_appends = False
         sealed_files.drop(self)
         active_files.drop(self)
@@ -173,7 +172,7 @@ class LogSegment:
     # Appending
 
     def append(self, data: memoryview, size: int, last_offset: int, max_timestamp: int) -> int:
-        """Write one batch, or nothing at all; the position it got."""
+        """Write one batch completely or not at all. Return its position."""
         position = self.write(data, size)
         if not position:
             self._set_roll_time(max_timestamp)
@@ -186,7 +185,7 @@ class LogSegment:
         return position
 
     def write(self, data: memoryview, size: int) -> int:
-        """Append bytes to the file as a whole: on any failure the file is cut back to what it was."""
+        """Append bytes atomically: any failure truncates the file to its previous size."""
         file, position = self.file, self.size
         if file is None:
             file = self._open_again()
@@ -199,7 +198,7 @@ class LogSegment:
             try:
                 os.ftruncate(file.fd, position)
             except OSError as second:
-                # What lies behind `position` is not a batch: nothing may ever be written after it.
+                # Bytes after `position` are not a batch: nothing may ever be written after them.
                 self.close_file()
                 raise storage_error(f"cannot undo a failed append to {self.path}", second) from error
             raise failure from error
@@ -214,7 +213,7 @@ class LogSegment:
             raise storage_error(f"cannot append to {self.path}", error) from error
 
     def note(self, header: BatchHeader, position: int) -> None:
-        """Index a batch that is in the file already: written with others, or found by recovery."""
+        """Index a batch already in the file: written with others, or found by recovery."""
         if not position:
             self._set_roll_time(header.max_timestamp)
         if header.max_timestamp > self.max_timestamp:
@@ -225,7 +224,7 @@ class LogSegment:
         self.bytes_since_index += header.size
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
-        # A failed write of a group leaves it in memory; it is tried again with the next group.
+        # A failed group stays in memory and is retried with the next one.
         with suppress(OSError):
             self.offset_index.append(last_offset, position)
         with suppress(OSError):
@@ -238,7 +237,7 @@ class LogSegment:
         )
 
     def write_indexes(self) -> None:
-        """Complete the index files, as sealing or closing needs it. Kafka misses them even where nothing is written."""
+        """Complete the index files for sealing or closing. Kafka requires even empty ones."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self._repair_indexes()
         self.offset_index.write(create=True)
@@ -257,7 +256,7 @@ class LogSegment:
             sealed_files.keep(self, file)
 
     def release(self) -> None:
-        """Forget what can be read again from disk."""
+        """Drop state that can be reread from disk."""
         self.offset_index.unload()
         self.time_index.unload()
         self.transaction_index.unload()
@@ -265,9 +264,9 @@ class LogSegment:
     # Reading
 
     def locate(self, offset: int, *, repair: bool = True) -> BatchAt | None:
-        """The first batch that ends at or behind `offset`, or None if the segment has none.
+        """Return the first batch that ends at or after `offset`, or None.
 
-        An index that turns out wrong is built again, unless the caller is not the owner.
+        Rebuilds a wrong index, unless the caller is not the owner.
         """
         if not self.size:
             return None
@@ -279,7 +278,9 @@ class LogSegment:
             try:
                 return self._walk(offset, position, entry_offset)
             except CorruptSegmentError as error:
-                found = self._walk(offset, 0, LONG_MAX)  # raises again if the data and not the index is bad
+                found = self._walk(
+                    offset, 0, LONG_MAX
+                )  # raises again if the data rather than the index is bad
                 if repair:
                     logger.warning("%s is wrong and is built again: %s", self.offset_index.path, error)
                     self.rebuild_indexes()
@@ -318,7 +319,7 @@ class LogSegment:
         return None
 
     def rebuild_indexes(self) -> None:
-        """Build both indexes again from the batch headers. The batches themselves are checked when they are read."""
+        """Rebuild both indexes from the batch headers. The batches themselves are checked on reads."""
         self.offset_index.start_empty()
         self.time_index.start_empty()
         since, largest, offset_of_largest = 0, -1, self.base_offset
@@ -344,9 +345,9 @@ class LogSegment:
             raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
 
     def offset_after(self, position: int, end_offset: int) -> int:
-        """An offset that no batch before `position` reaches; `end_offset` is that of the segment.
+        """Return an offset that no batch before `position` reaches; `end_offset` is the segment's end.
 
-        Aborted transactions are looked for below it, so an index that is wrong must not make it smaller.
+        Aborted transactions are searched below it, so a wrong index must not make it smaller.
         """
         found = self.offset_index.first_behind(position)
         if found is None or found[1] + BATCH_OVERHEAD > self.size:
@@ -365,7 +366,7 @@ class LogSegment:
         return -1
 
     def largest_timestamp(self) -> int:
-        """What retention by time goes by; segments without timestamps have the age of their file."""
+        """Return the timestamp for retention. A segment without timestamps has the age of its file."""
         timestamp, _ = self.max_timestamp_and_offset()
         return timestamp if timestamp >= 0 else int(os.stat(self.path).st_mtime * 1000)
 
@@ -375,7 +376,7 @@ class LogSegment:
         return self.max_timestamp, self.offset_of_max_timestamp
 
     def _largest_in_time_index(self) -> tuple[int, int]:
-        """The last entry, if there is such a batch: retention would delete the segment because of a wrong one."""
+        """Return the last entry if that batch exists: a wrong one would make retention delete the segment."""
         timestamp, offset = self.time_index.last()
         if timestamp < 0:
             return timestamp, offset
@@ -389,10 +390,10 @@ class LogSegment:
         return timestamp, -offset
 
     def verify(self, position: int, end: int) -> int:
-        """Check the checksums and the order of the batches in [position, end) that nobody has checked yet.
+        """Verify checksums and order of the unverified batches in [position, end).
 
-        Returns where the good part ends: `end`, or the first corrupt batch; of two that are not in order, the first.
-        Of a batch cut by `end` only the header is looked at: a client cannot use it.
+        Returns the end of the valid part: `end`, or the first corrupt batch; of two batches out of order, the first.
+        Only the header of a batch cut by `end` is checked: a client cannot use it.
         """
         limit = min(end, self.unverified_end)
         at = position
@@ -415,7 +416,7 @@ class LogSegment:
         return end
 
     def _in_order(self, scan: BatchScan) -> tuple[int, bool]:
-        """How far the scan is good, and whether it ends there because the next two batches are not in order."""
+        """Return the valid end of the scan, and True if the next two batches are out of order."""
         last: BatchAt | None = None
         for position, header in scan:
             if last is not None and order_fault(last.header, header) is not None:
@@ -427,10 +428,10 @@ class LogSegment:
                 return last.position, True
         return scan.position, False
 
-    # Cutting
+    # Truncation
 
     def truncate_to(self, offset: int) -> int:
-        """Remove the batches that reach `offset`; the end offset that is left."""
+        """Remove the batches that reach `offset`. Return the remaining end offset."""
         found = self.locate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -447,9 +448,9 @@ class LogSegment:
         return min(offset, found.header.base_offset)
 
     def refresh_tail(self) -> int:
-        """Read the part behind the last index entry into memory; the end offset of the segment.
+        """Load the part after the last index entry. Return the segment's end offset.
 
-        CorruptSegmentError if the index and the file contradict each other.
+        Raises CorruptSegmentError if index and file contradict each other.
         """
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
         self.bytes_since_index = 0
@@ -477,16 +478,16 @@ class LogSegment:
             raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
         return end_offset
 
-    # The manifest
+    # Manifest
 
     def first_crc_of_file(self) -> int | None:
-        """Return the checksum in the header of the first batch, which identifies the file; None without a batch."""
+        """Return the CRC in the first batch's header, which identifies the file; None without a batch."""
         file = self.file or SegmentFile(self.path, writable=False)
         header = os.pread(file.fd, BATCH_OVERHEAD, 0)
         return header_at(header).crc if len(header) == BATCH_OVERHEAD else None
 
     def note_for_manifest(self, end_offset: int, *, is_sealed: bool) -> SegmentNote:
-        """Describe the segment, whose index files are complete."""
+        """Describe the segment after its index files were completed."""
         max_timestamp, offset = self.max_timestamp_and_offset()
         return SegmentNote(
             self.base_offset,
@@ -502,14 +503,14 @@ class LogSegment:
         )
 
     def believe(self, note: SegmentNote) -> None:
-        """Take over what the manifest says of a sealed segment, or of one that a clean shutdown closed."""
+        """Trust the manifest about a sealed segment, or one closed by a clean shutdown."""
         self.offset_index.expected_crc = _of_file(note.index_crc)
         self.time_index.expected_crc = _of_file(note.time_index_crc)
         self.max_timestamp = note.max_timestamp
         self.offset_of_max_timestamp = note.offset_of_max_timestamp
 
     def moved_to(self, directory: str) -> None:
-        """The directory has another name; the files in it are the same."""
+        """Update the paths after a rename of the directory."""
         self.directory = directory
         for index in (self.offset_index, self.time_index, self.transaction_index):
             index.path = os.path.join(directory, os.path.basename(index.path))
@@ -518,14 +519,14 @@ class LogSegment:
             self.file.path = self.path
 
     def rename_deleted(self) -> list[str]:
-        """Take the files out of the log. They are unlinked later, because a reader may still have them open."""
+        """Rename the files out of the log. They are unlinked later, because readers may have them open."""
         sealed_files.drop(self)
         renamed = []
         for path in self.paths:
             with suppress(FileNotFoundError):
                 os.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)
-            # A lookup in a thread may still open files of this segment: another one may get their names.
+            # A lookup in a thread may still open files of this segment, and another one may reuse their names.
             self.suffix = DELETED_SUFFIX
         for index in (self.offset_index, self.time_index, self.transaction_index):
             index.path += DELETED_SUFFIX

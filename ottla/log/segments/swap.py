@@ -1,11 +1,11 @@
-"""How a cleaned segment takes the place of the segments it was made of, so that a crash at any moment is no loss.
+"""Replace segments by a cleaned one, without loss if a crash occurs at any moment.
 
-    .cleaned -> .swap     the new files are complete; from the .log on, which comes last, there is no way back
-    old -> .deleted       readers may still hold them, so they are unlinked later
+    .cleaned -> .swap     the new files are complete; renaming the .log, which comes last, is the point of no return
+    old -> .deleted       readers may still use them, so they are unlinked later
     .swap -> no suffix    the .log first
 
-A start finishes what it finds: `.cleaned` means that nothing has happened yet, `.swap` that everything has been
-decided. Apache Kafka has the same names and the same rules, so either can finish what the other has begun.
+Startup completes an interrupted swap: with `.cleaned` nothing has happened yet, with `.swap` everything is decided.
+Apache Kafka has the same names and rules, so either can complete a swap begun by the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEGMENT_SUFFIXES = (_LOG_SUFFIX, ".index", ".timeindex", ".txnindex")
 
 
 def decide_swap(directory: str, base_offset: int) -> None:
-    """The first step. If it fails, the new files are thrown away and nothing has happened."""
+    """Run the first step. After a failure the new files are discarded and nothing has changed."""
     stem = f"{directory}/{base_offset:020d}"
     try:
         for suffix in reversed(_SEGMENT_SUFFIXES):
@@ -39,7 +39,7 @@ def decide_swap(directory: str, base_offset: int) -> None:
 
 
 def finish_swap(directory: str, base_offset: int) -> None:
-    """The last step, once the old files have made room."""
+    """Run the last step, after the old files were renamed."""
     stem = f"{directory}/{base_offset:020d}"
     for suffix in _SEGMENT_SUFFIXES:
         with suppress(FileNotFoundError):
@@ -47,7 +47,7 @@ def finish_swap(directory: str, base_offset: int) -> None:
 
 
 def discard_cleaned(directory: str, base_offset: int) -> None:
-    """Remove a new segment that will not be needed: the .log first, without it the others mean nothing."""
+    """Remove an unneeded new segment: the .log first, since the others mean nothing without it."""
     stem = f"{directory}/{base_offset:020d}"
     for suffix in _SEGMENT_SUFFIXES:
         for state in (CLEANED_SUFFIX, SWAP_SUFFIX):
@@ -56,13 +56,13 @@ def discard_cleaned(directory: str, base_offset: int) -> None:
 
 
 def complete_swaps(directory: str, names: list[str]) -> bool:
-    """Bring a directory in order before it is loaded; whether anything was changed."""
+    """Complete or undo swaps before loading a directory. Return True if anything changed."""
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = sorted(name for name in names if name.endswith(SWAP_SUFFIX))
     first_cleaned = min((_offset(name) for name in cleaned), default=None)
     for name in list(swaps):
         if first_cleaned is not None and _offset(name) >= first_cleaned:
-            # Some of its files have not come as far: nothing of the old has been touched yet.
+            # Some files are still `.cleaned`: the old files are untouched.
             os.unlink(f"{directory}/{name}")
             swaps.remove(name)
     for name in cleaned:
@@ -73,7 +73,7 @@ def complete_swaps(directory: str, names: list[str]) -> bool:
         if fault is None:
             _remove_replaced(directory, names, base_offset, end_offset)
         elif f"{base_offset:020d}{_LOG_SUFFIX}" in names:
-            # The first of the old files is still there, so all of them are, and they have everything.
+            # The first old file still exists, so all of them do, with all records.
             logger.warning(
                 "%s/%s is damaged (%s): the segments that it replaces stay", directory, name, fault
             )
@@ -81,7 +81,7 @@ def complete_swaps(directory: str, names: list[str]) -> bool:
             swaps = [each for each in swaps if _offset(each) != base_offset]
         elif os.path.getsize(f"{directory}/{name}") or _holds_deleted(directory, names):
             raise DamagedLogError(f"{directory}/{name}", f"is damaged: {fault}")
-    # Logs first: as long as one is a .swap, files without a suffix are taken for old ones.
+    # Logs first: while one is a .swap, files without a suffix count as old.
     for name in sorted(swaps, key=lambda name: not name.endswith(_LOG_SUFFIX + SWAP_SUFFIX)):
         logger.info("finishing the compaction of %s/%s", directory, name)
         os.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
@@ -89,7 +89,7 @@ def complete_swaps(directory: str, names: list[str]) -> bool:
 
 
 def _holds_deleted(directory: str, names: list[str]) -> bool:
-    """Whether the files that were replaced had any records: then the new one has some too."""
+    """Return True if the replaced files had records: the new one then has some, too."""
     deleted = (name for name in names if name.endswith(_LOG_SUFFIX + ".deleted"))
     return any(os.path.getsize(f"{directory}/{name}") for name in deleted)
 
@@ -107,7 +107,7 @@ def _remove_replaced(directory: str, names: list[str], base_offset: int, end_off
 
 
 def _read_swap(path: str, base_offset: int) -> tuple[int, str | None]:
-    """The end offset of a new segment, and why it cannot replace others."""
+    """Return the end offset of a new segment, and the reason if it cannot replace others."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         end = base_offset

@@ -1,7 +1,7 @@
-"""The aborted transactions of a segment, in Kafka's `.txnindex` file.
+"""Aborted transactions of a segment, in Kafka's `.txnindex` file.
 
-34-byte entries: version (int16, 0), producer id, first offset, last offset, last stable offset (int64 each). An entry
-stands in the segment that holds the transaction's abort marker. Segments without aborted transactions have no file.
+34-byte entries: version (int16, 0), producer id, first offset, last offset, last stable offset (int64 each). The
+segment with a transaction's abort marker contains its entry. Segments without aborted transactions have no file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _VERSION = 0
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
-    last_offset: int  # that of the abort marker
-    last_stable_offset: int  # where it stood once this transaction had ended
+    last_offset: int  # offset of the abort marker
+    last_stable_offset: int  # last stable offset after this transaction ended
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction with records in this partition that its marker ended."""
+    """An ended transaction with records in this partition."""
 
     producer_id: int
     first_offset: int
@@ -39,7 +39,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Invariant: last offsets rise strictly; memory, once loaded, is what the file says. Owner: the segment."""
+    """Invariant: last offsets rise strictly; once loaded, memory matches the file. Owner: the segment."""
 
     __slots__ = ("_entries", "path")
 
@@ -58,7 +58,7 @@ class TransactionIndex:
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(whole)]
 
     def fault(self, base_offset: int, end_offset: int) -> str | None:
-        """Why the file cannot be believed, for a segment with the offsets [base, end); None if it can."""
+        """Return why the file is invalid for a segment with the offsets [base, end), or None."""
         try:
             with open(self.path, "rb") as file:
                 data = file.read()
@@ -84,7 +84,7 @@ class TransactionIndex:
             return NO_FILE
 
     def start_empty(self) -> None:
-        """Forget the entries and the file, which is new or about to be rebuilt."""
+        """Drop the entries and the file, which is new or about to be rebuilt."""
         self._entries = []
         with suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -99,7 +99,7 @@ class TransactionIndex:
         entries.append(aborted)
 
     def collect(self, start: int, upto: int, found: list[AbortedTransaction]) -> bool:
-        """Add the transactions with records in [start, upto); True if no later segment can have any."""
+        """Add the transactions with records in [start, upto). Return True if no later segment can have any."""
         for aborted in self.entries:
             if aborted.last_offset >= start and aborted.first_offset < upto:
                 found.append(aborted)
@@ -117,10 +117,12 @@ class TransactionIndex:
             del entries[keep:]
 
     def sync(self) -> None:
-        """Make the entries survive a power failure: other indexes would be found missing, this one would not."""
+        """Make the entries survive a power failure: unlike a lost index of another kind, a loss here would go
+        unnoticed.
+        """
         if self.entries:
             sync_path(self.path)
 
     def unload(self) -> None:
-        if self._entries:  # an empty list costs nothing and saves looking for a file
+        if self._entries:  # an empty list is free and avoids a file lookup
             self._entries = None

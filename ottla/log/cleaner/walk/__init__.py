@@ -1,1 +1,1 @@
-"""The walk over single records: compiled by numba, and in plain Python."""
+"""Iteration over single records: compiled by numba, and in plain Python."""

@@ -1,4 +1,4 @@
-"""The compiled walk: arrays for the kernels to work in. Imported by the cleaner's own process only."""
+"""The compiled walk: arrays for the kernels. Only the cleaner process imports it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ENTRY_BYTES = 24
 
 _MOST_ROWS = 1 << 14
 _FIRST_SLOTS = 1 << 12
-_GROWTH = 12  # what a record can gain when its timestamp is counted from elsewhere
+_GROWTH = 12  # maximum growth of a record when its timestamp gets another base
 _MALFORMED = "a record is not what the format asks for"
 
 
 class CompiledWalk:
-    """Invariant: the map has at least one free place. It grows with the keys, up to `slots` places, and stays small
-    enough for the processor's caches where keys are few. Owner: one job.
+    """Invariant: the map has at least one free slot. It grows with the keys up to `slots`; with few keys it stays small
+    enough for the processor's caches. Owner: one job.
     """
 
     def __init__(self, max_keys: int, slots: int) -> None:
@@ -43,7 +43,7 @@ class CompiledWalk:
 
     def scan(self, data: memoryview) -> Scanned:
         n, end, fault = kernels.scan(np.frombuffer(data, np.uint8), self._rows)
-        # One batch may be in the way of all others: then there is nothing to see but a fault.
+        # The first batch does not fit, so the chunk contains nothing but a fault.
         return Scanned(
             self._rows[:n].tolist(), int(end), "it does not begin with a batch header" if fault else None
         )

@@ -1,7 +1,7 @@
-"""The walk over records, compiled by numba. Imported by the cleaner's own process only.
+"""The walk over records, compiled by numba. Only the cleaner process imports it.
 
-Everything is unsigned: an index that might be negative costs a test and a branch per access. Each function
-returns or stores a fault instead of raising, and no read goes beyond the batch, whatever its bytes claim.
+All numbers are unsigned: a possibly negative index costs a test and a branch per access. Functions return or store a
+fault instead of raising, and never read beyond the batch, whatever its bytes claim.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPTIONS: dict[str, Any] = {"nogil": False, "boundscheck": False, "error_model":
 def _compiled(function: Callable[..., Any]) -> Any:
     try:
         return numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # nowhere to keep the machine code: then it is made at each start
+    except RuntimeError:  # no place to cache the machine code: it is compiled at each start
         return numba.njit(**_OPTIONS)(function)
 
 
@@ -37,13 +37,13 @@ _DROP, _EMPTY, _CONTROL, _MARK = _1, _2, _4, _8
 
 ROW = 9
 
-# Places in `state`
+# Indexes into `state`
 KEYS, FAULT, OUT, CHANGED, RECORDS, KEPT = range(6)
 
 
 @_compiled
 def _be(data, at, size):  # type: ignore[no-untyped-def]
-    """A big-endian number of so many bytes."""
+    """Read a big-endian number of `size` bytes."""
     value = _0
     for i in range(size):
         value = (value << _8) | _U(data[at + _U(i)])
@@ -58,7 +58,7 @@ def _put(data, at, size, value):  # type: ignore[no-untyped-def]
 
 @_compiled
 def scan(data, rows):  # type: ignore[no-untyped-def]
-    """Fill `rows` with the whole batches of a chunk; how many, where they end, and whether a fault follows."""
+    """Fill `rows` with the complete batches of a chunk. Return their number, their end, and whether a fault follows."""
     size = _U(len(data))
     at = _0
     n = 0
@@ -89,7 +89,7 @@ def scan(data, rows):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _varint(data, at, end):  # type: ignore[no-untyped-def]
-    """A varint that is still zigzag, and the position after it: beyond `end` if it does not fit."""
+    """Read a varint without undoing zigzag. Return it and the next position, beyond `end` if it does not fit."""
     if at < end:
         byte = _U(data[at])
         if byte < _80:
@@ -128,7 +128,7 @@ def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
 
 @_compiled
 def siphash(data, at, length, k0, k1):  # type: ignore[no-untyped-def]
-    """SipHash-2-4 with 128 bits: nobody who does not know the key can make two of their own collide."""
+    """Compute SipHash-2-4 with 128 bits, which prevents deliberate collisions without the key."""
     v0 = k0 ^ _U(0x736F6D6570736575)
     v1 = k1 ^ _U(0x646F72616E646F6D) ^ _EE
     v2 = k0 ^ _U(0x6C7967656E657261)
@@ -172,7 +172,7 @@ def siphash(data, at, length, k0, k1):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _slot(slots, low, high):  # type: ignore[no-untyped-def]
-    """Where the key is, or the free place where it belongs. Entries are hash, hash, offset + 1."""
+    """Return the slot of the key, or the free slot for it. Entries are hash, hash, offset + 1."""
     count = _U(slots.shape[0])
     at = ((low >> _32) * count) >> _32
     while slots[at, _2] != _0 and (slots[at, _0] != low or slots[at, _1] != high):
@@ -195,7 +195,7 @@ def rehash(slots, larger):  # type: ignore[no-untyped-def]
 
 @_compiled
 def index(data, rows, skip, start_offset, slots, max_keys, k0, k1, state):  # type: ignore[no-untyped-def]
-    """Put the keys of each batch into the map; how many batches were taken whole."""
+    """Add the keys of each batch to the map. Return the number of completed batches."""
     for n in range(len(rows)):
         if skip[n]:
             continue
@@ -268,7 +268,7 @@ def _varint_size(value):  # type: ignore[no-untyped-def]
 def filter_batches(  # type: ignore[no-untyped-def]
     data, rows, modes, latest, now, horizon, slots, k0, k1, out, kept, changed, state
 ):
-    """Write what stays of each batch to `out`. `kept` is room for start, end, timestamp and rest of records."""
+    """Write the remainder of each batch to `out`. `kept` has room for start, end, timestamp and rest of records."""
     to = _0
     for n in range(len(rows)):
         mode = _U(modes[n])
@@ -311,7 +311,7 @@ def filter_batches(  # type: ignore[no-untyped-def]
             valued = value & _1 == _0
             if valued:
                 at += value >> _1
-            if at >= record_end:  # at least the number of headers follows
+            if at >= record_end:  # at least the header count must follow
                 state[FAULT] = 1
                 return
             state[RECORDS] += 1

@@ -1,4 +1,4 @@
-"""The walk in plain Python: the oracle of the compiled one, enough for small logs, and what is left without numba."""
+"""The walk in plain Python: reference for the compiled one, sufficient for small logs, and fallback without numba."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ottla.protocol.batch_header import (
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.record_format import LEAST_RECORD, Record, parse_records, write_records
 
-#: What an entry of a dictionary takes, key and offset included.
+#: Memory per dictionary entry, including key and offset.
 ENTRY_BYTES = 200
 
 _KEPT_ATTRIBUTES = TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
@@ -146,7 +146,7 @@ def _records(data: memoryview, row: Row) -> list[Record]:
     header = header_at(data, position)
     if count < 0 or count * LEAST_RECORD > size - BATCH_OVERHEAD:
         raise MalformedRecords(f"{count} records in {size - BATCH_OVERHEAD} bytes")
-    # The timestamps that were written, whatever the type: they are copied, not shown.
+    # Copy the original timestamps regardless of their type.
     header = header._replace(attributes=header.attributes & ~TIMESTAMP_TYPE_FLAG)
     try:
         return parse_records(bytes(data[position + BATCH_OVERHEAD : position + size]), header)
@@ -178,7 +178,7 @@ def _rebuilt(
 
 
 def _emptied(header: BatchHeader) -> bytes:
-    """Only what later readers of the log need to know of the batch: offsets, epoch, producer and sequence."""
+    """Return a batch without records: offsets, epoch, producer and sequence only."""
     assert header.magic == MAGIC
     return HEADER.pack(
         *header._replace(

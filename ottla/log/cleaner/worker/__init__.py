@@ -1,1 +1,1 @@
-"""What runs in the cleaner's own process."""
+"""Code of the cleaner process."""

@@ -1,4 +1,4 @@
-"""Reads the batches of a segment in chunks, each with its checksum verified."""
+"""Read the batches of a segment in chunks, verifying each checksum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.protocol.batch_header import BATCH_OVERHEAD
 
 
 class Chunk(NamedTuple):
-    """Whole batches, valid until the next chunk is asked for."""
+    """Complete batches, valid until the next chunk is read."""
 
     data: memoryview
     rows: Sequence[Row]
@@ -25,7 +25,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkReader:
-    """One buffer for all the segments of a job. It grows with the largest batch. Owner: one job."""
+    """Buffer shared by all segments of a job. It grows to fit the largest batch. Owner: one job."""
 
     def __init__(self, walk: Walk, buffer_size: int, throttle: Throttle) -> None:
         self._walk = walk
@@ -34,7 +34,7 @@ class ChunkReader:
         self.bytes_read = 0
 
     def chunks(self, path: str, size: int, position: int = 0) -> Iterator[Chunk]:
-        """The batches in [position, size) of a file. CorruptSegmentError if there is anything else in it."""
+        """Yield the batches in [position, size) of a file. Raises CorruptSegmentError on anything else."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.posix_fadvise(fd, position, size - position, os.POSIX_FADV_SEQUENTIAL)
@@ -48,7 +48,7 @@ class ChunkReader:
                     needed = header_at(view).size if count >= BATCH_OVERHEAD else BATCH_OVERHEAD
                     has_ended = count < min(
                         len(self._buffer), size - position
-                    )  # the log was truncated meanwhile
+                    )  # the log was truncated in the meantime
                     if has_ended or needed <= count or position + needed > size:
                         raise CorruptSegmentError(path, position, "the batch is cut short")
                     del view

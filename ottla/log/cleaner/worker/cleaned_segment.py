@@ -1,4 +1,4 @@
-"""The segment that the cleaner writes, under names that a start after a crash throws away."""
+"""The cleaner's output segment, under names that are discarded at startup after a crash."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LARGEST = 2**31 - 1
 
 
 class CleanedSegment:
-    """Invariant: the files hold whole batches in order, and the indexes speak only of those.
+    """Invariant: the files hold complete batches in order, and the indexes cover only those.
 
-    Owner: one job, in the cleaner's process.
+    Owner: one job, in the cleaner process.
     """
 
     def __init__(self, directory: str, base_offset: int, index_interval: int) -> None:
@@ -53,7 +53,7 @@ class CleanedSegment:
         self._time_index.start_empty()
 
     def append(self, data: memoryview) -> None:
-        """Write batches that have their checksums already."""
+        """Write batches with valid checksums."""
         self._note(data)
         written = 0
         while written < len(data):
@@ -63,7 +63,7 @@ class CleanedSegment:
             raise OverflowError("the cleaned segment is larger than a segment can be")
         self._unsynced += len(data)
         if self._unsynced >= _SYNC_BYTES:
-            # Little by little: one large fsync at the end would hold up the broker's own writes.
+            # Write out gradually: one large fsync at the end would delay the broker's own writes.
             start_write_out(self._fd, self.size - self._unsynced, self._unsynced)
             self._unsynced = 0
 
@@ -84,7 +84,7 @@ class CleanedSegment:
             at += size
 
     def finish(self, aborted: Sequence[AbortedTransaction], modified: float) -> None:
-        """Make everything durable; from here on it can take the place of the segments it was made of."""
+        """Make all files durable. After that they can replace their source segments."""
         self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self._offset_index.write(create=True)
         self._time_index.write(create=True)
@@ -93,11 +93,11 @@ class CleanedSegment:
             transactions.append(transaction)
         os.close(self._fd)
         self._fd = -1
-        for step in (wait_for_write_out, sync_path):  # so that all of them share one commit of the journal
+        for step in (wait_for_write_out, sync_path):  # two loops, so that all files share one journal commit
             for path in self._paths:
                 with suppress(FileNotFoundError):
                     step(path)
-        # Segments without timestamps have the age of their file.
+        # The age of a segment without timestamps is that of its file.
         os.utime(self._paths[0], (modified, modified))
 
     def discard(self) -> None:

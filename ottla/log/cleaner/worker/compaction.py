@@ -1,7 +1,7 @@
-"""Compaction of one log, as Kafka does it: learn the last offset of each key, then copy what is still needed.
+"""Compaction of one log as in Kafka: index the last offset of each key, then copy the records still needed.
 
-The first pass reads the dirty section and notes the last offset of each key, as far as the map has room. The
-second copies every segment below that, group by group, and leaves out what a later record has replaced.
+The first pass reads the dirty section and records the last offset of each key until the map is full. The second pass
+copies every segment below that point, group by group, without superseded records.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ottla.protocol.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 
 class CannotClean(Exception):
-    """Why a log cannot be compacted, for the operator."""
+    """Reason for the operator why a log cannot be compacted."""
 
 
 class Compaction:
-    """Reads sealed segments and writes `.cleaned` files beside them; it changes nothing that the log uses.
+    """Reads sealed segments and writes `.cleaned` files beside them, without changing files in use.
 
-    Owner: the cleaner's process, one job.
+    Owner: the cleaner process, one job.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Compaction:
         ):
             yield self._clean(group, record_filter)
 
-    # The first pass
+    # First pass
 
     def _index(self, aborted: list[AbortedTransaction]) -> int:
-        """Fill the map from the dirty section; the last offset up to which it knows everything."""
+        """Fill the map from the dirty section. Return the last offset that it covers completely."""
         job = self._job
         transactions = CleanedTransactions(aborted)
         latest = NOTHING
@@ -98,7 +98,7 @@ class Compaction:
                 self._report()
                 if full:
                     return latest
-            latest = max(latest, end - 1)  # whatever offsets are missing at the end will never come
+            latest = max(latest, end - 1)  # offsets missing at the end will never appear
         return latest
 
     def _index_chunk(self, chunk: Chunk, transactions: CleanedTransactions) -> tuple[int, bool]:
@@ -127,7 +127,7 @@ class Compaction:
             for entry in TransactionIndex(segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)).entries
         ]
 
-    # The second pass
+    # Second pass
 
     def _clean(self, group: list[SourceSegment], record_filter: RecordFilter) -> CleanedGroup:
         job, progress = self._job, self.progress
@@ -138,7 +138,7 @@ class Compaction:
             for segment in group:
                 path = segment_path(job.directory, segment.base_offset, LOG_SUFFIX)
                 for chunk in self._reader.chunks(path, segment.size):
-                    # A start after a crash takes the end of the new segment for the end of what it replaces.
+                    # After a crash, startup treats the end of the new segment as the end of the replaced ones.
                     is_end = chunk.is_last and segment is last
                     for part in record_filter.filter(chunk, keep_last=is_end):
                         cleaned.append(part)
@@ -164,7 +164,7 @@ class Compaction:
 
 
 def _is_skipped(data: memoryview, row: Row, transactions: CleanedTransactions) -> bool:
-    """Whether the keys of a batch do not count: markers have none, aborted records were never written."""
+    """Return True if a batch's keys do not count: markers have none, and aborted records are invisible."""
     attributes = row[ATTRIBUTES]
     if attributes & CONTROL_FLAG:
         transactions.marker_is_spent(row[PRODUCER_ID], row[LAST_OFFSET], marker_key(data, row))

@@ -1,4 +1,4 @@
-"""Which neighbouring segments become one."""
+"""Group neighbouring segments to be merged."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _OFFSET_SPAN = 2**31 - 1
-#: The swap renames every file of a group in one go, while nobody else can do anything.
+#: The swap renames all files of a group at once and blocks everything else.
 _MOST_SEGMENTS = 64
 
 
 class SourceSegment(NamedTuple):
-    """A sealed segment as the cleaner finds it."""
+    """A sealed segment as input of the cleaner."""
 
     base_offset: int
     size: int
@@ -22,9 +22,9 @@ class SourceSegment(NamedTuple):
 def group_segments(
     segments: Sequence[SourceSegment], max_size: int, max_index_size: int, end_offset: int
 ) -> list[list[SourceSegment]]:
-    """Neighbours together, as long as one segment could hold them even if nothing were removed.
+    """Group neighbours that would fit in one segment even if nothing were removed.
 
-    `end_offset` is where the last segment ends.
+    `end_offset` is the end of the last segment.
     """
     groups: list[list[SourceSegment]] = []
     size = index_size = time_index_size = 0

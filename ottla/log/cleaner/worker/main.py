@@ -1,6 +1,6 @@
-"""The cleaner's own process: `python -m ottla.log.cleaner.worker.main`, with a socket to the broker as standard input.
+"""The cleaner process: `python -m ottla.log.cleaner.worker.main`, with a socket to the broker as standard input.
 
-One job at a time. It ends when the broker closes the socket, however the broker itself came to its end.
+It runs one job at a time, and ends when the socket closes, however the broker itself ended.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ottla.protocol.errors import KafkaError
 
 _NICENESS = 15
 _REPORT_SECONDS = 0.5
-#: Below this, plain Python is done before the compiled code would be loaded.
+#: Smaller jobs finish in plain Python before the compiled code would be loaded.
 _COMPILED_FROM_BYTES = 2 << 20
 
 
 class Cancelled(Exception):
-    """The log has changed under the job, or the broker is gone."""
+    """The log has changed during the job, or the broker is gone."""
 
 
 class Connection:
-    """Lines of JSON to and from the broker. Owner: the process."""
+    """Exchanges JSON lines with the broker. Owner: the process."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -44,7 +44,7 @@ class Connection:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message, None when the broker has closed."""
+        """Return the next message, or None when the broker has closed the socket."""
         while b"\n" not in self._buffer:
             data = self._socket.recv(1 << 16)
             if not data:
@@ -55,14 +55,14 @@ class Connection:
         return message
 
     def pause(self, seconds: float) -> None:
-        """Wait. A message that arrives meanwhile means that the job is no longer wanted."""
+        """Wait. A message arriving in the meantime cancels the job."""
         if select([self._socket], [], [], seconds)[0]:
             self.receive()
             raise Cancelled
 
 
 class Reporter:
-    """Sends progress now and then. Owner: one job."""
+    """Sends progress at intervals. Owner: one job."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -75,7 +75,7 @@ class Reporter:
 
 
 def walk_for(job: CleanJob, uncompiled: Callable[[str], None]) -> Walk:
-    """The compiled walk where it pays off; where it cannot be loaded, `uncompiled` is called with the reason."""
+    """Return the compiled walk for large jobs. If it cannot be loaded, call `uncompiled` with the reason."""
     offsets = job.first_uncleanable_offset - job.first_dirty_offset
     if sum(segment.size for segment in job.segments) >= _COMPILED_FROM_BYTES:
         try:
@@ -90,7 +90,7 @@ def walk_for(job: CleanJob, uncompiled: Callable[[str], None]) -> Walk:
 
 
 def run(job: CleanJob, connection: Connection) -> dict[str, Any]:
-    """Do a job, reporting each group that is ready; how it ended."""
+    """Run a job and report each finished group. Return its outcome."""
     try:
         walk = walk_for(job, lambda reason: connection.send({"event": "uncompiled", "reason": reason}))
         compaction = Compaction(job, walk, connection.pause, Reporter(connection))

@@ -1,4 +1,4 @@
-"""The second pass, chunk by chunk: decides about batches, leaves the records to the walk, and seals the result."""
+"""The second pass by chunk: decides about batches, delegates records to the walk, and adds checksums."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LENGTH = Struct(">i")
 
 
 class RecordFilter:
-    """Follows the whole second pass, in the order of offsets. Owner: one job."""
+    """State of the whole second pass, in offset order. Owner: one job."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class RecordFilter:
         self.kept = 0
 
     def take_aborted(self) -> list[AbortedTransaction]:
-        """The aborted transactions whose markers were kept since the last call."""
+        """Return the aborted transactions whose markers were kept since the last call."""
         kept, self._transactions.kept = self._transactions.kept, []
         return kept
 
     def filter(self, chunk: Chunk, *, keep_last: bool) -> Iterator[memoryview]:
-        """What stays of a chunk, in pieces that can be written one after another."""
+        """Yield the remainder of a chunk, in pieces to be written in order."""
         data, last = chunk.data, chunk.rows[-1]
         for rows, is_compressed in runs(chunk.rows):
             modes = bytes(self._mode(data, row, keep_last and row is last) for row in rows)
@@ -113,7 +113,7 @@ class RecordFilter:
         if attributes & CONTROL_FLAG:
             mode |= CONTROL
             if known is not None and known[0] < 0 and known[1] == row[PRODUCER_EPOCH]:
-                mode |= KEEP_EMPTY  # it alone says which epoch fences the older ones
+                mode |= KEEP_EMPTY  # no other batch tells which epoch fences the older ones
             if self._transactions.marker_is_spent(producer_id, row[LAST_OFFSET], marker_key(data, row)):
                 horizon = header_at(data, row[POSITION]).base_timestamp
                 if attributes & DELETE_HORIZON_FLAG and horizon <= self._rules.now_ms:
@@ -121,20 +121,20 @@ class RecordFilter:
                 mode |= SET_HORIZON
             return mode
         if known is not None and known[0] == row[LAST_OFFSET]:
-            mode |= KEEP_EMPTY  # it has the last sequence number of a producer that may come back
+            mode |= KEEP_EMPTY  # holds the last sequence number of a producer that may come back
         if attributes & TRANSACTIONAL_FLAG and self._transactions.is_aborted(producer_id, row[LAST_OFFSET]):
             mode |= DROP_RECORDS
         return mode
 
 
 def marker_key(data: memoryview, row: Row) -> bytes | None:
-    """The key of a control batch's record, None if the batch is empty."""
+    """Return the key of a control batch's record, or None for an empty batch."""
     records = read_batch(data, row[POSITION])
     return (records[0].key or b"") if records else None
 
 
 def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
-    """Neighbours that are not compressed together, compressed batches alone; and whether it is one of those."""
+    """Yield runs of uncompressed neighbours, and compressed batches singly, with a flag for the latter."""
     start = 0
     for at, row in enumerate(rows):
         if row[ATTRIBUTES] & CODEC_MASK and row[RECORDS]:
@@ -147,7 +147,7 @@ def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
 
 
 def decompressed(data: memoryview, row: Row) -> tuple[memoryview, Row]:
-    """The batch as it would be without compression, but for the codec in its attributes, and its row."""
+    """Return the batch uncompressed, apart from the codec in its attributes, and its row."""
     start, size = row[POSITION], row[SIZE]
     body = decompress(row[ATTRIBUTES] & CODEC_MASK, data[start + BATCH_OVERHEAD : start + size])
     batch = bytes(data[start : start + BATCH_OVERHEAD]) + body

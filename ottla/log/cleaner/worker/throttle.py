@@ -1,4 +1,4 @@
-"""Keeps the cleaner's disk traffic below log.cleaner.io.max.bytes.per.second."""
+"""Limit the cleaner's disk traffic to log.cleaner.io.max.bytes.per.second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Throttle:
-    """Invariant: over any longer stretch no more than `rate` bytes per second were let through.
+    """Invariant: the average over any longer period stays below `rate` bytes per second.
 
     `pause` waits, and may end the job by raising. Owner: one job.
     """
@@ -24,7 +24,7 @@ class Throttle:
         self._free_at = clock()
 
     def took(self, count: int) -> None:
-        """Account for bytes read or written, and wait if they came too early."""
+        """Account for bytes read or written, and wait if they exceed the rate."""
         now = self._clock()
         self._free_at = max(self._free_at, now) + count / self._rate
         self._pause(max(0.0, self._free_at - now))

@@ -1,4 +1,4 @@
-"""Transactions as the cleaner meets them: which data was aborted, and which markers are still needed."""
+"""Transactions during compaction: aborted data, and markers still needed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Aborted:
 
 
 class CleanedTransactions:
-    """Follows the transactions through one pass over the log, batch by batch in order.
+    """Follows transactions through one pass over the log, batch by batch.
 
-    A marker can go when no data of its transaction was met on the way to it. Owner: one pass.
+    A marker can be dropped if the pass met no data of its transaction. Owner: one pass.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -36,11 +36,11 @@ class CleanedTransactions:
         waiting = self._waiting
         while waiting and waiting[0].first_offset <= offset:
             transaction = waiting.popleft()
-            if transaction.last_offset >= offset:  # else it ended before the pass came here
+            if transaction.last_offset >= offset:  # otherwise it ended before the start of this pass
                 self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
-        """Take in a batch of a transaction; whether its records were never committed."""
+        """Process a transactional batch. Return True if its records were aborted."""
         self._reach(last_offset)
         aborted = self._aborted.get(producer_id)
         if aborted is None:
@@ -50,7 +50,7 @@ class CleanedTransactions:
         return True
 
     def marker_is_spent(self, producer_id: int, last_offset: int, key: bytes | None) -> bool:
-        """Take in a control batch (`key` of its record, None if it was emptied); whether nothing needs it any more."""
+        """Process a control batch (`key` is None if it was emptied). Return True if it is no longer needed."""
         self._reach(last_offset)
         if key is None:
             return True

@@ -1,7 +1,7 @@
-"""Has the kernel write out data early, without the journal commit that an fsync means.
+"""Start kernel write-out early, without the journal commit of an fsync.
 
-A commit holds up everybody who writes to the same file system, the broker's appends included. With the data on
-disk already, the fsync at the end of a segment has little left to do.
+A commit delays all writers on the same file system, including the broker's appends. The final fsync of a segment is
+short if its data is already on disk.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _sync_file_range = _load()
 
 
 def start_write_out(fd: int, position: int, size: int) -> None:
-    """Begin to write a range to the disk, and do not wait for it."""
+    """Start writing a range to disk, without waiting."""
     if _sync_file_range is not None:
         _sync_file_range(fd, position, size, _WRITE)
 
 
 def wait_for_write_out(path: str) -> None:
-    """Have all data of a file on its way to the disk and there. Only fsync makes it durable."""
+    """Write all data of a file to disk and wait. Only fsync makes it durable."""
     if _sync_file_range is None:
         return
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
