@@ -1,1 +1,1 @@
-"""What runs on a Java virtual machine beside the broker: where Java is, and ZooKeeper's server."""
+"""Java programs beside the broker: finding Java, and running ZooKeeper servers."""

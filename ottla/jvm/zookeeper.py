@@ -1,4 +1,4 @@
-"""A real ZooKeeper server, from the jars that come with PySpark: one process, configured by a zoo.cfg of its own."""
+"""A real ZooKeeper server, from the jars of PySpark: one process with its own zoo.cfg."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.lifeline import start_child
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-# The jars of Spark that a server needs: a short class path starts in a fifth of a second.
+# Spark's jars that a server needs: a short class path starts in a fifth of a second.
 # fmt: off
 _JARS = (
     "zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar",
@@ -42,11 +42,11 @@ rootLogger.appenderRef.err.ref=err
 
 
 class NoZooKeeper(Exception):
-    """There is nothing to start; the text says what to install."""
+    """ZooKeeper is unavailable. The message names the package to install."""
 
 
 def jars() -> list[Path]:
-    """ZooKeeper's jars and those that they need, of SPARK_HOME or of the installed PySpark."""
+    """Return ZooKeeper's jars and their dependencies, from SPARK_HOME or the installed PySpark."""
     home = os.environ.get("SPARK_HOME")
     if home is None:
         spec = find_spec("pyspark")
@@ -66,7 +66,7 @@ def jars() -> list[Path]:
 def command(
     config: Path, *, log_level: str = "warn", heap_megabytes: int = 512, options: Sequence[str] = ()
 ) -> list[str]:
-    """How a server is started with this zoo.cfg, and with more options of Java. Its log goes to stderr."""
+    """Return the command for a server with this zoo.cfg and extra Java options. It logs to stderr."""
     return [
         str(java_home() / "bin" / "java"),
         f"-Xmx{heap_megabytes}m",
@@ -75,7 +75,7 @@ def command(
         "-Xshare:auto",
         "-XX:+ExitOnOutOfMemoryError",
         f"-Dlog4j2.configurationFile={_logging(log_level)}",
-        # Operators ask with four-letter words on the client port; the admin web server is not among the jars.
+        # Operators use four-letter words on the client port; the jars lack the admin web server.
         "-Dzookeeper.4lw.commands.whitelist=*",
         "-Dzookeeper.admin.enableServer=false",
         *options,
@@ -87,7 +87,7 @@ def command(
 
 
 def _logging(level: str) -> Path:
-    """The settings of the server's log, one file for all servers with that level."""
+    """Return the log configuration, one file for all servers with that level."""
     path = cache_directory() / f"zookeeper-log4j2-{level}.properties"
     text = _LOGGING.replace("LEVEL", level)
     if not path.is_file() or path.read_text() != text:
@@ -99,9 +99,9 @@ def _logging(level: str) -> Path:
 
 
 class ZooKeeperServer:
-    """One server, alone or of an ensemble. `start` returns when it answers; its data outlives it.
+    """One server, alone or in an ensemble. `start` returns when it answers; its data outlives it.
 
-    `ensemble` names every server of it, this one too: id → host:peer port:election port.
+    `ensemble` names all its servers including this one: id → host:peer port:election port.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ZooKeeperServer:
             "tickTime": "2000",
             "initLimit": "10",
             "syncLimit": "5",
-            # Brokers choose how long their sessions are, whatever the ticks would allow.
+            # Brokers choose their session timeouts regardless of the tick time.
             "minSessionTimeout": "500",
             "maxSessionTimeout": "60000",
             "maxClientCnxns": "0",
@@ -154,15 +154,15 @@ class ZooKeeperServer:
         return path
 
     def launch(self) -> None:
-        """Start it without waiting: the servers of an ensemble wait for each other."""
+        """Start the server without waiting: the servers of an ensemble wait for each other."""
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
-            # Ctrl-C goes to the process that started it, which stops it when it is no longer needed.
+            # Only the starting process gets Ctrl-C, and stops the server when it is no longer needed.
             options = self._security.jvm_options(self.data)
             self.process = start_child(command(config, options=options), log, new_session=True)
 
     def wait(self, seconds: float = 30.0) -> None:
-        """Until it serves; of an ensemble, until it has found a leader."""
+        """Wait until the server answers; in an ensemble, until it has found a leader."""
         deadline = time.monotonic() + seconds
         while not self.serves():
             if self.process is not None and self.process.poll() is not None:
@@ -179,7 +179,7 @@ class ZooKeeperServer:
         return "Mode:" in self.ask("srvr")
 
     def ask(self, word: str) -> str:
-        """What it answers to a four-letter word; nothing if it does not."""
+        """Return the answer to a four-letter word, empty without one."""
         return four_letter_word(self.host, self.port, word, tls=self._security.probe()) or ""
 
     def stop(self) -> None:
@@ -218,7 +218,7 @@ def ensemble(
     port: int = 2181,
     security: ServerSecurity | None = None,
 ) -> list[ZooKeeperServer]:
-    """`count` servers on one machine: clients at `port` and the ports after it, the servers' own talk above that."""
+    """Return `count` servers on one machine: client ports from `port`, ports between servers above them."""
     if count == 1:
         return [ZooKeeperServer(data, port, host=host, security=security)]
     own = port + 1000
@@ -234,7 +234,7 @@ def ensemble(
 def four_letter_word(
     host: str, port: int, word: str, seconds: float = 2.0, tls: ssl.SSLContext | None = None
 ) -> str | None:
-    """What a server answers to ruok, srvr, mntr, …; None if nobody answers."""
+    """Return the answer to ruok, srvr, mntr, …; None if there is no answer."""
     with (
         contextlib.suppress(OSError),
         socket.create_connection((host, port), timeout=seconds) as plain,

@@ -1,4 +1,4 @@
-"""How a ZooKeeper server is protected: TLS with keys in PEM files, and users who log in with DIGEST-MD5."""
+"""Security of a ZooKeeper server: TLS with keys in PEM files, and users with DIGEST-MD5 logins."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
 _PROVIDERS = "org.apache.zookeeper.server.auth"
 _DIGEST_MODULE = f"{_PROVIDERS}.DigestLoginModule"
 _BOTH_VERSIONS = "TLSv1.2,TLSv1.3"
-# Everybody who reaches the port may ask these, before any login: they tell no names.
+# Commands allowed to everyone before a login: they reveal no names.
 _HARMLESS_WORDS = "ruok,srvr,mntr,isro"
 
 
 @dataclass(frozen=True)
 class ServerSecurity:
-    """What a server asks of its clients. Nothing of it is shown by `repr`.
+    """Security requirements of a server. `repr` hides them.
 
-    With a `key_store`, a PEM file with the private key and its certificates, the server speaks TLS only, and so do the
-    servers of an ensemble among each other. A `trust_store`, a PEM file of authorities, is for the certificates of
-    clients and of other servers; `client_auth` says whether clients `need` one, may show one (`want`), or are not asked
-    (`none`). With `users`, names and passwords, nobody is served before logging in.
+    With a `key_store`, a PEM file with private key and certificates, the server and its ensemble speak TLS only. A
+    `trust_store`, a PEM file of authorities, verifies certificates of clients and other servers. `client_auth` requires
+    client certificates (`need`), accepts them (`want`) or ignores them (`none`). With `users`, names and passwords,
+    every client has to log in.
     """
 
     key_store: Path | None = field(default=None, repr=False)
@@ -38,10 +38,10 @@ class ServerSecurity:
     def uses_tls(self) -> bool:
         return self.key_store is not None
 
-    # The server's side
+    # Server side
 
     def server_settings(self, *, in_ensemble: bool) -> dict[str, str]:
-        """Lines of zoo.cfg, besides the ports."""
+        """Return the lines of zoo.cfg, besides the ports."""
         settings = {}
         if self.key_store is not None:
             stores = {"keyStore.location": str(self.key_store.absolute()), "keyStore.type": "PEM"}
@@ -51,7 +51,7 @@ class ServerSecurity:
             settings["authProvider.x509"] = f"{_PROVIDERS}.X509AuthenticationProvider"
             settings["ssl.clientAuth"] = self.client_auth
             settings["ssl.enabledProtocols"] = _BOTH_VERSIONS
-            # Who a client is, its certificate says; under which name it connects from is not known to it.
+            # A client is identified by its certificate alone; the server does not know its host name.
             settings["ssl.clientHostnameVerification"] = "false"
             settings |= {f"ssl.{name}": value for name, value in stores.items()}
             if in_ensemble:
@@ -65,7 +65,9 @@ class ServerSecurity:
         return settings
 
     def jvm_options(self, directory: Path) -> list[str]:
-        """Options of Java; the users are written to a file in the server's directory that its owner alone can read."""
+        """Return the Java options. Writes the users to a file in the server's directory
+        that only its owner can read.
+        """
         options = []
         if self.uses_tls or self.users:
             options.append(f"-Dzookeeper.4lw.commands.whitelist={_HARMLESS_WORDS}")
@@ -76,23 +78,23 @@ class ServerSecurity:
         return options
 
     def probe(self) -> ssl.SSLContext | None:
-        """To ask a server that was just started here whether it serves. Nothing secret is sent, nothing is believed."""
+        """Return a context for checking whether a local server is up. It sends no secrets and trusts no answers."""
         if self.key_store is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         if self.client_auth != "none":
-            with contextlib.suppress(OSError):  # of another format: the server does not answer then
+            with contextlib.suppress(OSError):  # another format, in which case the server does not answer
                 context.load_cert_chain(self.key_store, password="")
         return context
 
-    # The brokers' side
+    # Broker side
 
     def broker_settings(self, *, trust_store: Path, key_store: Path | None = None) -> dict[str, str]:
-        """Settings of a broker, or of `zookeeper-shell -zk-tls-config-file`, that reach this server.
+        """Return the settings of a broker, or of `zookeeper-shell -zk-tls-config-file`, for this server.
 
-        `trust_store` has the authority of the server's certificate; `key_store`, with `client_auth`, the broker's key.
+        `trust_store` has the authority of the server's certificate; `key_store` the broker's key for `client_auth`.
         """
         if not self.uses_tls:
             return {}
@@ -111,14 +113,16 @@ class ServerSecurity:
         return settings
 
     def broker_environment(self, file: Path, user: str) -> dict[str, str]:
-        """The environment of a broker that logs in as `user`; the password goes to `file`, for its owner alone."""
+        """Return the environment of a broker logged in as `user`. Writes the password to `file`, readable by its owner
+        only.
+        """
         written = write_jaas(file, "Client", {"username": user, "password": self.users[user]})
         others = os.environ.get("KAFKA_OPTS", "")
         return {"KAFKA_OPTS": f"{others} -Djava.security.auth.login.config={written}".strip()}
 
 
 def write_jaas(path: Path, section: str, options: Mapping[str, str]) -> Path:
-    """A JAAS file with one login module of ZooKeeper's. It appears complete, and readable by its owner only."""
+    """Write a JAAS file with one ZooKeeper login module, atomically and readable by its owner only."""
     lines = [f"    {name}={_quoted(value)}" for name, value in options.items()]
     text = "\n".join([f"{section} {{", f"    {_DIGEST_MODULE} required", *lines]) + ";\n};\n"
     write_private(path, text)

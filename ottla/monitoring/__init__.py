@@ -1,1 +1,1 @@
-"""Observing clusters: metrics, lag, counts, probes and plans for capacity."""
+"""Cluster monitoring: metrics, lag, count audits, probes and capacity planning."""

@@ -5,12 +5,11 @@
     with Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It is the real broker on a real socket, with its data in a temporary directory that is removed at the end. With pytest,
-the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
+This is the real broker on a real socket, with its data in a temporary directory. pytest finds the fixtures of
+`ottla.testing.pytest_plugin` as soon as Ottla is installed.
 
-`Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused
-and restarted one by one. With `faults=True` they can also be cut off from each other, their clocks can be wrong and
-their disks full.
+`Cluster(brokers=3)` runs several brokers in separate processes, with a real ZooKeeper. Tests can kill, pause and
+restart them one by one. With `faults=True` tests can also cut connections, skew clocks and fill disks.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper", "acl"]
 
-# Imported when used: a test with one broker needs nothing of clusters.
+# Imported on demand: a test with one broker does not need the cluster code.
 _MODULES = {
     "Broker": "ottla.testing.broker",
     "Cluster": "ottla.testing.cluster",

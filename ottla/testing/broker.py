@@ -1,4 +1,4 @@
-"""The embedded broker: an event loop in a thread of its own, driven from the test's thread."""
+"""The embedded broker: an event loop in its own thread, driven from the test's thread."""
 
 from __future__ import annotations
 
@@ -45,16 +45,15 @@ DEFAULTS = {
 
 
 class Broker:
-    """A broker for tests: start it with `with`, reach it at `bootstrap_servers`.
+    """A broker for tests: start it with `with`, connect to `bootstrap_servers`.
 
-    `config` takes the keys of server.properties; the first of its `listeners` is the one to reach it at. `data` keeps
-    the data in a directory of yours, so that a second broker can be started on it; without it the data is removed when
-    the broker stops.
+    `config` takes the keys of server.properties; clients use the first of its `listeners`. `data` keeps the data in a
+    directory of yours, for example for a second broker. By default the data is removed when the broker stops.
 
-    `security` is SASL_SSL, SASL_PLAINTEXT or SSL: `users` are names and passwords, beside the user `admin`, and with
-    `acls` (of `ottla.testing.acl`; an empty list is enough) nothing is allowed that none of them allows.
+    `security` is SASL_SSL, SASL_PLAINTEXT or SSL. `users` maps names to passwords, besides the user `admin`. With
+    `acls` (made by `ottla.testing.acl`; an empty list is enough) anything not explicitly allowed is denied.
 
-    With `registry` there is a schema registry at `schema_registry_url` too; a mapping has its settings, by the names of
+    `registry` adds a schema registry at `schema_registry_url`; a mapping contains its settings, with the names of
     schema-registry.properties.
     """
 
@@ -75,16 +74,16 @@ class Broker:
         self._config = dict(config or {})
         self._data = None if data is None else Path(data)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._reserved = ReservedPorts(0 if port else 1)  # the same after a restart
+        self._reserved = ReservedPorts(0 if port else 1)  # stays the same after a restart
         self._port = port or self._reserved.numbers[0]
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
         self._registry_settings = {} if registry is True else registry
-        self._registry_port = ReservedPorts(0 if registry is False else 1)  # the same after a restart, too
+        self._registry_port = ReservedPorts(0 if registry is False else 1)  # stays the same after a restart
         self._registry: InBackground | None = None
 
-    # Life
+    # Lifecycle
 
     def start(self) -> Self:
         if self._data is None:
@@ -123,7 +122,7 @@ class Broker:
         return self
 
     def _registry_url(self) -> dict[str, str]:
-        """For topics that take only records with a schema."""
+        """Settings for topics with schema validation."""
         if self._registry_settings is False:
             return {}
         return {SCHEMA_REGISTRY_URL: f"http://127.0.0.1:{self._registry_port.numbers[0]}"}
@@ -172,7 +171,7 @@ class Broker:
         self._clean_up()
 
     def restart(self) -> None:
-        """Stop cleanly and start again on the same data and the same port."""
+        """Stop cleanly and start again with the same data and port."""
         keep, self._temporary = self._temporary, None
         self.stop()
         self._temporary = keep
@@ -192,7 +191,7 @@ class Broker:
     ) -> None:
         self.stop()
 
-    # Facts
+    # Properties
 
     @property
     def bootstrap_servers(self) -> str:
@@ -205,7 +204,7 @@ class Broker:
 
     @property
     def metrics_url(self) -> str:
-        """Where Prometheus gets its metrics."""
+        """URL of the Prometheus metrics."""
         url = self._running().metrics_url
         assert url is not None, "the broker shows no metrics: use Broker(config={'metrics.port': '0'})"
         return url
@@ -216,11 +215,11 @@ class Broker:
         return self._data
 
     def client_config(self, user: str | None = None) -> dict[str, str]:
-        """What a client of confluent-kafka needs to connect, as `admin` or as another user."""
+        """Return confluent-kafka settings for connecting as `admin` or another user."""
         return {"bootstrap.servers": self.bootstrap_servers, **self._security_of(user)}
 
     def client_properties(self, user: str | None = None) -> dict[str, str]:
-        """The same by the names of Java's clients, whose tools take them as a file."""
+        """Return the same settings with the names of Java clients, for their tools."""
         return {"bootstrap.servers": self.bootstrap_servers, **self._security_of(user, java=True)}
 
     def _security_of(self, user: str | None, *, java: bool = False) -> dict[str, str]:
@@ -264,7 +263,7 @@ class Broker:
         return self._run(append())
 
     def records(self, topic: str, partition: int = 0) -> list[Record]:
-        """Everything that a consumer could read from the beginning of a partition."""
+        """Return everything that a consumer could read from the start of a partition."""
         broker = self._running().broker
 
         async def read() -> list[Record]:
@@ -284,7 +283,7 @@ class Broker:
         self._run(self._running().broker.ensure_internal_topic(name))
 
     def waiting_fetches(self, topic: str, partition: int = 0) -> int:
-        """How many fetch requests wait for data of a partition."""
+        """Return the number of fetch requests waiting for data of a partition."""
         broker = self._running().broker
 
         async def count() -> int:
@@ -293,7 +292,7 @@ class Broker:
         return self._run(count())
 
     def cleaner_status(self) -> CleanerStatus:
-        """What the log cleaner has done, does and cannot do."""
+        """Return the status of the log cleaner."""
         cleaner = self._running().broker.cleaner
         assert cleaner is not None
         return cleaner.status
@@ -301,19 +300,20 @@ class Broker:
     # Faults
 
     def fail(self, api: str, error: ErrorCode | str, times: int = 1) -> None:
-        """Answer the next `times` requests of an API ("Produce", "Fetch", …) with an error code, and do nothing."""
+        """Fail the next `times` requests of an API ("Produce", "Fetch", …) with an error
+        code, without executing them.
+        """
         code = ErrorCode[error] if isinstance(error, str) else error
         self._fault(Fault(api, times, error=code))
 
     def delay(self, api: str, seconds: float, times: int = 1) -> None:
-        """Let the next `times` requests of an API wait before they are handled."""
+        """Delay the next `times` requests of an API."""
         self._fault(Fault(api, times, delay=seconds))
 
     def drop(self, api: str, times: int = 1, *, after: bool = False) -> None:
         """Close the connection on the next `times` requests of an API.
 
-        With `after` the request is carried out first and only its answer is lost, which is what makes producers send
-        twice.
+        With `after` the request is executed and only its response is lost, which makes producers send twice.
         """
         self._fault(Fault(api, times, drop=True, after=after))
 
@@ -335,7 +335,7 @@ class Broker:
 
         self._run(add())
 
-    # Inside
+    # Internals
 
     def _running(self) -> Server:
         if self._server is None or self._thread is None:

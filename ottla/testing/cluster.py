@@ -1,4 +1,4 @@
-"""A cluster for tests: brokers in processes of their own, coordinated by a real ZooKeeper."""
+"""A cluster for tests: brokers in separate processes, coordinated by a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DEADLINE = 60.0
 
 
 class PartitionView(NamedTuple):
-    """A partition as one broker describes it."""
+    """A partition as described by one broker."""
 
     leader: int
     leader_epoch: int
@@ -53,17 +53,16 @@ class PartitionView(NamedTuple):
 
 
 class Cluster:
-    """Start it with `with`, reach it at `bootstrap_servers`. Brokers are counted from 0.
+    """A cluster: start it with `with`, connect to `bootstrap_servers`. Broker ids start at 0.
 
-    `config` takes the keys of server.properties, for all brokers; `broker_config` those of single ones. Data and ports
-    outlive a broker: `restart` brings it back with both. Without `zookeeper` the cluster starts one of its own.
+    `config` takes the keys of server.properties for all brokers, `broker_config` for single ones. `restart` brings a
+    broker back with its data and port. Without `zookeeper` the cluster starts its own.
 
-    With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
-    clocks and disks can be tampered with: that is what `cut`, `skew`, `fill_disk` and `fail_disk` need. Clients connect
-    as ever.
+    With `faults` brokers reach each other and ZooKeeper through relays in this process, and their clocks and disks can
+    be tampered with: `cut`, `skew`, `fill_disk` and `fail_disk` need it. Clients connect directly.
 
-    With `security="SASL_SSL"` clients and brokers speak TLS and log in: `users` are names and passwords, beside
-    `admin`, who may do everything; with `acls` the others may do what those allow. `client_config` tells how.
+    With `security="SASL_SSL"` clients and brokers speak TLS and log in. `users` maps names to passwords, besides
+    the superuser `admin`; `acls` grants rights to the others. `client_config` returns the client settings.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Cluster:
         few = str(min(3, brokers))
         self._config = {
             **DEFAULTS,
-            # Tests may use short sessions, but an ensemble still needs its time to elect a leader.
+            # Tests may use short sessions, but an ensemble still needs time to elect a leader.
             "zookeeper.connection.timeout.ms": "60000",
             "offsets.topic.replication.factor": few,
             "transaction.state.log.replication.factor": few,
@@ -107,7 +106,7 @@ class Cluster:
         self._network_config: dict[int, dict[str, str]] = {}
         self._tampering: dict[int, Tampering] = {}
 
-    # Life
+    # Lifecycle
 
     def start(self) -> Self:
         try:
@@ -165,7 +164,7 @@ class Cluster:
         return self.data / f"broker-{broker_id}.tampering"
 
     def close(self) -> None:
-        """End everything at once."""
+        """End all processes at once."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
@@ -188,14 +187,14 @@ class Cluster:
     ) -> None:
         self.close()
 
-    # Facts
+    # Properties
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(map(self._address, self.ports))
 
     def client_config(self, user: str = ADMIN) -> dict[str, str]:
-        """For confluent-kafka."""
+        """Return settings for confluent-kafka."""
         security = {} if self._security is None else self._security.client_config(user)
         return {"bootstrap.servers": self.bootstrap_servers, **security}
 
@@ -210,7 +209,7 @@ class Cluster:
         return self.data / f"broker-{broker_id}"
 
     def log(self, broker_id: int) -> Path:
-        """The file with the broker's output, from before and after restarts."""
+        """Return the file with the broker's output, including earlier runs."""
         return self.data / f"broker-{broker_id}.log"
 
     def pid(self, broker_id: int) -> int:
@@ -222,12 +221,12 @@ class Cluster:
     # Faults
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL: nothing is flushed, and nobody is notified."""
+        """Send SIGKILL: nothing is flushed, and no other broker is notified."""
         self._processes[broker_id].kill()
         self._processes[broker_id].wait()
 
     def stop(self, broker_id: int, seconds: float = _DEADLINE) -> int:
-        """SIGTERM: the broker hands over its leaderships and ends. Returns its exit code."""
+        """Send SIGTERM: the broker transfers its leaderships and ends. Return its exit code."""
         self._processes[broker_id].send_signal(signal.SIGTERM)
         return self._processes[broker_id].wait(timeout=seconds)
 
@@ -238,7 +237,7 @@ class Cluster:
         self._processes[broker_id].send_signal(signal.SIGCONT)
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again, after `kill` or `stop`, and wait until the others know it."""
+        """Start a broker again after `kill` or `stop`, and wait until the other brokers know it."""
         if self._processes[broker_id].poll() is None:
             self.stop(broker_id)
         self._launch(broker_id)
@@ -252,10 +251,10 @@ class Cluster:
         one_way: bool = False,
         refuse: bool = False,
     ) -> None:
-        """Let nothing pass between these brokers and others (all other brokers, if none are named), until `heal`.
+        """Block all traffic between these brokers and `others` (by default all other brokers) until `heal`.
 
-        `others` may be ZOOKEEPER. With `one_way` only what the first send to the others is lost. With `refuse`
-        connections are broken and refused, as if no process were there. Clients still reach every broker.
+        `others` may be ZOOKEEPER. With `one_way` only traffic from the first to the others is lost. With `refuse`
+        connections are broken and refused, as if the process were gone. Clients still reach every broker.
         """
         network = self._with_faults(self._network)
         cut_off = {brokers} if isinstance(brokers, int) else set(brokers)
@@ -275,27 +274,27 @@ class Cluster:
         self._with_faults(self._network).heal()
 
     def skew(self, broker_id: int, seconds: float) -> None:
-        """Put the wall clock of a broker ahead, at once and after a restart; 0 corrects it."""
+        """Set a broker's wall clock ahead, now and after restarts; 0 corrects it."""
         self._with_faults(self._tampering.get(broker_id)).skew = seconds
 
     def fill_disk(self, broker_id: int) -> None:
-        """Let the disk of a broker be full, until `free_disk`."""
+        """Make a broker's disk full until `free_disk`."""
         self._with_faults(self._tampering.get(broker_id)).disk_full = True
 
     def free_disk(self, broker_id: int) -> None:
         self._with_faults(self._tampering.get(broker_id)).disk_full = False
 
     def fail_disk(self, broker_id: int, directory: str | Path | None = None) -> None:
-        """Let every read and write in a log directory of a broker fail, until `repair_disk`.
+        """Make every read and write in a broker's log directory fail until `repair_disk`.
 
-        It is the first of its `log.dirs`, unless another one is given.
+        The default is the first of its `log.dirs`.
         """
         tampering = self._with_faults(self._tampering.get(broker_id))
         path = self.directory(broker_id) if directory is None else directory
         tampering.failing = (*tampering.failing, str(path))
 
     def repair_disk(self, broker_id: int) -> None:
-        """Let all directories of a broker work again. The broker uses them after its next start."""
+        """Repair all directories of a broker, which uses them after its next start."""
         self._with_faults(self._tampering.get(broker_id)).failing = ()
 
     def _with_faults(self, injector: T | None) -> T:
@@ -303,17 +302,17 @@ class Cluster:
             raise RuntimeError("this needs a running cluster that was made with Cluster(faults=True)")
         return injector
 
-    # Observing
+    # Observation
 
     def metadata(self, topics: Iterable[str] | None = None, *, broker: int | None = None) -> MetadataResponse:
-        """The cluster's metadata from one broker, or from the first that answers."""
+        """Return the cluster's metadata from one broker, or from the first that answers."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         return self.ask(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse, broker=broker
         )
 
     def ask(self, request: Request, answer: type[R], *, broker: int | None = None) -> R:
-        """Send one request on a connection of its own, to one broker or to the first that answers."""
+        """Send one request on a new connection, to one broker or to the first that answers."""
         failure: ClientError | None = None
         for broker_id in self.running() if broker is None else [broker]:
             settings = self._client_settings()
@@ -338,14 +337,14 @@ class Cluster:
         return None
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the leader; -1 while there is none."""
+        """Return the id of the leader, or -1."""
         view = self.partition(topic, partition)
         return -1 if view is None else view.leader
 
     def controller(self) -> int:
         return self.metadata([]).controller_id
 
-    # Preparing and waiting
+    # Preparation and waiting
 
     def create_topic(
         self,
@@ -398,7 +397,7 @@ class Cluster:
     def wait_for_isr(
         self, topic: str, isr: Collection[int], partition: int = 0, seconds: float = _DEADLINE
     ) -> None:
-        """Wait until these brokers, and no others, are in sync."""
+        """Wait until exactly these brokers are in sync."""
 
         def reached() -> bool:
             view = self.partition(topic, partition)

@@ -1,4 +1,4 @@
-"""How the brokers of a cluster reach each other and ZooKeeper through relays: settings of server.properties do it."""
+"""Route traffic between brokers, and to ZooKeeper, through relays by means of server.properties."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from ottla.testing.network import Network
 from ottla.testing.zookeeper import ZooKeeper
 
-ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
+ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, instead of brokers
 
 _HOST = "127.0.0.1"
 
@@ -20,10 +20,10 @@ def lay_network(
     zookeeper: ZooKeeper,
     protocol: str = "PLAINTEXT",
 ) -> dict[int, dict[str, str]]:
-    """The settings of each broker; `clients` has the ports at which clients reach them, `free` those for each other.
+    """Return the settings of each broker. `clients` has the client ports, `free` ports for inter-broker traffic.
 
-    Each broker listens once for each other one, so that a relay knows who calls: broker 1 calls the others at their
-    listeners named FROM_1, and what they advertise there is a relay.
+    Each broker has one listener per other broker, so that a relay knows the caller: broker 1 connects to the others'
+    listeners named FROM_1, which advertise a relay.
     """
     brokers = list(clients)
     pairs = [(caller, called) for called in brokers for caller in brokers]

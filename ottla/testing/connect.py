@@ -1,4 +1,4 @@
-"""A test kit for authors of connectors: runs sources and sinks without Spark and without a broker, and breaks them.
+"""A test kit for connector authors: runs sources and sinks without Spark or a broker, and crashes them.
 
     from ottla.testing.connect import SinkHarness, SourceHarness, check_source
 
@@ -7,11 +7,11 @@
 
     with SinkHarness(MySinkConnector, {"url": url}) as sink:
         sink.send("orders", {"id": 1})
-        sink.crash_before_commit()      # stored, but nobody knows: the record comes again
+        sink.crash_before_commit()      # stored but not committed: the record is delivered again
         sink.commit()
 
-Both do what the runtime does: the config is validated by the connector's definition, offsets go through JSON, and a
-task that is begun again gets what was committed last.
+Both work like the runtime: the connector's definition validates the config, offsets pass through JSON, and a restarted
+task gets the last committed offsets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NotExactlyOnce(AssertionError):
 
 
 def validated(connector: Connector, config: Mapping[str, str]) -> dict[str, str]:
-    """The config as the runtime would accept it. Raises ConfigError with everything that is wrong."""
+    """Return the config as accepted by the runtime. Raises ConfigError with all problems."""
     for name, value in config.items():
         if not isinstance(value, str):
             raise ConfigError(
@@ -56,7 +56,7 @@ def validated(connector: Connector, config: Mapping[str, str]) -> dict[str, str]
 
 
 class _Offsets:
-    """What is committed, as the offsets topic keeps it: keys and values are JSON."""
+    """Committed offsets, with JSON keys and values as in the offsets topic."""
 
     def __init__(self) -> None:
         self.stored: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _flat_json(what: str, value: Mapping[str, Any]) -> str:
 
 
 class SourceHarness:
-    """Runs the tasks of a source. `committed` is what consumers of the topic could read."""
+    """Runs the tasks of a source. `committed` contains the records visible to consumers."""
 
     def __init__(
         self, connector: type[SourceConnector], config: Mapping[str, str], *, max_tasks: int = 1
@@ -104,7 +104,7 @@ class SourceHarness:
 
     @property
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """What is committed: pairs of source partition and offset."""
+        """Return the committed pairs of source partition and offset."""
         return [(json.loads(key), json.loads(value)) for key, value in self._offsets.stored.items()]
 
     def start(self) -> None:
@@ -116,7 +116,7 @@ class SourceHarness:
                 self._tasks.append(self.connector.task_class())
                 self._tasks[-1].start(config, self._offsets)
         except BaseException:
-            # As the runtime does: a task is stopped also when its start has failed.
+            # As in the runtime, a task is stopped even after a failed start.
             self.stop()
             raise
 
@@ -127,7 +127,7 @@ class SourceHarness:
         self.connector.stop()
 
     def poll(self) -> list[SourceRecord]:
-        """Asks every task once."""
+        """Poll every task once."""
         found = [record for task in self._tasks for record in task.poll()]
         for record in found:
             _flat_json("source partition", record.source_partition)
@@ -136,7 +136,7 @@ class SourceHarness:
         return found
 
     def commit(self) -> None:
-        """Records and offsets are written in one transaction; then the tasks are notified."""
+        """Commit records and offsets in one transaction, then notify the tasks."""
         for record in self._polled:
             self._offsets.put(record)
         self.committed += self._polled
@@ -145,19 +145,19 @@ class SourceHarness:
             task.commit()
 
     def crash(self) -> None:
-        """The process dies: what was not committed is gone, and nobody calls stop()."""
+        """Simulate a dying process: uncommitted records are lost, and stop() is not called."""
         self._abandoned += self._tasks
         self._begin_again()
 
     def crash_after_commit(self) -> None:
-        """The process dies between the transaction and commit(), which is never called."""
+        """Simulate a process that dies after the transaction, before commit() is called."""
         for record in self._polled:
             self._offsets.put(record)
         self.committed += self._polled
         self.crash()
 
     def restart(self) -> None:
-        """As when another worker takes over: the tasks are stopped and begin again at what is committed."""
+        """Simulate a takeover by another worker: the tasks stop and restart at the committed offsets."""
         for task in self._tasks:
             task.stop()
         self._begin_again()
@@ -170,7 +170,7 @@ class SourceHarness:
     def run(
         self, count: int | None = None, *, seconds: float = 20, idle_polls: int = 2
     ) -> list[SourceRecord]:
-        """Polls and commits until `count` records are committed in all; without a count, until polls bring nothing."""
+        """Poll and commit until `count` records are committed; without a count, until polls return nothing."""
         deadline = time.monotonic() + seconds
         idle = 0
         while len(self.committed) < count if count is not None else idle < idle_polls:
@@ -191,11 +191,11 @@ def check_source(
     same: Callable[[SourceRecord], object] | None = None,
     crashes: int = 10,
 ) -> list[SourceRecord]:
-    """Checks that a source that has an end gives each record exactly once, wherever it crashes.
+    """Check that a finite source delivers each record exactly once despite crashes.
 
-    It is run to its end once without a crash, then again with crashes: before the commit, after it and before the task
-    learns of it, and by an orderly move, at each of the first polls. `fresh_config` prepares the same input for every
-    run, as a source may use it up. `same` says what of a record counts; by default topic, key and value.
+    The source runs once without a crash, then with crashes at each of the first polls: before the commit, between
+    commit and notification, and by an orderly move. `fresh_config` prepares the same input for every run, since a
+    source may consume it. `same` selects the compared part of a record; by default topic, key and value.
     """
     identity = same or (lambda record: (record.topic, record.key, record.value))
     with SourceHarness(connector, fresh_config()) as source:
@@ -208,7 +208,7 @@ def check_source(
             for number in range(crashes):
                 source.poll()
                 getattr(source, how)()
-                # Some progress between the crashes, so that they hit different places.
+                # Make some progress between the crashes, so that they hit different places.
                 for _ in range(number % 3):
                     source.poll()
                 source.commit()
@@ -242,9 +242,9 @@ class _SinkContext:
 
 
 class SinkHarness:
-    """Runs a sink's task over topics that it keeps in memory.
+    """Runs a sink's task on topics in memory.
 
-    `reported` are the records that the sink could not store, with the reasons.
+    `reported` contains the records that the sink could not store, with the reasons.
     """
 
     def __init__(self, connector: type[SinkConnector], config: Mapping[str, str]) -> None:
@@ -277,7 +277,7 @@ class SinkHarness:
             self._task.start(config, _SinkContext(self))
             self._task.open(list(self.topics))
         except BaseException:
-            # As the runtime does: a task is stopped also when its start has failed.
+            # As in the runtime, a task is stopped even after a failed start.
             self.stop()
             raise
         self._put = dict(self.committed)
@@ -300,7 +300,7 @@ class SinkHarness:
         timestamp: int = 0,
         headers: Iterable[Header] = (),
     ) -> SinkRecord:
-        """Appends to the topic. The sink gets it by `put` or `commit`."""
+        """Append a record to the topic. The sink gets it by `put` or `commit`."""
         at = TopicPartition(topic, partition)
         is_new = at not in self.topics
         records = self.topics.setdefault(at, [])
@@ -323,7 +323,7 @@ class SinkHarness:
         return record
 
     def put(self, limit: int | None = None) -> None:
-        """Gives the sink the records that it does not have yet; of each partition at most `limit`."""
+        """Pass new records to the sink, at most `limit` per partition."""
         for at, records in self.topics.items():
             begin = self._put.get(at, 0)
             given = records[begin:] if limit is None else records[begin : begin + limit]
@@ -331,29 +331,29 @@ class SinkHarness:
             self._put[at] = begin + len(given)
 
     def flush(self) -> Mapping[TopicPartition, int]:
-        """Asks the sink what may be committed, as before each commit."""
+        """Ask the sink for the offsets to commit, as before each commit."""
         offsets = dict(self._put)
         durable = self.task.flush(offsets)
         return offsets if durable is None else durable
 
     def commit(self, limit: int | None = None) -> None:
-        """Puts what is there, lets the sink make it durable, and commits."""
+        """Put the available records, let the sink make them durable, and commit."""
         self.put(limit)
         self.committed.update(self.flush())
 
     def crash(self) -> None:
-        """The process dies before the sink was asked to make anything durable: what is not committed comes again."""
+        """Simulate a process that dies before the sink flushes: uncommitted records are delivered again."""
         self._abandoned.append(self.task)
         self._begin_again()
 
     def crash_before_commit(self, limit: int | None = None) -> None:
-        """The process dies when everything is durable but not committed, and begins again."""
+        """Simulate a process that dies with everything durable but not committed, and restart."""
         self.put(limit)
         self.flush()
         self.crash()
 
     def restart(self) -> None:
-        """As when another worker takes over."""
+        """Simulate a takeover by another worker."""
         self.task.stop()
         self._begin_again()
 
@@ -368,7 +368,7 @@ def check_sink(
     send: Callable[[SinkHarness], None],
     stored: Callable[[], object],
 ) -> object:
-    """Checks that a sink stores the same whether or not it crashes, and returns that.
+    """Check that crashes do not change the stored data, and return that data.
 
     `fresh_config` prepares an empty target, `send` sends the records, `stored` reads the target.
     """

@@ -1,9 +1,9 @@
-"""A network that can be cut: TCP relays on this machine, one for each pair of a caller and a called process.
+"""A network that can be cut: TCP relays on this machine, one per pair of caller and target.
 
-A relay forwards bytes, and listens only while the process behind it does, so that callers notice a process that dies as
-they would without the relay. While it is cut it forwards nothing and closes no connection. New connections are accepted
-and get no answer, whatever happens to the process behind. As with real cables, no stream has a gap afterwards: what was
-under way arrives when the cut is undone, if the connection is still open.
+A relay forwards bytes, and listens only while its target does, so that callers notice a dead process as they would
+without the relay. While cut, a relay forwards nothing and closes no connection. New connections are accepted and get no
+answer, whatever happens to the target. As with real cables, streams have no gaps afterwards: bytes in transit arrive
+when the cut is healed, if the connection is still open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOK_AGAIN_SECONDS = 0.03
 
 
 class Way(NamedTuple):
-    """One direction between two processes. A connection has two of them."""
+    """One direction between two processes. A connection has two."""
 
     source: Hashable
     target: Hashable
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 class Network:
-    """All relays, on an event loop in a thread of its own; the methods are for other threads."""
+    """All relays, on an event loop in its own thread; the methods are for other threads."""
 
     def __init__(self) -> None:
         self._relays: list[_Relay] = []
@@ -48,7 +48,7 @@ class Network:
         self._thread.start()
 
     def link(self, source: Hashable, target: Hashable, host: str, port: int) -> int:
-        """A port at which `source` reaches `target`, which listens at that address now or later."""
+        """Return a port at which `source` reaches `target`, which listens at that address now or later."""
         return self._run(self._link(Way(source, target), host, port))
 
     async def _link(self, way: Way, host: str, port: int) -> int:
@@ -58,7 +58,7 @@ class Network:
         return relay.port
 
     def cut(self, source: Hashable, target: Hashable, *, refuse: bool = False) -> None:
-        """Hold back what one sends to the other. With `refuse` break their connections and accept no new ones."""
+        """Hold back traffic from one process to another. With `refuse`, break their connections and refuse new ones."""
         self._run(self._cut(Way(source, target), self.refused if refuse else self.dropped))
 
     async def _cut(self, way: Way, ways: set[Way]) -> None:
@@ -91,7 +91,7 @@ class Network:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # the loop closes what was aborted
+        await asyncio.sleep(0.01)  # the loop closes aborted connections
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -100,7 +100,7 @@ class Network:
 class _Relay:
     """The relay from one process to another.
 
-    Invariant: it listens unless the process behind does not, or it has to refuse. Owner: the network's event loop.
+    Invariant: it listens unless its target does not, or it has to refuse. Owner: the network's event loop.
     """
 
     def __init__(self, network: Network, way: Way, host: str, port: int) -> None:
@@ -109,7 +109,7 @@ class _Relay:
         self.target_port = port
         self._network = network
         self.connections: set[_Connection] = set()
-        self._reserved = ReservedPorts(1)  # whether the process behind listens is not known yet
+        self._reserved = ReservedPorts(1)  # the target's state is not known yet
         [self.port] = self._reserved.numbers
         self._server: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -132,7 +132,7 @@ class _Relay:
         return not self._network.refused.isdisjoint((self.way, self.way.back))
 
     def changed(self) -> None:
-        """The network was cut, or cuts were undone."""
+        """Apply new or healed cuts."""
         if self._refuses:
             self.stop_listening()
             for connection in list(self.connections):
@@ -159,9 +159,7 @@ class _Relay:
     async def _listen_when_due(self) -> None:
         while not self._refuses and self._server is None:
             if not self.is_whole or await self._somebody_listens():
-                with contextlib.suppress(
-                    OSError
-                ):  # the port is taken for a moment, by a connection to elsewhere
+                with contextlib.suppress(OSError):  # a connection elsewhere uses the port for a moment
                     listener = _bound(self.port)
                     self._server = await asyncio.get_running_loop().create_server(
                         lambda: _End(_Connection(self)), sock=listener
@@ -175,7 +173,7 @@ class _Relay:
             self._server = None
 
     async def check(self) -> None:
-        """Stop listening if the process behind does not listen any more."""
+        """Stop listening if the target no longer listens."""
         if self.is_whole and self._server is not None and not await self._somebody_listens():
             self.nobody_listens()
 
@@ -190,7 +188,7 @@ class _Relay:
         except ConnectionRefusedError:
             return False
         except (OSError, TimeoutError):
-            return True  # it is only busy
+            return True  # only busy
         writer.transport.abort()
         return True
 
@@ -201,7 +199,7 @@ class _Relay:
 
 
 class _Connection:
-    """A connection through a relay: `near` is the end of the caller, `far` that of the called process."""
+    """A connection through a relay: `near` is the caller's end, `far` the target's."""
 
     def __init__(self, relay: _Relay) -> None:
         self.relay = relay
@@ -221,7 +219,7 @@ class _Connection:
         self.changed()
 
     def changed(self) -> None:
-        """Read from an end if the other end is there and the direction is not cut."""
+        """Read from an end if the other end exists and the direction is not cut."""
         relay, near, far = self.relay, self.near, self.far
         if near is None or self._over:
             return
@@ -255,7 +253,7 @@ class _Connection:
             self.far.transport.close()
 
     async def _hang_up(self) -> None:
-        """Before the caller is notified: if the process behind has died, new connections have to be refused."""
+        """Check the target before notifying the caller: if it has died, new connections have to be refused."""
         await self.relay.check()
         assert self.near is not None
         self.near.transport.close()
@@ -275,10 +273,10 @@ class _End(asyncio.Protocol):
         self._is_full = False
         self._reads = True
         self._other: _End | None = None
-        self._held = bytearray()  # what arrived in spite of a pause
+        self._held = bytearray()  # data that arrived despite a pause
 
     def pass_on(self, other: _End | None, allowed: bool) -> None:
-        """Read for the other end, if that is allowed and it can take more."""
+        """Read for the other end, if permitted and it has room."""
         self._other = other if allowed else None
         if self._other is not None and self._held:
             if not self._other.transport.is_closing():

@@ -1,4 +1,4 @@
-"""Ports for processes that are started later, and started again."""
+"""Ports for processes that start later, and restart."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 import weakref
 from collections.abc import Iterable
 
-# Only on Linux can a process listen at a port that another one holds without listening.
+# Only Linux lets a process listen on a port that another one has bound without listening.
 _CAN_HOLD = sys.platform == "linux"
 
 
 class ReservedPorts:
-    """Free ports that the system gives to nobody else while this object exists.
+    """Free ports that the system does not assign to others while this object exists.
 
-    A process that asks for one of them by its number gets it.
+    A process that requests one by number gets it.
     """
 
     def __init__(self, count: int) -> None:
@@ -29,7 +29,7 @@ class ReservedPorts:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that are free now."""
+    """Return distinct ports that are currently free."""
     return ReservedPorts(count).numbers
 
 

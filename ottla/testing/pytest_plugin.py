@@ -1,4 +1,4 @@
-"""Fixtures for pytest; there as soon as Ottla is installed.
+"""pytest fixtures, available as soon as Ottla is installed.
 
 - `ottla_broker`: one broker for the whole run. Override `ottla_broker_config` to give it keys of server.properties.
 - `ottla_bootstrap_servers`: its address.

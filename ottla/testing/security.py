@@ -1,4 +1,4 @@
-"""Who may log in at a broker of a test, how, and what they may do."""
+"""Users, logins and ACLs of test brokers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def acl(
     deny: bool = False,
     host: str = "*",
 ) -> Acl:
-    """`acl("ann", "READ", topic="orders")`; without a resource it is about the cluster."""
+    """Build an ACL: `acl("ann", "READ", topic="orders")`. Without a resource it applies to the cluster."""
     named = {
         ResourceType.TOPIC: topic,
         ResourceType.GROUP: group,
@@ -60,7 +60,7 @@ def acl(
 
 
 class BrokerSecurity:
-    """Of one broker, whose directory holds its certificates. There is always an admin, who may do everything."""
+    """Security of one broker, whose directory holds its certificates. The user admin may do everything."""
 
     def __init__(self, protocol: str, users: Mapping[str, str] | None, acls: Sequence[Acl] | None) -> None:
         if protocol not in PROTOCOLS:
@@ -71,7 +71,7 @@ class BrokerSecurity:
         self._directory: Path | None = None
 
     def settings(self, directory: Path, port: int) -> dict[str, str]:
-        """Of the broker; its certificates are written into the directory unless they are there."""
+        """Return the broker's settings. Creates its certificates in the directory if missing."""
         self._directory = directory
         settings = {"listeners": f"{self.protocol}://127.0.0.1:{port}"}
         if self.protocol.startswith("SASL"):
@@ -94,7 +94,7 @@ class BrokerSecurity:
         return settings
 
     def initial_users(self) -> dict[str, dict[str, str]]:
-        """Credentials of all users, by mechanism."""
+        """Return the credentials of all users, by mechanism."""
         from ottla.security.sasl.scram import format_credential, new_credential
 
         if not self.protocol.startswith("SASL"):
@@ -105,7 +105,7 @@ class BrokerSecurity:
         }
 
     def client_config(self, user: str) -> dict[str, str]:
-        """For confluent-kafka, by librdkafka's names."""
+        """Return settings for confluent-kafka, with librdkafka's names."""
         config = {"security.protocol": self.protocol}
         self._check(user)
         if self.protocol.startswith("SASL"):
@@ -124,7 +124,7 @@ class BrokerSecurity:
         return config
 
     def client_properties(self, user: str) -> dict[str, str]:
-        """For Java's clients."""
+        """Return settings for Java clients."""
         properties = {"security.protocol": self.protocol}
         self._check(user)
         if self.protocol.startswith("SASL"):
@@ -146,7 +146,7 @@ class BrokerSecurity:
         return properties
 
     def store_acls(self, bootstrap_servers: str, mechanism: str | None = None) -> None:
-        """As an admin's tool does it, over the wire."""
+        """Create the ACLs over the wire, like an admin tool."""
         if not self.acls:
             return
         from ottla.client.admin.acls import create_acls
@@ -188,7 +188,7 @@ class BrokerSecurity:
 
 
 class ClusterSecurity:
-    """Of all brokers of a cluster, which log in to each other with PLAIN; so do clients."""
+    """Security of a cluster. Clients and brokers log in with PLAIN."""
 
     def __init__(self, protocol: str, users: Mapping[str, str] | None, acls: Sequence[Acl] | None) -> None:
         if protocol != "SASL_SSL":
@@ -197,7 +197,7 @@ class ClusterSecurity:
         self.protocol = protocol
 
     def settings(self, directory: Path, port: int, brokers: Sequence[int]) -> dict[str, str]:
-        """Of one broker; the certificate is the same for all, since they are on one machine."""
+        """Return one broker's settings. All brokers share a certificate, since they run on one machine."""
         directory.mkdir(parents=True, exist_ok=True)
         password = self._of_one.passwords[ADMIN]
         users = " ".join(f'user_{name}="{each}"' for name, each in self._of_one.passwords.items())
@@ -212,7 +212,7 @@ class ClusterSecurity:
         }
 
     def client_config(self, user: str) -> dict[str, str]:
-        """For confluent-kafka, by librdkafka's names."""
+        """Return settings for confluent-kafka, with librdkafka's names."""
         return {**self._of_one.client_config(user), "sasl.mechanism": "PLAIN"}
 
     def store_acls(self, bootstrap_servers: str) -> None:

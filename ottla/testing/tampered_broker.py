@@ -1,5 +1,5 @@
-"""`python -m ottla.testing.tampered_broker FILE start …`: the command line of Ottla, with a clock and a disk that the
-testing kit can disturb through that file.
+"""`python -m ottla.testing.tampered_broker FILE start …`: Ottla's command line with a clock and a disk that the testing
+kit can disturb through that file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shift_clock(tampering: Tampering) -> None:
 
 
 def limit_disk(tampering: Tampering) -> None:
-    """While the disk is full, writes to files fail; those to sockets and pipes do not."""
+    """Make file writes fail while the disk is full; sockets and pipes still work."""
     write, pwrite = os.write, os.pwrite
 
     def check(fd: int) -> None:
@@ -49,7 +49,7 @@ def limit_disk(tampering: Tampering) -> None:
 
 
 def break_disk(tampering: Tampering) -> None:
-    """Let every operation on the files of a failing directory end in an I/O error."""
+    """Make every operation on files of a failing directory end in an I/O error."""
 
     def check(file: Any) -> None:
         failing = tampering.failing

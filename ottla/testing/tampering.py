@@ -1,4 +1,4 @@
-"""What the testing kit can do to a broker's process while it runs: set its clock wrong, fill or break its disk.
+"""Faults for a running broker process: a wrong clock, a full disk, a broken disk.
 
 Both sides map a small file into memory. The broker's side, `tampered_broker`, replaces functions of `os` and `time`
 before the broker is loaded.
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 
-# Seconds that the clock is ahead, whether the disk is full, and the directories that fail, one after another.
+# Clock offset in seconds, disk-full flag, and the failing directories.
 _STATE = Struct("=d?4096s")
 
 
 class Tampering:
-    """The faults of one broker. The file outlives the process, so that they last through a restart."""
+    """Faults of one broker. The file outlives the process, so faults persist across restarts."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
@@ -43,7 +43,7 @@ class Tampering:
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Directories where nothing can be read or written."""
+        """Directories whose reads and writes fail."""
         paths = _STATE.unpack_from(self._memory)[2].rstrip(b"\0").decode()
         return tuple(paths.split("\n")) if paths else ()
 

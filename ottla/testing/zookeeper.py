@@ -18,15 +18,15 @@ from ottla.testing.ports import ReservedPorts
 
 _HOST = "127.0.0.1"
 _MOST_STARTS = 3
-# Sessions end with a tick: with short ticks tests see them end soon.
+# Sessions expire at ticks: short ticks let tests see that soon.
 _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
 
 
 class ZooKeeper:
-    """Start it with `with`, reach it at `connect`. Servers are counted from 1, as in ZooKeeper.
+    """ZooKeeper: start it with `with`, connect to `connect`. Servers are numbered from 1, as in ZooKeeper.
 
-    With `faults` servers reach each other through relays in this process: that is what `cut` needs. `security` has keys
-    and users, for servers that not everybody may reach.
+    With `faults` servers reach each other through relays in this process, as `cut` requires. `security` contains keys
+    and users for restricted servers.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ZooKeeper:
         directory = Path(self._temporary.name if self._temporary is not None else str(data))
         self._reserved = ReservedPorts(3 * servers)
         ports = iter(self._reserved.numbers)
-        self._own = {n: (next(ports), next(ports)) for n in range(1, servers + 1)}  # for peers, for elections
+        self._own = {n: (next(ports), next(ports)) for n in range(1, servers + 1)}  # peer port, election port
         self._network = Network() if faults else None
         self.path = ""
         self.servers = {
@@ -57,24 +57,24 @@ class ZooKeeper:
         }
 
     def _where(self, caller: int, called: int) -> str:
-        """Where a server reaches another one, as in zoo.cfg."""
+        """Return the address at which a server reaches another, as in zoo.cfg."""
         own = self._own[called]
         if self._network is None:
             return f"{_HOST}:{own[0]}:{own[1]}"
         if caller == called:
-            # A server that votes announces its address, and the others call it back there. For this address they look
-            # into their own zoo.cfg instead, which names a relay.
+            # A voting server announces its address, and the others call back there. For this wildcard address they use
+            # their own zoo.cfg instead, which names a relay.
             return f"0.0.0.0:{own[0]}:{own[1]}"
         peer, election = (self._network.link(caller, called, _HOST, port) for port in own)
         return f"{_HOST}:{peer}:{election}"
 
     @property
     def connect(self) -> str:
-        """As in zookeeper.connect."""
+        """Connection string for zookeeper.connect."""
         return ",".join(server.address for server in self.servers.values()) + self.path
 
     def chroot(self) -> ZooKeeper:
-        """The same servers with a new path as root, so that several clusters can share them."""
+        """Return the same servers with a new root path, so that several clusters can share them."""
         rooted = copy.copy(self)
         rooted.path = f"{self.path}/{uuid.uuid4()}"
         return rooted
@@ -102,7 +102,7 @@ class ZooKeeper:
         self.servers[server].kill()
 
     def restart(self, server: int = 1) -> None:
-        """Start one that was killed, on the data that it left."""
+        """Start a killed server on its remaining data."""
         self.servers[server].start()
 
     def pause(self, server: int = 1) -> None:
@@ -112,9 +112,9 @@ class ZooKeeper:
         self._signal(server, signal.SIGCONT)
 
     def cut(self, servers: int | Collection[int], others: int | Collection[int] | None = None) -> None:
-        """Let nothing pass between these servers and others (all others, if none are named), until `heal`.
+        """Block all traffic between these servers and others (by default all others) until `heal`.
 
-        Clients, brokers among them, still reach every server.
+        Clients, including brokers, still reach every server.
         """
         cut_off = {servers} if isinstance(servers, int) else set(servers)
         rest = self.servers.keys() - cut_off if others is None else others
@@ -134,7 +134,7 @@ class ZooKeeper:
         return self._network
 
     def leader(self) -> int | None:
-        """The server that says that it leads the ensemble; None while there is none."""
+        """Return the server that claims to lead the ensemble, or None."""
         for number, server in self.servers.items():
             if "Mode: leader" in server.ask("srvr"):
                 return number
@@ -155,8 +155,10 @@ class ZooKeeper:
 
 
 def _wait_for(server: ZooKeeperServer) -> None:
-    """Until it serves. One that is elected, resigns and is elected again may not get its port back in time on a busy
-    machine, and ends: it is started again.
+    """Wait until the server answers.
+
+    On a busy machine a server that is elected, resigns and is elected again may not get its port back in time, and
+    ends. It is then started again.
     """
     for _ in range(_MOST_STARTS - 1):
         try:

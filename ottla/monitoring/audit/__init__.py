@@ -1,5 +1,5 @@
-"""A proof that nothing was lost on the way: what each tier counted of a topic, by time, and whether the books balance.
+"""Proof of lossless delivery: each tier counts a topic's records by time, and an audit balances the counts.
 
-A tier is a place that records pass: a cluster, its mirror, the topic that a pipeline copies to. `counting` asks any
-Kafka cluster over the wire; `books` is arithmetic.
+A tier is a place that records pass: a cluster, its mirror, or the target topic of a pipeline. `counting` asks any Kafka
+cluster over the wire; `books` is arithmetic.
 """

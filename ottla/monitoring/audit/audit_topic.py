@@ -1,4 +1,4 @@
-"""The audit topic: where books are kept, on any Kafka cluster.
+"""The audit topic, which stores the books on any Kafka cluster.
 
 It has one partition, because the order of pages matters.
 """
@@ -21,7 +21,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.record_format import Record
 
 AUDIT_TOPIC = "__ottla_audit"
-#: One batch is smaller than the default of `max.message.bytes`.
+#: Keeps a batch below the default of `max.message.bytes`.
 _BATCH_BYTES = 256 << 10
 _MOST_REPLICAS = 3
 
@@ -29,7 +29,7 @@ _MOST_REPLICAS = 3
 def ensure_audit_topic(
     cluster: Cluster, topic: str = AUDIT_TOPIC, replication_factor: int | None = None
 ) -> None:
-    """Without a replication factor it has three replicas, or as many as there are brokers."""
+    """Create the topic. The default replication factor is three, or the number of brokers if smaller."""
     if topic not in cluster.topics([topic]):
         try:
             create_topic(
@@ -52,9 +52,9 @@ def read_books(
     into: Books | None = None,
     known_as: Mapping[str, str] | None = None,
 ) -> Books:
-    """All that there is, added to other books if there are some. Raises ClientError.
+    """Read all entries, adding them to `into` if given. Raises ClientError.
 
-    `known_as`: what topics are to be called that have another name in these books.
+    `known_as` maps topic names in these books to the names to use.
     """
     books = Books() if into is None else into
     for partition in cluster.topics([topic])[topic].partitions:
@@ -73,7 +73,7 @@ def renamed(entry: Entry, known_as: Mapping[str, str]) -> Entry:
 
 
 class FollowedBooks:
-    """Books that are read on from where they ended. Used by one thread at a time."""
+    """Books with incremental reads. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = AUDIT_TOPIC) -> None:
         self.books = Books()
@@ -82,7 +82,7 @@ class FollowedBooks:
         self._positions: dict[TopicPartition, int] = {}
 
     def catch_up(self) -> Books:
-        """What is written now. Raises ClientError."""
+        """Read new entries and return the books. Raises ClientError."""
         found = self._cluster.topics([self._topic]).get(self._topic)
         for partition in found.partitions if found is not None else ():
             for position, entry in read_entries(self._cluster, partition, self._positions.get(partition)):
@@ -95,7 +95,7 @@ class FollowedBooks:
 def read_entries(
     cluster: Cluster, partition: TopicPartition, start: int | None
 ) -> Iterator[tuple[int, Entry | None]]:
-    """Each with the offset to go on from; None for a record of somebody else."""
+    """Yield each entry with the next offset; None for foreign records."""
     for batch in committed_batches(cluster, partition, start):
         for record in batch.records():
             try:
@@ -105,7 +105,7 @@ def read_entries(
 
 
 def write_entries(cluster: Cluster, entries: Iterable[Entry], topic: str = AUDIT_TOPIC) -> None:
-    """In this order. Written again after an answer that was lost, an entry is there twice and counts once.
+    """Write entries in this order. A repeated entry after a lost response counts once.
 
     Raises ClientError.
     """

@@ -1,4 +1,4 @@
-"""What was counted by all tiers, and how two of them compare. Pure."""
+"""Counts of all tiers, and their comparison. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ottla.monitoring.audit.pages import NO_EPOCH, Counts, Entry, Page, Round
 
 LOSS, DUPLICATION, SUBSTITUTION = "loss", "duplication", "substitution"
 
-#: So many of the last pages of a partition can still be replaced by those of its next leader.
+#: Number of last pages of a partition that its next leader can still replace.
 _REPLACEABLE = 16
 
 
 class Finding(NamedTuple):
-    """A bucket in which a tier has something else than the one before it."""
+    """A bucket in which a tier differs from the previous one."""
 
     topic: str
     bucket_ms: int
     tier: str
-    before: str  # the tier that it is compared with
+    before: str  # tier to compare with
     kind: str
     missing: int  # records; negative if there are too many
-    expected: int  # what the tier before has
+    expected: int  # records in the previous tier
 
 
 class Place(NamedTuple):
@@ -34,28 +34,28 @@ class Place(NamedTuple):
 
 
 class Position(NamedTuple):
-    """How far a partition was counted: the offset after the last record, and the epoch that this one is of."""
+    """End of a partition's counted part: the offset after the last record, and that record's epoch."""
 
     epoch: int
     end: int
 
 
 class Accepted:
-    """Which pages of one place count: each record once, whoever counted it and however often it was written.
+    """Decides which pages of one place count: each record once, regardless of counters and repetitions.
 
-    Pages come in the order in which they were written. A counter begins where the books end, so pages of one leader
-    follow each other, and what overlaps is of two leaders that did not know of each other's last pages. The later
-    leader is right: it goes on from what it counted itself.
+    Pages arrive in the order of writing. A counter starts where the books end, so the pages of one leader follow each
+    other. Overlapping pages come from two leaders that did not know each other's last pages. The later leader is right:
+    it continues from its own count.
     """
 
     def __init__(self) -> None:
         self.position: Position | None = None
         self._counter = (NO_EPOCH, 0)
         self._last: dict[int, list[Page]] = {}  # by epoch
-        self._settled: dict[int, int] = {}  # the end of what cannot be replaced any more
+        self._settled: dict[int, int] = {}  # end of the irreplaceable part
 
     def take(self, page: Page) -> tuple[bool, list[Page]]:
-        """Whether a page counts, and the pages that it takes the place of."""
+        """Return True if a page counts, and the pages it replaces."""
         counter = (page.counted_in, page.counter)
         if counter < self._counter or page.first >= page.end:
             return False, []
@@ -67,7 +67,7 @@ class Accepted:
         ):
             return False, []
         self._counter = counter
-        # Of a page that began earlier nobody can tell which part was counted again: both count, as a duplication.
+        # The recounted part of an earlier page is unknown: both count, as a duplication.
         replaced = [each for each in overlapped if each.first >= page.first]
         for each in replaced:
             last.remove(each)
@@ -81,14 +81,14 @@ class Accepted:
 
 
 class Books:
-    """All pages, in the order in which they were written."""
+    """All pages, in the order of writing."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], dict[int, Counts]] = {}  # by topic and tier, then by bucket
-        self.began: dict[tuple[str, str], int] = {}  # when a tier counted first
+        self.began: dict[tuple[str, str], int] = {}  # time of a tier's first count
         self.bucket_ms: dict[str, int] = {}
         self._accepted: dict[Place, Accepted] = {}
-        self._times: dict[tuple[str, str], dict[int, int]] = {}  # when a partition was counted last
+        self._times: dict[tuple[str, str], dict[int, int]] = {}  # time of a partition's last count
         self._without_checksums: set[tuple[str, str]] = set()
         self._latest_counter = 0
 
@@ -125,21 +125,21 @@ class Books:
             counts.setdefault(at, Counts()).add(sign * each.count, sign * each.bytes, sign * each.checksum)
 
     def position(self, topic: str, tier: str, partition: int, topic_id: str = "") -> Position | None:
-        """How far a tier has counted a partition; None if it never has."""
+        """Return the position of a tier in a partition, or None if it has never counted it."""
         accepted = self._accepted.get(Place(topic, tier, partition, topic_id))
         return None if accepted is None else accepted.position
 
     def next_counter(self, now_ms: int) -> int:
-        """A number for one that begins to count: higher than all before it, whatever clocks say."""
+        """Return a number for a new counter, higher than all earlier ones regardless of clocks."""
         return max(now_ms, self._latest_counter + 1)
 
     @property
     def times(self) -> dict[tuple[str, str], int]:
-        """Up to when a tier has counted all of a topic."""
+        """Return the times up to which each tier has counted all of a topic."""
         return {tier: min(times.values()) for tier, times in self._times.items()}
 
     def tiers(self, topic: str) -> list[str]:
-        """Those that counted a topic, the first one first."""
+        """Return the tiers that counted a topic, the first one first."""
         known = [tier for name, tier in self.began if name == topic]
         return sorted(known, key=lambda tier: self.began[topic, tier])
 
@@ -156,9 +156,9 @@ class Books:
         counts_only: bool = False,
         now_ms: int | None = None,
     ) -> list[Finding]:
-        """Each tier beside the one before it, in buckets that all of them have certainly counted.
+        """Compare each tier with the previous one, in buckets that all tiers have completely counted.
 
-        With `now_ms` up to then, also if a tier has been silent since: what it has not counted is missing.
+        `now_ms` sets the end instead, even for silent tiers: uncounted records are then missing.
         """
         order = list(tiers) or self.tiers(topic)
         length = self.bucket_ms.get(topic, 0)
@@ -186,5 +186,5 @@ def _compare(before: Counts, now: Counts, counts_only: bool) -> tuple[str, int] 
         return LOSS, missing
     if missing < 0:
         return DUPLICATION, missing
-    # As many records, but not the same: one was changed, or a loss and a duplicate cancel each other.
+    # Equal counts with different records: one was changed, or a loss and a duplicate cancel out.
     return None if counts_only or before.checksum == now.checksum else (SUBSTITUTION, 0)

@@ -1,7 +1,7 @@
-"""The process in which a broker counts: what it leads is read from its page cache, so that appending costs nothing.
+"""The process that counts for a broker. It reads the broker's partitions from the page cache, so appends cost nothing.
 
-The broker starts it with `ottla.audit.enable` and speaks to it in lines of JSON over standard input, which is a socket.
-The first line has the settings; `{"op": "finish"}` asks for a last round. Without a broker at the other end it ends.
+The broker starts it with `ottla.audit.enable` and sends lines of JSON over standard input, a socket. The first line has
+the settings; `{"op": "finish"}` requests a last round. The process ends when the broker disconnects.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import is_internal
 
 _CLIENT_ID = "ottla-audit"
-#: A round that fails is tried again, so there is no need for patience.
+#: Failed rounds are retried, so timeouts can be short.
 _TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "10000"}
 _PAGES_AT_ONCE = 64
 _ASK_SECONDS = 2.0
-#: Whether a topic is compacted is asked again after so many.
+#: Rounds between checks for compacted topics.
 _ROUNDS_WITH_CONFIGS = 10
 
 
@@ -46,7 +46,7 @@ class TierSettings:
     tier: Tier
     interval: float  # seconds
     topics: re.Pattern[str]
-    replication_factor: int  # of the audit topic
+    replication_factor: int  # for the audit topic
     audit_topic: str = AUDIT_TOPIC
 
     @classmethod
@@ -58,23 +58,25 @@ class TierSettings:
 
 
 class BrokerTier:
-    """Counts the partitions that one broker leads. Used by one thread."""
+    """Counts the partitions led by one broker. Used by one thread."""
 
     def __init__(self, cluster: Cluster, settings: TierSettings) -> None:
         self._cluster = cluster
         self._settings = settings
         self._tier = settings.tier
         self._books = FollowedBooks(cluster, settings.audit_topic)
-        self._epochs: dict[tuple[bytes, int], int] = {}  # of partitions that were counted, when they were
+        self._epochs: dict[
+            tuple[bytes, int], int
+        ] = {}  # leader epochs of counted partitions at the time of the count
         self._compacted: dict[bytes, bool] = {}
         self._rounds = 0
 
     def count(self) -> int:
-        """What is new, written to the books. Returns the records. Raises ClientError."""
+        """Count new records and write them to the books. Return their number. Raises ClientError."""
         settings = self._settings
         began_ms = time.time_ns() // 1_000_000
         ensure_audit_topic(self._cluster, settings.audit_topic, settings.replication_factor)
-        books = self._books.catch_up()  # also what others have counted of what is ours by now
+        books = self._books.catch_up()  # includes other brokers' counts of partitions now led here
         if self._tier.counter == 0:
             self._tier = replace(self._tier, counter=books.next_counter(began_ms))
         self._rounds += 1
@@ -109,7 +111,7 @@ class BrokerTier:
         return records
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where committed records end. A partition that has no answer keeps nobody waiting; it is counted later."""
+        """Return the ends of committed records. Partitions without an answer are counted later."""
 
         def ask(some: list[TopicPartition]) -> dict[TopicPartition, int]:
             found = list_offsets(self._cluster, dict.fromkeys(some, LATEST), READ_COMMITTED, _ASK_SECONDS)
@@ -125,13 +127,13 @@ class BrokerTier:
             return ends
 
     def _write(self, entries: list[Entry]) -> None:
-        """They are known from now on: an open transaction of a pipeline may keep them from being read for a while."""
+        """Write entries and add them to the books now: an open transaction of a pipeline may delay reading them."""
         write_entries(self._cluster, entries, self._settings.audit_topic)
         for entry in entries:
             self._books.books.add(entry)
 
     def forget(self) -> None:
-        """After a failure: what was counted may not have been written, and leaders may have changed."""
+        """Reset after a failure: counts may not have been written, and leaders may have changed."""
         self._epochs.clear()
         self._compacted.clear()
 
@@ -165,7 +167,7 @@ class BrokerTier:
 
 
 def run(channel: socket.socket) -> None:
-    """Until the broker has gone or asked for the last round."""
+    """Count until the broker disconnects or requests the last round."""
     lines = _Lines(channel)
     first = lines.next(None)
     if first is None:
@@ -196,12 +198,12 @@ def _round(counter: BrokerTier) -> dict[str, Any]:
 
 def _say(channel: socket.socket, **event: Any) -> None:
     channel.settimeout(None)
-    with suppress(OSError):  # the broker has gone, which the next read says too
+    with suppress(OSError):  # the broker has disconnected, as the next read shows
         channel.sendall(json.dumps(event).encode() + b"\n")
 
 
 class _Lines:
-    """What the broker says, with patience."""
+    """Lines from the broker, with a timeout."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -209,7 +211,7 @@ class _Lines:
         self.is_open = True
 
     def next(self, seconds: float | None) -> dict[str, Any] | None:
-        """None after that time, or at the end."""
+        """Return None after the timeout or at the end."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - time.monotonic()

@@ -1,4 +1,4 @@
-"""The batches of a partition up to what is committed, read over the wire, and whether they count."""
+"""Read a partition's committed batches over the wire, and decide whether they count."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MOST_EMPTY_FETCHES = 25
 
 
 class CommittedBatch(NamedTuple):
-    """Its bytes are valid until the next one is asked for."""
+    """A batch. Its bytes are valid until the next one is read."""
 
-    counts: bool  # not if it is a control batch, or of an aborted transaction
+    counts: bool  # False for control batches and aborted transactions
     header: BatchHeader
     buffer: Any
-    position: int  # in the buffer
-    first: int  # the offsets that count: a batch may begin before the one that was asked for
+    position: int  # position in the buffer
+    first: int  # offsets that count: a batch may start before the requested offset
     end: int
 
     @property
@@ -40,7 +40,7 @@ class CommittedBatch(NamedTuple):
         return self.first <= self.header.base_offset and self.header.next_offset <= self.end
 
     def records(self) -> list[Record]:
-        """Those that count."""
+        """Return the records that count."""
         if not self.counts:
             return []
         records = read_batch(self.buffer, self.position)
@@ -52,7 +52,7 @@ class CommittedBatch(NamedTuple):
 def committed_batches(
     cluster: Cluster, partition: TopicPartition, start: int | None, end: int | None = None
 ) -> Iterator[CommittedBatch]:
-    """From an offset, or the earliest, to the end as it is now; not as far if the end goes back meanwhile.
+    """Yield batches from an offset, or the earliest, to the current end; fewer if the log is truncated.
 
     Raises ClientError.
     """
@@ -86,7 +86,7 @@ def committed_batches(
 
 
 def batches(buffer: Any) -> Iterator[tuple[BatchHeader, int]]:
-    """Header and position of every complete batch; a last one that is cut off is left out."""
+    """Yield header and position of every complete batch. An incomplete last batch is skipped."""
     position = 0
     while position + LOG_OVERHEAD <= len(buffer):
         length = int.from_bytes(buffer[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
@@ -98,18 +98,18 @@ def batches(buffer: Any) -> Iterator[tuple[BatchHeader, int]]:
 
 
 class _Aborted:
-    """Producers whose current transaction was aborted, while batches are read in order."""
+    """Producers with an aborted current transaction, while reading batches in order."""
 
     def __init__(self) -> None:
         self._producers: set[int] = set()
         self._beginnings: list[tuple[int, int]] = []
 
     def begin(self, transactions: list[tuple[int, int]]) -> None:
-        """Producer id and first offset, as the answer to a fetch has them."""
+        """Add producer ids and first offsets from a fetch response."""
         self._beginnings = sorted(transactions, key=lambda each: each[1])
 
     def takes(self, header: BatchHeader, buffer: Any, position: int) -> bool:
-        """Whether a batch does not count."""
+        """Return True if a batch was aborted and does not count."""
         while self._beginnings and self._beginnings[0][1] <= header.last_offset:
             self._producers.add(self._beginnings.pop(0)[0])
         if header.attributes & CONTROL_FLAG:

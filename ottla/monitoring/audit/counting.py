@@ -1,7 +1,7 @@
-"""Counts partitions over the wire.
+"""Count partitions over the wire.
 
-A counter goes on where the books end, so a page that was counted but not written is counted again. Only what is
-committed counts: what a leader has appended and its followers have not may be taken back, and would look lost.
+A counter continues where the books end, so a counted but unwritten page is counted again. Only committed records count:
+uncommitted ones may be truncated, and would look lost.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _RECORDS_PER_PAGE = 100_000
 
 
 class Compacted(ClientError):
-    """Records of a compacted topic go by design: there is nothing to balance."""
+    """Compacted topics lose records by design: they cannot be balanced."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """Where topics are counted, and as what."""
+    """Place and name under which topics are counted."""
 
     name: str
     bucket_ms: int = 600_000
-    known_as: str | None = None  # what the books call the topic, if it has another name here
+    known_as: str | None = None  # name in the books, if it differs
     host: str = ""
     has_checksums: bool = True
     counter: int = 0
@@ -50,7 +50,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class CountedPartition:
-    """`end` is where the committed records end, if that is known."""
+    """`end` is the end of the committed records, if known."""
 
     partition: TopicPartition
     topic_id: bytes = ZERO_UUID
@@ -59,7 +59,7 @@ class CountedPartition:
 
 
 def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Iterator[Page]:
-    """Pages of what is new since the books were written; the caller writes them. Raises ClientError."""
+    """Yield pages of records that are not in the books yet, for the caller to write. Raises ClientError."""
     described = {each.name: each for each in cluster.metadata([topic]).topics}.get(topic)
     found = cluster.topics([topic]).get(topic)
     if found is None or described is None:
@@ -74,7 +74,7 @@ def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Itera
             at = page.end
             yield page
         if at is None:
-            # The time at which a tier counted last says up to when it can be compared.
+            # The time of a tier's last count limits the comparison.
             position = known_position(counted, tier, books)
             yield new_page(
                 tier, counted, position.epoch if position else NO_EPOCH, position.end if position else 0
@@ -82,7 +82,7 @@ def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Itera
 
 
 def compacted_topics(cluster: Cluster, topics: list[str]) -> set[str]:
-    """Those whose records go by design. Raises ClientError."""
+    """Return the compacted topics. Raises ClientError."""
     found = describe_many(cluster, [Resource("topic", topic) for topic in topics], synonyms=False)
     return {
         resource.name
@@ -99,9 +99,9 @@ def known_position(counted: CountedPartition, tier: Tier, books: Books) -> Posit
 def count_partition(
     cluster: Cluster, counted: CountedPartition, tier: Tier, books: Books, *, check_epoch: bool = True
 ) -> Iterator[Page]:
-    """Pages of what is new; none if nothing is. Raises ClientError.
+    """Yield pages of new records, if any. Raises ClientError.
 
-    `check_epoch`: the partition may have another leader than when it was counted last, and fewer records.
+    `check_epoch`: the leader may have changed since the last count, and the log may be shorter.
     """
     position = known_position(counted, tier, books)
     start = None if position is None else position.end
@@ -123,7 +123,7 @@ def count_partition(
 
 
 def note_batch(page: Page, batch: CommittedBatch) -> int:
-    """How many records it has. Without checksums nothing is decoded of a batch that lies in one bucket."""
+    """Add a batch and return its number of records. Without checksums a batch within one bucket is not decoded."""
     header = batch.header
     length = page.bucket_ms
     if (
@@ -142,7 +142,7 @@ def note_batch(page: Page, batch: CommittedBatch) -> int:
 
 
 def _end_of_epoch(cluster: Cluster, partition: TopicPartition, position: Position) -> int:
-    """Where the leader's log leaves the epoch that was counted last: after an unclean election earlier than then."""
+    """Return the end of the last counted epoch in the leader's log. An unclean election may have moved it back."""
     asked = OffsetForLeaderPartition(partition=partition.partition, leader_epoch=position.epoch)
     topic = OffsetForLeaderTopic(topic=partition.topic, partitions=[asked])
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
@@ -151,7 +151,7 @@ def _end_of_epoch(cluster: Cluster, partition: TopicPartition, position: Positio
         answer = cluster.leader(partition).request(request, OffsetForLeaderEpochResponse)
         [found] = [each for topic in answer.topics for each in topic.partitions]
         check_accepted(f"Partition {partition}", found)
-        # It does not know the epoch, or knows only later ones: nothing of what was counted is certainly gone.
+        # The leader does not know the epoch, or only later ones: no counted record is certainly lost.
         return position.end if found.end_offset < 0 else found.end_offset
 
     return cluster.retrying(ask, [partition.topic])

@@ -1,4 +1,4 @@
-"""The books as metrics."""
+"""Audit metrics."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _GRACE_MS = 600_000
 
 
 class AuditMetrics:
-    """Keeps the books, and reads what is new each time. Used by one thread at a time."""
+    """Reads new book entries before each rendering. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = AUDIT_TOPIC, grace_ms: int = _GRACE_MS) -> None:
         self._books = FollowedBooks(cluster, topic)
         self._grace_ms = grace_ms
 
     def lines(self) -> list[str]:
-        """Nothing where nobody counts. Raises ClientError."""
+        """Return no lines if nothing is counted. Raises ClientError."""
         return list(audit_lines(self._books.catch_up(), self._grace_ms))
 
 

@@ -1,4 +1,4 @@
-"""What one tier has counted of one place, as it is written to the audit topic. Pure."""
+"""Pages: one tier's counts for one place, as written to the audit topic. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 _MASK = (1 << 64) - 1
 
-#: Of pages that say how much passed, and not which offsets.
+#: Partition of pages that count amounts instead of offsets.
 NO_PARTITION = -1
 NO_EPOCH = -1
 
 
 def fingerprint(key: bytes | None, value: bytes | None) -> int:
-    """64 bits of what a record says. Where it stands and when it was written is not in it: copies have that anew."""
+    """Return 64 bits that identify a record's content. Offset and timestamp are excluded, since copies change them."""
     digest = blake2b(digest_size=8)
     for part in (key, value):
         digest.update(b"-" if part is None else b"%d:" % len(part) + part)
@@ -24,7 +24,7 @@ def fingerprint(key: bytes | None, value: bytes | None) -> int:
 
 @dataclass(slots=True)
 class Counts:
-    """`checksum` is the sum of fingerprints, which does not depend on their order."""
+    """Counts of a bucket. `checksum` is the sum of fingerprints, independent of their order."""
 
     count: int = 0
     bytes: int = 0
@@ -38,27 +38,27 @@ class Counts:
 
 @dataclass(slots=True)
 class Page:
-    """One record of the audit topic; never half of one.
+    """One record of the audit topic.
 
-    Either of some offsets of one partition, which the same leader appended: offsets come again after an unclean
-    election, and the epoch then tells them apart. Or, with `first` below zero, of what has passed a pipeline: such a
-    page is written together with the records, and counts each time that it is there.
+    A page covers either a range of offsets in one partition, appended by the same leader: after an unclean election
+    offsets repeat, and the epoch distinguishes them. Or, with `first` below zero, it covers records that passed a
+    pipeline: such a page is written together with the records, and counts each time it occurs.
     """
 
-    topic: str  # as the books call it
+    topic: str  # name in the books
     tier: str
     partition: int
-    first: int  # offset
+    first: int  # first offset
     end: int  # the offset after the last
-    time_ms: int  # when it was counted
+    time_ms: int  # time of the count
     host: str
-    bucket_ms: int  # the length of a bucket
-    buckets: dict[int, Counts] = field(default_factory=dict)  # by the time at which they begin
-    epoch: int = NO_EPOCH  # of the leader that appended the records
-    counted_in: int = NO_EPOCH  # the leader epoch of the partition when it was counted
+    bucket_ms: int  # length of a bucket
+    buckets: dict[int, Counts] = field(default_factory=dict)  # by start time
+    epoch: int = NO_EPOCH  # epoch of the leader that appended the records
+    counted_in: int = NO_EPOCH  # leader epoch of the partition at the time of the count
     has_checksums: bool = True
-    counter: int = 0  # of two that count in the same epoch, the one that began later has the higher number
-    topic_id: str = ""  # another topic of the same name begins its offsets anew
+    counter: int = 0  # in the same epoch, a later counter has a higher number
+    topic_id: str = ""  # a recreated topic starts its offsets over
 
     @property
     def has_offsets(self) -> bool:
@@ -73,7 +73,7 @@ class Page:
         self.add(timestamp_ms, 1, size, fingerprint(key, value) if self.has_checksums else 0)
 
     def add(self, timestamp_ms: int, count: int, size: int, checksum: int = 0) -> None:
-        """Records of one bucket."""
+        """Add records of one bucket."""
         bucket = timestamp_ms // self.bucket_ms * self.bucket_ms
         counts = self.buckets.get(bucket)
         if counts is None:
@@ -106,7 +106,7 @@ class Page:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Page:
-        """ValueError, KeyError or TypeError if it is something else."""
+        """Raises ValueError, KeyError or TypeError for other data."""
         return cls(
             data["topic"],
             data["tier"],
@@ -126,7 +126,7 @@ class Page:
 
 
 class Round(NamedTuple):
-    """Says up to when partitions were counted, also where nothing was new: one for all partitions of a counter."""
+    """Records the time of a count, even without new records: one entry for all partitions of a counter."""
 
     tier: str
     host: str
@@ -150,5 +150,5 @@ Entry = Page | Round
 
 
 def entry_of(data: Mapping[str, Any]) -> Entry:
-    """ValueError, KeyError or TypeError if it is something else."""
+    """Raises ValueError, KeyError or TypeError for other data."""
     return Round.from_json(data) if "counted" in data else Page.from_json(data)

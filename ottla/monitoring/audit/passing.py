@@ -1,7 +1,7 @@
-"""What passes a pipeline: counted where it is written, and written to the books together with it.
+"""Count records that pass a pipeline, and write the counts together with the records.
 
-A pipeline writes its pages to the audit topic of the cluster that it writes to, in the transaction of its records if it
-has one. So a page is there exactly if the records are.
+A pipeline writes its pages to the audit topic of its target cluster, in the same transaction as its records if it has
+one. A page therefore exists exactly if the records do.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ottla.protocol.batch_header import BatchHeader
 ENABLE = "ottla.audit.enable"
 _TIER, _KNOWN_AS = "ottla.audit.tier", "ottla.audit.known.as"
 _BUCKET, _CHECKSUMS = "ottla.audit.bucket.ms", "ottla.audit.checksums.enable"
-#: Settings of a pipeline, whatever it is set up with.
+#: Audit settings of every kind of pipeline.
 AUDIT_OPTIONS = (ENABLE, _TIER, _KNOWN_AS, _BUCKET, _CHECKSUMS)
 
 
 class BadAuditOption(ValueError):
-    """One sentence that names the setting."""
+    """An invalid setting. The message is one sentence that names it."""
 
 
 def parse_tier(given: Mapping[str, str], default_tier: str) -> Tier | None:
-    """None unless the audit is on. Raises BadAuditOption."""
+    """Return None unless the audit is on. Raises BadAuditOption."""
     if not _flag(given, ENABLE, False):
         return None
     bucket = given.get(_BUCKET, "600000").strip()
@@ -57,17 +57,17 @@ class PageColumns(NamedTuple):
 
 
 class Passed:
-    """What has passed since pages were taken last. Owner: one task, in one thread."""
+    """Records that passed since the last pages were taken. Owner: one task, in one thread."""
 
     def __init__(self, tier: Tier, host: str, without: Collection[str] = ()) -> None:
-        """`without`: topics of the pipeline's own that it writes to as well."""
+        """`without`: the pipeline's internal topics, which are not counted."""
         self._tier = tier
         self._host = host
         self._without = frozenset(without)
         self._pages: dict[str, Page] = {}
 
     def note(self, topic: str, keys: Any | None, values: Any, timestamps: Any) -> None:
-        """Columns of Arrow, keys and values as text or bytes, and times in milliseconds, as an array of numpy's."""
+        """Count Arrow columns: keys and values as text or bytes, timestamps as a numpy array of milliseconds."""
         if topic in self._without:
             return
         page = self._page(topic)
@@ -76,7 +76,7 @@ class Passed:
             page.note(at, _bytes(key), _bytes(value))
 
     def note_batch(self, topic: str, batch: Any, header: BatchHeader) -> None:
-        """A batch as it is sent on."""
+        """Count a batch that is forwarded unchanged."""
         note_batch(
             self._page(topic), CommittedBatch(True, header, batch, 0, header.base_offset, header.next_offset)
         )
@@ -99,7 +99,7 @@ class Passed:
         return page
 
     def take(self) -> list[Page]:
-        """The pages of what has passed, which are then forgotten."""
+        """Return the pages and reset the counts."""
         pages, self._pages = list(self._pages.values()), {}
         now_ms = time.time_ns() // 1_000_000
         for page in pages:

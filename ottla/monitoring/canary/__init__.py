@@ -1,1 +1,1 @@
-"""Writes and reads through every broker of any Kafka cluster, and says what was lost and how long it took."""
+"""Canary: writes and reads through every broker of a Kafka cluster, and reports losses and latencies."""

@@ -1,5 +1,7 @@
-"""One round: records are written to the partition of each broker with acks=all and read back, and what was
-acknowledged in the last rounds is read once more, because a record that was there may be gone after an election."""
+"""One canary round: write records to each broker's partition with acks=all, and read them back.
+
+Records acknowledged in the last rounds are read once more, because an election may lose a record that was readable.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from ottla.protocol.records import Record, build_batch, read_records
 
 _ALL = -1
 _LAST_WITH_NAMES = 12  # of Produce
-# Records of each partition that are looked at again. Retention deletes them later.
+# Records of each partition that are checked again, before retention deletes them.
 _REMEMBERED = 1000
 _REMEMBERED_SECONDS = 600.0
 _SEQUENCE = struct.Struct(">q")
@@ -36,20 +38,20 @@ _SEQUENCE = struct.Struct(">q")
 
 @dataclass
 class BrokerFigures:
-    """Of all rounds, by the broker that leads the partition unless it has failed."""
+    """Totals of all rounds, by the partition's usual leader."""
 
     acknowledged: int = 0
     lost: int = 0
-    failed: int = 0  # records that were not acknowledged
+    failed: int = 0  # unacknowledged records
     is_up: bool = False
     error: str | None = None
-    written: Histogram = field(default_factory=Histogram)  # until they were acknowledged, in microseconds
-    read: Histogram = field(default_factory=Histogram)  # until they were read
+    written: Histogram = field(default_factory=Histogram)  # time until acknowledgement, in microseconds
+    read: Histogram = field(default_factory=Histogram)  # time until read
 
 
 @dataclass
 class Round:
-    """What one round has found. Latencies are in milliseconds, from writing to reading."""
+    """Results of one round. Latencies are in milliseconds, from write to read."""
 
     brokers: int
     acknowledged: int
@@ -62,7 +64,7 @@ class Round:
 
 
 class Canary:
-    """Used by one thread."""
+    """Writes and checks records. Used by one thread."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Canary:
         self._factor = replication_factor
         self._me = uuid.uuid4().bytes
         self._next = 0
-        # By partition: offset → sequence number, and when it was written.
+        # By partition: offset → sequence number and time of the write.
         self._kept: dict[int, dict[int, tuple[int, float]]] = {}
         self.figures: dict[int, BrokerFigures] = {}
 
@@ -90,13 +92,13 @@ class Canary:
         latencies: list[int] = []
         self._cluster.forget_nodes()
         self._cluster.forget(self._topic)
-        partitions = self._cluster.retrying(  # a connection may be to a broker that has just died
+        partitions = self._cluster.retrying(  # a connection may lead to a broker that has just died
             lambda: partitions_by_broker(self._cluster, self._topic, self._factor), seconds=1.0
         )
         registered = self._cluster.nodes()
         for broker, partition in partitions.items():
             if broker not in registered and broker not in self.figures:
-                continue  # it was taken away before this canary came
+                continue  # removed before this canary started
             figures = self.figures.setdefault(broker, BrokerFigures())
             try:
                 latencies += self._round_of(partition, figures)
@@ -136,7 +138,7 @@ class Canary:
         except ClientError:
             figures.failed += self._records
             raise
-        # Offsets that are given a second time: the log has become shorter, and what stood there is gone.
+        # Repeated offsets: the log was truncated, and the earlier records are gone.
         again = [offset for offset in kept if offset >= base]
         figures.lost += len(again)
         for offset in again:
@@ -159,7 +161,7 @@ class Canary:
             del kept[next(iter(kept))]
 
     def _write(self, place: TopicPartition, first: int) -> int:
-        """The offset of the first record."""
+        """Return the offset of the first record."""
         now = time.time_ns() // 1_000_000
         records = [
             Record(0, now, None, self._me + _SEQUENCE.pack(first + at) + self._padding)
@@ -182,7 +184,7 @@ class Canary:
         return part.base_offset
 
     def _read(self, place: TopicPartition, start: int, end: int) -> dict[int, int]:
-        """The sequence numbers of our own records from `start` to before `end`, by offset."""
+        """Return the sequence numbers of the canary's own records in [start, end), by offset."""
         found: dict[int, int] = {}
         offset = start
         fetcher = PartitionFetcher(self._cluster, place, FetchOptions(max_wait_ms=200))
@@ -194,7 +196,7 @@ class Canary:
                 except ClientError as error:
                     if error.code != ErrorCode.OFFSET_OUT_OF_RANGE or offset >= end - self._records:
                         raise
-                    # The log begins after what was remembered, or it has ended before and has grown again since.
+                    # The log starts after the remembered offset, or it was truncated and has grown again.
                     begins = list_offsets(self._cluster, {place: EARLIEST})[place].offset
                     offset = begins if begins > offset else end - self._records
                     continue
@@ -202,7 +204,7 @@ class Canary:
                     for record in records:
                         value = record.value or b""
                         if record.offset < offset:
-                            continue  # deleted, but in a batch that is not
+                            continue  # deleted, but part of an existing batch
                         if value[:16] == self._me and len(value) >= 16 + _SEQUENCE.size:
                             found[record.offset] = _SEQUENCE.unpack_from(value, 16)[0]
                     offset = header.last_offset + 1
@@ -211,7 +213,7 @@ class Canary:
         return found
 
     def lines(self) -> Iterator[str]:
-        """As metrics."""
+        """Yield metrics."""
         known = [(labels(broker=broker), each) for broker, each in sorted(self.figures.items())]
         name = "ottla_canary"
         counts = {

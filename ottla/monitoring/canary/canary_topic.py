@@ -1,4 +1,4 @@
-"""The topic that a canary uses: it has a partition led by each broker."""
+"""The canary's topic, with one partition led by each broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONFIGS = {"retention.ms": "3600000", "segment.ms": "600000", "cleanup.policy":
 
 
 def partitions_by_broker(cluster: Cluster, topic: str, replication_factor: int | None) -> dict[int, int]:
-    """For each broker the partition whose first replica it is, also for those that are away. New ones get theirs.
+    """Return for each broker, live or not, the partition it prefers to lead. New brokers get one.
 
     Raises ClientError.
     """
@@ -38,13 +38,13 @@ def partitions_by_broker(cluster: Cluster, topic: str, replication_factor: int |
 
 
 def replicas(broker: int, brokers: Sequence[int], factor: int) -> list[int]:
-    """That broker first, then those that follow it."""
+    """Return that broker first, then its successors."""
     at = brokers.index(broker)
     return [brokers[(at + step) % len(brokers)] for step in range(factor)]
 
 
 def _preferred(cluster: Cluster, topic: str) -> dict[int, int] | None:
-    """None if there is no such topic."""
+    """Return None if the topic does not exist."""
     [found] = cluster.metadata([topic]).topics
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None

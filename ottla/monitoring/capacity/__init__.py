@@ -1,4 +1,4 @@
-"""What a cluster carries, what is left, whether it survives the loss of a broker, and what would be if …
+"""Capacity planning: current load, headroom, loss of a broker, and what-if scenarios.
 
 `measuring` asks any Kafka cluster over the wire; the rest is arithmetic. docs/capacity.md has the formulas.
 """

@@ -1,4 +1,4 @@
-"""From loads to sentences: what is short, when disks are full, what to change. Pure; the limits are published ones."""
+"""Turn loads into advice: shortages, full disks, recommended changes. Pure; the limits are published ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one broker. The shares are those above which it counts as full, as Cruise Control and others have them."""
+    """Limits of one broker. A broker above these shares counts as full, as in Cruise Control and other tools."""
 
-    network: float | None = None  # bytes per second, each way
-    disk: int | None = None  # bytes, where brokers do not say
+    network: float | None = None  # bytes per second, per direction
+    disk: int | None = None  # bytes, if the brokers do not report it
     replicas: int = 4000
     network_share: float = 0.8
     disk_share: float = 0.85
@@ -25,9 +25,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class DiskOutlook:
-    used: float | None  # share of the disk, 0 to 1; None if its size is not known
-    later: float | None  # share that is needed when retention is in balance
-    full_in: float | None  # seconds until it is full; None if it never is, or if that is not known
+    used: float | None  # share of the disk, 0 to 1; None if its size is unknown
+    later: float | None  # share needed once retention balances the growth
+    full_in: float | None  # seconds until full; None if never or unknown
 
 
 def disk_outlook(facts: ClusterFacts, loads: Loads, broker: int, limits: Limits) -> DiskOutlook:
@@ -36,7 +36,7 @@ def disk_outlook(facts: ClusterFacts, loads: Loads, broker: int, limits: Limits)
     if total is None or total <= 0:
         return DiskOutlook(None, None, None)
     usable = known.usable if known.usable is not None else max(0, total - load.stored)
-    others = max(0, total - usable - load.stored)  # what is on the disk and not ours
+    others = max(0, total - usable - load.stored)  # other files on the disk
     used = (total - usable) / total
     later = (others + load.stored_later) / total
     growth = load.bytes_in
@@ -46,7 +46,7 @@ def disk_outlook(facts: ClusterFacts, loads: Loads, broker: int, limits: Limits)
 
 
 def advice(facts: ClusterFacts, loads: Loads, losses: list[Loss], limits: Limits) -> list[str]:
-    """What an operator should look at, the worst first."""
+    """Return the operator's issues, the worst first."""
     found: list[str] = []
     factor = min(3, max(2, len(facts.brokers)))
     for loss in losses:
@@ -88,7 +88,7 @@ def advice(facts: ClusterFacts, loads: Loads, losses: list[Loss], limits: Limits
 
 
 def _balance(loads: Loads) -> list[str]:
-    """Cruise Control takes a tenth more than the mean for unbalanced."""
+    """Report imbalance above the mean plus a tenth, like Cruise Control."""
     counts = {broker: load.leaders for broker, load in loads.brokers.items()}
     mean = sum(counts.values()) / len(counts) if counts else 0
     if len(counts) > 1 and mean >= 10 and max(counts.values()) > 1.5 * mean:
@@ -119,7 +119,7 @@ def _replication(facts: ClusterFacts) -> list[str]:
 
 
 def partitions_for(target: float, produce: float, consume: float, consumers: int = 1) -> int:
-    """Partitions of a topic for a wanted rate, with what one partition takes and gives."""
+    """Return the partitions needed for a rate, given the throughput of one partition."""
     if min(produce, consume) <= 0:
         raise ValueError("the rates of a partition must be above 0")
     return max(math.ceil(target / produce), math.ceil(target / consume), consumers, 1)

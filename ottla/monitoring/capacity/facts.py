@@ -1,4 +1,4 @@
-"""What was measured of a cluster."""
+"""Measured facts about a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Partition = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Disk:
     path: str
-    total: int | None  # bytes; None where the broker does not say
+    total: int | None  # bytes; None if the broker does not report it
     usable: int | None
 
 
@@ -20,9 +20,7 @@ class BrokerFacts:
     broker_id: int
     rack: str | None = None
     disks: tuple[Disk, ...] = ()
-    idle: float | None = (
-        None  # share of the time that its request handlers were idle, if its metrics were read
-    )
+    idle: float | None = None  # idle share of its request handlers, if its metrics were read
 
     @property
     def total(self) -> int | None:
@@ -34,39 +32,39 @@ class BrokerFacts:
 
     @property
     def _distinct(self) -> list[Disk]:
-        """Two directories on one disk have the same room."""
+        """Merge directories on the same disk, recognised by equal sizes."""
         return list({(disk.total, disk.usable): disk for disk in self.disks}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """Rates are per second, of what producers write."""
+    """Facts about a partition. Rates are per second and count producer writes."""
 
     leader: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    size: int = 0  # bytes, at the leader
+    size: int = 0  # bytes at the leader
     records: int = 0
     byte_rate: float = 0.0
     record_rate: float = 0.0
-    read_rate: float = 0.0  # bytes that groups consume, all together
+    read_rate: float = 0.0  # bytes consumed by all groups
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
     min_insync_replicas: int = 1
-    retention_ms: int | None = None  # None: for ever
+    retention_ms: int | None = None  # None: forever
     retention_bytes: int | None = None
     is_compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    seconds: float  # that were looked at
+    seconds: float  # length of the measurement
     brokers: dict[int, BrokerFacts]
     partitions: dict[Partition, PartitionFacts]
     topics: dict[str, TopicSettings] = field(default_factory=dict)
-    groups: int = 0  # that consumed something
+    groups: int = 0  # groups that consumed something
 
     def settings(self, topic: str) -> TopicSettings:
         return self.topics.get(topic, TopicSettings())

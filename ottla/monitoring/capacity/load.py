@@ -1,4 +1,4 @@
-"""What each broker carries now, and would carry without one of them. Pure."""
+"""Load of each broker, now and after the loss of one. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ottla.monitoring.capacity.facts import ClusterFacts, Partition, PartitionFa
 
 @dataclass(slots=True)
 class BrokerLoad:
-    """Rates are in bytes per second."""
+    """Load of a broker. Rates are in bytes per second."""
 
     replicas: int = 0
     leaders: int = 0
-    bytes_in: float = 0.0  # from producers and from leaders
-    bytes_out: float = 0.0  # to consumers and to followers
+    bytes_in: float = 0.0  # from producers and leaders
+    bytes_out: float = 0.0  # to consumers and followers
     stored: int = 0
-    stored_later: float = 0.0  # when retention is in balance with what comes in
+    stored_later: float = 0.0  # once retention balances the growth
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What happens if a broker is gone."""
+    """Consequences of losing a broker."""
 
     broker: int
-    offline: list[Partition]  # nobody in sync is left
-    read_only: list[Partition]  # fewer than min.insync.replicas are left
-    busiest: float  # bytes per second, of the broker that has most to send or to receive then
+    offline: list[Partition]  # without in-sync replicas
+    read_only: list[Partition]  # with fewer than min.insync.replicas
+    busiest: float  # bytes per second of the busiest broker, sending or receiving
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Loads:
 
 
 def loads(facts: ClusterFacts, without: Collection[int] = ()) -> Loads:
-    """Without some brokers the next replica in sync leads, and nothing is copied elsewhere."""
+    """Compute the loads. Without some brokers the next in-sync replica leads, and nothing is copied elsewhere."""
     found = Loads({broker: BrokerLoad() for broker in facts.brokers if broker not in without})
     for name, partition in facts.partitions.items():
         live = [each for each in partition.replicas if each in found.brokers]
@@ -63,11 +63,11 @@ def loads(facts: ClusterFacts, without: Collection[int] = ()) -> Loads:
 
 
 def eventual_size(partition: PartitionFacts, settings: TopicSettings) -> float:
-    """Bytes of one replica when as much is deleted as comes in; infinite if nothing is ever deleted."""
+    """Return the size of one replica once deletions balance writes; infinite if nothing is ever deleted."""
     if not partition.byte_rate:
         return float(partition.size)
     if settings.is_compacted and settings.retention_ms is None and settings.retention_bytes is None:
-        return float(partition.size)  # it grows with its keys, which nobody knows
+        return float(partition.size)  # grows with its unknown number of keys
     by_time = (
         float("inf") if settings.retention_ms is None else partition.byte_rate * settings.retention_ms / 1000
     )
@@ -76,7 +76,7 @@ def eventual_size(partition: PartitionFacts, settings: TopicSettings) -> float:
 
 
 def losses(facts: ClusterFacts) -> list[Loss]:
-    """For each broker what is lost without it; nothing that is lost already counts."""
+    """Return the consequences of losing each broker, except existing problems."""
     found = []
     for broker in sorted(facts.brokers):
         offline, read_only = [], []

@@ -1,4 +1,4 @@
-"""Measures a cluster from outside: what offsets, commits and log sizes are now, and what they are a little later."""
+"""Measure a cluster from outside by comparing offsets, commits and log sizes at two moments."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def look(cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> Look:
 
 
 def facts_between(before: Look, after: Look) -> ClusterFacts:
-    """Rates of what happened between two looks; all else as it was at the second."""
+    """Compute rates between two looks; everything else is from the second one."""
     seconds = max(after.at - before.at, 1e-6)
     now = after.snapshot
     read: dict[Partition, float] = {}
@@ -79,7 +79,7 @@ def facts_between(before: Look, after: Look) -> ClusterFacts:
             0, now.ends.get(partition, 0) - before.snapshot.ends.get(partition, now.ends.get(partition, 0))
         )
         grown = size - before.sizes.get((state.leader, partition), size)
-        # Where retention or compaction removed something meanwhile, the records tell more than the bytes.
+        # If retention or compaction removed data in between, the record count is more reliable than the bytes.
         byte_rate = grown / seconds if grown > 0 or not written else written * record_size / seconds
         partitions[partition] = PartitionFacts(
             state.leader,
@@ -101,7 +101,7 @@ def facts_between(before: Look, after: Look) -> ClusterFacts:
 def measure(
     cluster: Cluster, seconds: float, *, sleep: Callable[[float], object] = time.sleep
 ) -> tuple[ClusterFacts, list[str]]:
-    """The facts, and what could not be found out. Raises ClientError if nobody answers."""
+    """Return the facts, and messages about missing data. Raises ClientError if no broker responds."""
     before = look(cluster)
     sleep(seconds)
     after = look(cluster)
@@ -136,7 +136,7 @@ def _limit(text: str | None) -> int | None:
 
 
 def read_idle(facts: ClusterFacts, urls: Iterable[str]) -> tuple[ClusterFacts, list[str]]:
-    """Add how idle brokers are, from their metrics; and which could not be read."""
+    """Add the idle share of brokers from their metrics. Also return messages about unreadable ones."""
     brokers, failures = dict(facts.brokers), []
     for url in urls:
         try:

@@ -1,4 +1,4 @@
-"""Finds out what one partition takes and gives, by writing to a topic of its own and reading it back."""
+"""Measure the throughput of one partition by writing and reading a temporary topic."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ottla.protocol.records import Record, build_batch
 
 _ALL = -1
 _LAST_WITH_NAMES = 12
-_RECORDS, _RECORD_BYTES = 900, 1024  # a batch of less than message.max.bytes
+_RECORDS, _RECORD_BYTES = 900, 1024  # a batch below message.max.bytes
 
 
 def probe(cluster: Cluster, seconds: float, replication_factor: int | None = None) -> tuple[float, float]:
-    """Bytes per second that one partition takes with acks=all from one producer, and gives to one consumer.
+    """Return the bytes per second of one partition: written by one producer with acks=all, and read by one consumer.
 
-    Raises ClientError. The topic is deleted again.
+    Raises ClientError. Deletes the topic afterwards.
     """
     topic = f"ottla-probe-{uuid.uuid4().hex[:12]}"
     create_topic(cluster, topic, partitions=1, replication_factor=replication_factor)
@@ -43,7 +43,7 @@ def probe(cluster: Cluster, seconds: float, replication_factor: int | None = Non
 
 
 def _write(cluster: Cluster, topic: str, seconds: float) -> tuple[int, float]:
-    """The end offset, and bytes per second."""
+    """Return the end offset and bytes per second."""
     place = TopicPartition(topic, 0)
     batch = build_batch([Record(0, 1, None, bytes(_RECORD_BYTES)) for _ in range(_RECORDS)])
     topic_id = cluster.topic_id(topic)

@@ -1,16 +1,16 @@
-"""What each broker would need, by the formulas of docs/capacity.md. Pure."""
+"""Requirements per broker, by the formulas in docs/capacity.md. Pure."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-_DISK_SHARE = 0.7  # of a disk that is planned to be used, so that there is room for a rebalance
+_DISK_SHARE = 0.7  # planned share of a disk, which leaves room for a rebalance
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """W, R, G, T and B of the formulas; W in bytes per second as they are stored, T in seconds."""
+    """W, R, G, T and B of the formulas; W in stored bytes per second, T in seconds."""
 
     ingress: float
     replication_factor: float
@@ -21,7 +21,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Of each broker while one of them is away."""
+    """Requirements of each broker while another one is down."""
 
     disk: float
     bytes_in: float
@@ -29,7 +29,7 @@ class Needs:
 
 
 def needs(plan: Plan) -> Needs:
-    """Planned for one broker less than there is: the others carry its part until it is back."""
+    """Compute the needs with one broker down, whose load the others carry."""
     left = max(1, plan.brokers - 1)
     factor = min(plan.replication_factor, plan.brokers)
     return Needs(
@@ -40,7 +40,7 @@ def needs(plan: Plan) -> Needs:
 
 
 def brokers_for(plan: Plan, *, disk: float | None = None, network: float | None = None) -> int:
-    """The fewest brokers with these limits; at least as many as replicas."""
+    """Return the smallest number of brokers within these limits, and at least the replication factor."""
     factor = plan.replication_factor
     wanted = [math.ceil(factor), 1]
     if disk:

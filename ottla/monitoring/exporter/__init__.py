@@ -1,1 +1,1 @@
-"""Offsets, lag and replicas of any Kafka cluster, for Prometheus; a client over the wire."""
+"""Prometheus exporter for offsets, lag and replicas of any Kafka cluster, over the wire."""

@@ -1,4 +1,4 @@
-"""Takes a snapshot when Prometheus asks, and shows it."""
+"""Take a snapshot for each Prometheus scrape, and render it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.monitoring.exporter")
 
 
 class Exporter:
-    """Several may ask at once: those that come while a snapshot is taken get the same one."""
+    """Renders snapshots. Concurrent scrapes share one snapshot."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Exporter:
         idle_groups: bool = True,
         more: Callable[[], list[str]] | None = None,
     ) -> None:
-        """`more` makes lines of another kind, each time anew."""
+        """`more` produces additional lines for each scrape."""
         self._cluster = cluster
         self._topics = topics
         self._groups = groups
@@ -37,7 +37,7 @@ class Exporter:
         self._more = more
         self._lock = Lock()
         self._text = ""
-        self._taken = 0.0  # when the last snapshot was begun
+        self._taken = 0.0  # start of the last snapshot
 
     def render(self) -> str:
         asked = time.monotonic()

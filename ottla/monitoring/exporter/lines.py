@@ -1,4 +1,4 @@
-"""A snapshot as metrics, by the names of kafka_exporter, which dashboards and alerts of lag ask for."""
+"""Render a snapshot with the metric names of kafka_exporter, which lag dashboards and alerts use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _group_lines(snapshot: Snapshot) -> Iterator[str]:
         "Members of a group.",
         ((labels(consumergroup=group.name), group.members) for group in groups),
     )
-    # A topic that was deleted is no lag.
+    # A deleted topic has no lag.
     known = [
         (group, partition)
         for group in groups

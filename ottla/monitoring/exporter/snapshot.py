@@ -1,8 +1,8 @@
-"""A cluster at one moment: partitions, their offsets, and what groups have committed.
+"""A cluster at one moment: partitions, their offsets, and committed offsets of groups.
 
-It takes one request for the metadata and at most six per broker, however many topics and groups there are: groups are
-described and their offsets asked for many at a time, at the broker that lists them, because that is their coordinator.
-What a broker does not answer is left out, and the rest is shown.
+A snapshot takes one metadata request and at most six requests per broker, regardless of the number of topics and
+groups. Groups are described, and their offsets fetched, in batches at the broker that lists them: their coordinator.
+Data of brokers that do not answer is omitted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ottla.protocol.messages.offsets import (
 
 T = TypeVar("T")
 
-_MANY_GROUPS = 8  # the first version of OffsetFetch that takes several
+_MANY_GROUPS = 8  # first version of OffsetFetch with several groups
 _LAST_WITH_NAMES = 9
 _CONSUMERS = ("classic", "consumer", "")
 _TIMEOUT_MS = 30_000
@@ -68,17 +68,17 @@ class Snapshot:
     starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)  # what could not be asked, one sentence each
+    failures: list[str] = field(default_factory=list)  # failed requests, one sentence each
 
     def lag(self, group: Group, partition: Partition) -> int | None:
-        """None without a leader to ask. Never negative: a commit may be newer than the end that we know."""
+        """Return None without a leader. Never negative: a commit may be newer than the known end."""
         end = self.ends.get(partition)
         return None if end is None else max(0, end - group.offsets[partition])
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Names that match one pattern and not the other; both may match anywhere in the name, as kafka_exporter's."""
+    """Names that match one pattern and not the other; both match anywhere in the name, as in kafka_exporter."""
 
     wanted: re.Pattern[str] = re.compile("")
     unwanted: re.Pattern[str] = re.compile("^$")
@@ -90,7 +90,7 @@ class Filter:
 def take_snapshot(
     cluster: Cluster, topics: Filter | None = None, groups: Filter | None = None, *, idle_groups: bool = True
 ) -> Snapshot:
-    """Raises ClientError if no broker can be reached. `idle_groups`: also groups without members."""
+    """Raises ClientError if no broker can be reached. `idle_groups` includes groups without members."""
     topics, groups = topics or Filter(), groups or Filter()
     snapshot = Snapshot()
     for topic in cluster.metadata(None).topics:
@@ -100,7 +100,7 @@ def take_snapshot(
                     each.leader_id, tuple(each.replica_nodes), tuple(each.isr_nodes)
                 )
     snapshot.brokers = dict(cluster.nodes())
-    # Committed offsets first: the ends that are asked for later are never behind them.
+    # Committed offsets first, so that the end offsets fetched later are never behind.
     for node in snapshot.brokers.values():
         _or_note(snapshot, node, lambda node=node: _take_groups(cluster, node, snapshot, groups, topics))  # type: ignore[misc]
     if not idle_groups:

@@ -1,1 +1,1 @@
-"""What all our programs count with, and how they show it to Prometheus. Knows nothing of what is counted."""
+"""Metric primitives and their Prometheus output, shared by all programs."""

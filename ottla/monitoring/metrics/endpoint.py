@@ -1,7 +1,7 @@
-"""`GET /metrics`, for a broker and for programs that serve nothing else over HTTP.
+"""`GET /metrics`, for brokers and for programs without another HTTP server.
 
-It is some lines of HTTP/1.1 instead of `ottla.http`, because a broker installs without that room's parser, and because
-what is asked here is always the same.
+A few lines of HTTP/1.1 replace `ottla.http`, because a broker installs without that package's parser and the requests
+are always the same.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.0005
 _HEAD_BYTES = 16 * 1024
-# Prometheus keeps its connection from one scrape to the next. A client that has asked for nothing yet is soon cut.
+# Prometheus keeps its connection between scrapes. A client without a first request is soon disconnected.
 _IDLE_SECONDS = 120.0
 _FIRST_SECONDS = 10.0
 _MAX_CONNECTIONS = 32
-# Where kafka_exporter is asked whether it lives, without asking the cluster.
+# kafka_exporter's liveness path, which does not contact the cluster.
 _HEALTH = "/healthz"
 
 
 async def in_slices(lines: Iterable[str]) -> str:
-    """All lines together, made a little at a time: other work of the event loop has its turn after each slice."""
+    """Join the lines in slices, yielding to the event loop after each slice."""
     pieces: list[str] = []
     until = monotonic() + _SLICE_SECONDS
     for piece in lines:
@@ -46,10 +46,10 @@ async def in_slices(lines: Iterable[str]) -> str:
 
 
 class MetricsEndpoint:
-    """`render` makes the text, each time anew. Foreign web pages are kept out, see `ottla.security.cross_site`.
+    """Serves the text made by `render`. Foreign web pages are rejected, see `ottla.security.cross_site`.
 
-    `login` answers 200, 401 or 403 to a header Authorization and the address of the caller. Without it everybody may
-    see the metrics. Owner: the event loop.
+    `login` returns 200, 401 or 403 for an Authorization header and the caller's address. Without it everyone may read
+    the metrics. Owner: the event loop.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MetricsEndpoint:
         return f"http://{host}:{self.port}{self._path}"
 
     async def start(self) -> None:
-        """Raises OSError if the port cannot be had."""
+        """Raises OSError if the port is unavailable."""
         self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=_HEAD_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -105,7 +105,7 @@ class MetricsEndpoint:
             while await self._answer(reader, writer, patience):
                 patience = _IDLE_SECONDS
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # the client has gone, is silent or speaks something else
+            pass  # the client has disconnected, is silent or speaks another protocol
         except Exception:
             logger.exception("The metrics could not be shown")
         finally:
@@ -117,7 +117,7 @@ class MetricsEndpoint:
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
     ) -> bool:
-        """Answer one request; whether the connection is to be kept."""
+        """Answer one request. Return True to keep the connection."""
         async with asyncio.timeout(patience):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         request, *fields = head.split("\r\n")
@@ -166,7 +166,7 @@ class MetricsEndpoint:
 
 
 class MetricsThread:
-    """An endpoint with a loop of its own, for programs without one; `render` is called in that thread."""
+    """An endpoint with its own event loop, for programs without one. Calls `render` in that thread."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class MetricsThread:
         return self._endpoint.url
 
     def start(self) -> Self:
-        """Raises OSError if the port cannot be had."""
+        """Raises OSError if the port is unavailable."""
         self._thread.start()
         try:
             self._wait(self._endpoint.start())

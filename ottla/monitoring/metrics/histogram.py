@@ -1,16 +1,16 @@
-"""How values are spread: a count per bucket, four buckets to each doubling."""
+"""Distribution of values: a count per bucket, four buckets per doubling."""
 
 from __future__ import annotations
 
-# Above two to the power of forty everything is in the last bucket: of microseconds that is twelve days.
+# Values above 2^40 share the last bucket: in microseconds that is twelve days.
 _BITS = 40
 _BUCKETS = (_BITS - 1) * 4
 
 
 class Histogram:
-    """Counts and sums everything that was ever added; quantiles are of what came since the last two `rotate`.
+    """Counts and sums all values; quantiles cover the values since the last two calls of `rotate`.
 
-    A quantile is off by an eighth at most. Adding costs no lock: one thread adds.
+    A quantile is off by an eighth at most. There is no lock: one thread adds.
     """
 
     __slots__ = ("_before", "_now", "count", "total")
@@ -22,7 +22,7 @@ class Histogram:
         self._before = [0] * _BUCKETS
 
     def add(self, value: int, weight: int = 1) -> None:
-        """`weight`: how many values this one stands for."""
+        """`weight`: number of values that this one represents."""
         if value < 4:
             place = value if value > 0 else 0
         else:
@@ -33,11 +33,11 @@ class Histogram:
         self.total += value * weight
 
     def rotate(self) -> None:
-        """Forget what came before the last call, as far as quantiles are concerned."""
+        """Drop values from before the last call from the quantiles."""
         self._before, self._now = self._now, [0] * _BUCKETS
 
     def quantile(self, quantile: float) -> float:
-        """The value that this share of all values is below; 0 without any."""
+        """Return the value below which this share of all values lies; 0 without values."""
         buckets = [now + before for now, before in zip(self._now, self._before, strict=True)]
         wanted = quantile * sum(buckets)
         seen = 0
@@ -50,7 +50,7 @@ class Histogram:
 
 
 def _bounds(place: int) -> tuple[int, int]:
-    """The values of a bucket: from the first one to before the second."""
+    """Return the lower bound of a bucket, and the exclusive upper bound."""
     if place < 4:
         return place, place + 1
     shift = (place >> 2) - 1

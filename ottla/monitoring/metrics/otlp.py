@@ -1,7 +1,7 @@
-"""Prometheus' text as OpenTelemetry's ExportMetricsServiceRequest, in Protocol Buffers.
+"""Convert Prometheus text to OpenTelemetry's ExportMetricsServiceRequest, in Protocol Buffers.
 
-What is written is small and always the same, so it is written by hand: `opentelemetry/proto/metrics/v1/metrics.proto`
-has the numbers of the fields. Names of metrics and labels stay what they are in the text.
+The message is small and fixed, so it is encoded by hand: `opentelemetry/proto/metrics/v1/metrics.proto` has the field
+numbers. Metric and label names stay the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Family:
 
 
 def parse(text: str) -> Iterator[Family]:
-    """Metrics of Prometheus' text format, in its order."""
+    """Yield the metrics of a Prometheus text, in order."""
     families: dict[str, Family] = {}
 
     def family(name: str) -> Family:
@@ -60,7 +60,7 @@ def _unescaped(text: str) -> str:
 
 
 def export_request(text: str, resource: Mapping[str, str], *, time_ns: int, start_ns: int) -> bytes:
-    """`resource` says of whom the metrics are; counters count since `start_ns`."""
+    """`resource` identifies the source of the metrics; counters start at `start_ns`."""
     metrics = b"".join(
         _message(2, _metric(each, _times(start_ns, time_ns), _time(time_ns)))
         for each in parse(text)

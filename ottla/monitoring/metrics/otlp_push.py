@@ -1,7 +1,7 @@
-"""Pushes metrics to an OpenTelemetry collector, by OTLP over HTTP; as a program it does so for a broker.
+"""Push metrics to an OpenTelemetry collector by OTLP over HTTP. Runs as a separate process for a broker.
 
-The broker renders its metrics as for a scrape. Reading that text, writing it as OTLP, compressing and sending it is the
-work of this process, which gets it in lines of JSON over standard input, a socket, and answers each with the outcome.
+The broker renders its metrics as for a scrape. This process parses the text, encodes it as OTLP, compresses and sends
+it. It receives lines of JSON over standard input, a socket, and answers each with the outcome.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _START = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
 
 
 class BadCollector(ValueError):
-    """The URL or the headers cannot be used; the text says why."""
+    """An invalid URL or header. The message gives the reason."""
 
 
 def collector_url(endpoint: str) -> str:
-    """Where metrics are sent: a URL without a path has OpenTelemetry's."""
+    """Return the URL for metrics. A URL without a path gets OpenTelemetry's."""
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadCollector(f"'{endpoint}' is no URL of a collector, for example http://localhost:4318")
@@ -41,7 +41,7 @@ def collector_url(endpoint: str) -> str:
 
 
 def parse_headers(text: str) -> dict[str, str]:
-    """`Name=value,Name=value`, as in OTEL_EXPORTER_OTLP_HEADERS."""
+    """Parse `Name=value,Name=value`, as in OTEL_EXPORTER_OTLP_HEADERS."""
     headers = {}
     for pair in filter(None, (each.strip() for each in text.split(","))):
         name, found, value = pair.partition("=")
@@ -63,8 +63,8 @@ class CollectorClient:
         self._start_ns = time.time_ns()
 
     def push(self, text: str) -> str | None:
-        """What went wrong, if something did. Counters count on: the next push makes up for one that failed."""
-        known = _START.search(text)  # the program's, which counts, and not this client's
+        """Push and return the error, if any. Counters are cumulative: the next push makes up for a failed one."""
+        known = _START.search(text)  # start of the counting program, not of this client
         start_ns = self._start_ns if known is None else int(float(known[1]) * 1e9)
         data = export_request(text, self._resource, time_ns=time.time_ns(), start_ns=start_ns)
         headers = {
@@ -86,7 +86,7 @@ class CollectorClient:
 
 
 class PushThread:
-    """Pushes what `render` makes, again and again, for programs that are not brokers."""
+    """Pushes the output of `render` periodically, for programs other than brokers."""
 
     def __init__(self, client: CollectorClient, render: Callable[[], str], interval: float) -> None:
         self._client = client
@@ -100,7 +100,7 @@ class PushThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """After a last push."""
+        """Stop after a last push."""
         self._stopping.set()
         self._thread.join()
 
@@ -117,7 +117,7 @@ class PushThread:
 
 
 def run(channel: socket.socket) -> None:
-    """The first line has endpoint, resource and headers, each further one a text."""
+    """Push for a broker. The first line has endpoint, resource and headers; each later line is a text."""
     with channel.makefile("rw", encoding="utf-8") as lines:
         client: CollectorClient | None = None
         for line in lines:

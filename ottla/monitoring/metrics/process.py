@@ -1,4 +1,4 @@
-"""What the operating system says of this process, by the names that Prometheus' own clients have for it."""
+"""Process metrics of the operating system, under the names of Prometheus' own clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus' text format 0.0.4: lines of a metric, with its help and type before them."""
+"""Prometheus' text format 0.0.4: samples of a metric, preceded by help and type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ottla.monitoring.metrics.histogram import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# The quantiles that the usual exporter shows of Kafka's timers.
+# Quantiles that the usual exporter shows for Kafka's timers.
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 _QUANTILE_LABELS = tuple(
@@ -21,7 +21,7 @@ Samples = Iterable[tuple[str, Number]]
 
 
 def labels(**values: object) -> str:
-    """`topic="a",partition="0"`, to be put between braces; a name may end with _ if it is a word of Python."""
+    """Return `topic="a",partition="0"`, to be put between braces. A trailing _ avoids Python keywords."""
     return ",".join(f'{name.rstrip("_")}="{_escaped(str(value))}"' for name, value in values.items())
 
 
@@ -43,7 +43,7 @@ def counter(name: str, about: str, value: Number, label: str = "") -> str:
 
 
 def family(name: str, kind: str, about: str, samples: Samples) -> Iterator[str]:
-    """A metric with many label sets; nothing at all if there is no sample."""
+    """Render a metric with many label sets; nothing without samples."""
     first = True
     for label, value in samples:
         if first:
@@ -60,9 +60,9 @@ def summary(
     scale: float = 1.0,
     counts: Mapping[str, int] | None = None,
 ) -> Iterator[str]:
-    """Quantiles of the last minutes, with the count and the sum of all; `scale` is the unit of a value.
+    """Render quantiles of the last minutes, with total count and sum. `scale` is the unit of a value.
 
-    `counts` are exact ones by label, where the histogram has samples only; the sum is then what they come to.
+    `counts` are exact counts by label for sampled histograms; the sum is scaled accordingly.
     """
     if histograms:
         yield header(name, "summary", about)
@@ -78,7 +78,7 @@ def summary(
 
 
 def number(value: Number) -> str:
-    if isinstance(value, int):  # also a bool
+    if isinstance(value, int):  # includes bool
         return str(int(value))
     if math.isnan(value):
         return "NaN"

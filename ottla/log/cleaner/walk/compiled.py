@@ -43,7 +43,7 @@ class CompiledWalk:
 
     def scan(self, data: memoryview) -> Scanned:
         n, end, fault = kernels.scan(np.frombuffer(data, np.uint8), self._rows)
-        # The first batch does not fit, so the chunk contains nothing but a fault.
+        # A faulty batch ends the scan; the batches before it are still returned.
         return Scanned(
             self._rows[:n].tolist(), int(end), "it does not begin with a batch header" if fault else None
         )
