@@ -1,4 +1,4 @@
-"""HTTP for our own servers: HTTP/1.1, HTTP/2 and WebSockets on asyncio, without a framework.
+"""HTTP for Ottla's own servers: HTTP/1.1, HTTP/2 and WebSockets on asyncio, without a framework.
 
     router = Router()
 
@@ -9,7 +9,7 @@
     server = HttpServer(router, "127.0.0.1", 8081)
     await server.start()
 
-A handler is `async def`, or a plain `def` where it has nothing to wait for: that saves a task per request.
+A handler is `async def`, or a plain `def` if it never waits, which saves a task per request.
 """
 
 from ottla.http.access import Access

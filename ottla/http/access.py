@@ -1,4 +1,4 @@
-"""Levels of access. Every route declares the one it needs, and tests ask each route as each kind of caller."""
+"""Access levels. Every route declares its level, and tests call each route as each kind of caller."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class Access(IntEnum):
-    """The least that a caller needs, from nothing to everything.
+    """Minimum level of a caller.
 
-    ANYONE is for pages that give nothing away: health checks, login pages, static files. USER is any authenticated
-    caller; the handler applies the caller's own rights. The other levels need a server that knows levels.
+    ANYONE is for pages that reveal nothing: health checks, login pages, static files. USER is any authenticated caller;
+    the handler applies the caller's own rights. The other levels need a server that assigns levels.
     """
 
     ANYONE = 0

@@ -1,11 +1,11 @@
-"""Names and passwords in the header Authorization, and the password files that Jetty's servers have.
+"""HTTP Basic authentication, with password files in Jetty's format.
 
     alice: her password,admin,developer
     bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99
     carol: SCRYPT:16384:c2FsdA==:aGFzaA==,viewer
 
-Confluent's servers take such a file; each line is a user, a password and the roles. SCRYPT is ours: a hash that takes
-its time, which `scrypt_credential` makes.
+Confluent's servers read such files; each line has a user, a password and roles. SCRYPT is Ottla's extension: a slow
+hash, made by `scrypt_credential`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Authenticate = Callable[[Request], KafkaPrincipal | Awaitable[KafkaPrincipal]]
 
 
 class BadPasswordFile(ValueError):
-    """What is wrong with it, in one sentence without a password."""
+    """A malformed file. The message is one sentence without passwords."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class User:
     roles: frozenset[str] = frozenset()
 
     def has(self, password: str) -> bool:
-        """Compared in constant time."""
+        """Compare in constant time."""
         if self.credential.startswith("MD5:"):
             given = "MD5:" + hashlib.md5(password.encode(), usedforsecurity=False).hexdigest()
             return hmac.compare_digest(given, self.credential)
@@ -46,7 +46,7 @@ class User:
         return hmac.compare_digest(password.encode(), _plain(self.credential).encode())
 
 
-# Compared with where there is no such user, so that an answer takes as long.
+# Compared if the user does not exist, so that the response takes equally long.
 NOBODY = User("MD5:")
 
 _SCRYPT_COST = 16384
@@ -54,7 +54,7 @@ _SCRYPT_BLOCK = 8
 
 
 def scrypt_credential(password: str) -> str:
-    """As a password file has it."""
+    """Return a hashed password for a password file."""
     salt = secrets.token_bytes(16)
     parts = (base64.b64encode(each).decode() for each in (salt, _scrypt(password, salt, _SCRYPT_COST)))
     return f"SCRYPT:{_SCRYPT_COST}:{':'.join(parts)}"
@@ -79,7 +79,7 @@ def _scrypt_parts(credential: str) -> tuple[int, bytes, bytes]:
 
 
 class BasicAuthentication:
-    """Asks for a user of a password file who has one of `roles`; `*` is every role, and none is needed then."""
+    """Requires a user from a password file with one of `roles`; `*` admits every user."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class BasicAuthentication:
 
 
 def basic_credentials(header: str | None) -> tuple[str, str] | None:
-    """Name and password of the header Authorization; None if it has none that can be read."""
+    """Return name and password from the Authorization header, or None."""
     scheme, _, encoded = (header or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -166,7 +166,7 @@ def read_password_file(path: str | Path) -> dict[str, User]:
 
 
 def _plain(credential: str) -> str:
-    """Jetty's obfuscation: each byte as the sum and the difference with its mirror, four digits of base 36."""
+    """Decode Jetty's obfuscation: four base 36 digits per byte, from its sum and difference with the mirrored byte."""
     if not credential.startswith("OBF:"):
         return credential
     text = credential[len("OBF:") :]

@@ -1,4 +1,4 @@
-"""A server in a thread with an event loop of its own, for programs that do something else."""
+"""A server in a thread with its own event loop, for programs that do other work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Serving(Protocol):
 
 
 class InBackground:
-    """`make` is called on the event loop of the thread."""
+    """Runs a server. Calls `make` on the thread's event loop."""
 
     def __init__(self, make: Callable[[], Serving], name: str) -> None:
         self._make = make
@@ -34,7 +34,7 @@ class InBackground:
         self.urls: list[str] = []
 
     def start(self) -> Self:
-        """Returns when it answers. Raises what the server does."""
+        """Return once the server answers. Raises its startup error."""
         self._ready.clear()
         self._failure = None
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)

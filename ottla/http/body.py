@@ -1,8 +1,7 @@
-"""The body of a request on its way from the connection to the handler.
+"""A request's body on its way from the connection to the handler.
 
-Invariant: what has arrived and is not yet read is bounded. A connection of HTTP/1 stops reading its socket when
-`buffered` passes `HIGH_WATER`; one of HTTP/2 lets the client send more only as far as the handler has read.
-Owner: the event loop.
+Invariant: the number of unread bytes is bounded. An HTTP/1 connection stops reading its socket when `buffered` exceeds
+`HIGH_WATER`; an HTTP/2 connection opens the client's window only as far as the handler has read. Owner: the event loop.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from typing import Protocol
 from ottla.http.errors import HttpError
 
 HIGH_WATER = 256 * 1024
-_SLOWEST = 1000  # bytes per second, once `Limits.body_seconds` are over
+_SLOWEST = 1000  # bytes per second, after `Limits.body_seconds`
 
 
 class BodySource(Protocol):
-    """The connection, as a body sees it."""
+    """The connection, as seen by a body."""
 
     def body_wanted(self) -> None:
-        """The handler waits for bytes: a client that asked before it sends may send."""
+        """Tell the client to continue (100-continue), because the handler waits for bytes."""
 
     def body_read(self, count: int, buffered: int) -> None:
-        """The handler has taken `count` bytes; so many are left here."""
+        """Report that the handler has read `count` bytes and `buffered` bytes remain."""
 
 
 class Body:
@@ -45,17 +44,17 @@ class Body:
         self._chunks: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
-        self.length = length  # as declared, None if it was not
+        self.length = length  # as declared, or None
         self.buffered = 0
         self.received = 0
         self.ended = source is None
-        self.deadline: float | None = None  # set while somebody waits for all of it
+        self.deadline: float | None = None  # set while a reader waits for the whole body
 
     @property
     def empty(self) -> bool:
         return self.ended and not self.received
 
-    # -- the connection's side --
+    # -- connection --
 
     def feed(self, data: bytes) -> None:
         self._chunks.append(data)
@@ -82,10 +81,10 @@ class Body:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # -- the handler's side --
+    # -- handler --
 
     async def chunk(self) -> bytes:
-        """What has arrived since; empty at the end."""
+        """Return the bytes received since the last call; empty at the end."""
         while not self._chunks:
             if self._failure is not None:
                 raise self._failure

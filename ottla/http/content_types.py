@@ -1,4 +1,4 @@
-"""Which of the types that a route produces a client accepts (RFC 9110, section 12.5.1)."""
+"""Content negotiation: match a route's types with the client's Accept header (RFC 9110, section 12.5.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def best(accept: str, offered: tuple[str, ...]) -> str | None:
-    """None if it accepts none of them. Among equals the first that is offered."""
+    """Return the best type, or None. The first offered type wins a tie."""
     ranges = _ranges(accept)
     if not ranges:
         return offered[0]
@@ -39,7 +39,7 @@ def _ranges(accept: str) -> list[tuple[str, float]]:
 
 
 def _quality(kind: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """The most specific range decides."""
+    """Return the quality given by the most specific range."""
     family = kind.partition("/")[0] + "/*"
     given = dict(ranges)
     for name in (kind, family, "*/*", "*"):

@@ -1,4 +1,4 @@
-"""The check for requests of foreign web pages (`ottla.security.cross_site`), as our servers use it."""
+"""The check against foreign web pages (`ottla.security.cross_site`) for Ottla's servers."""
 
 from __future__ import annotations
 
@@ -33,5 +33,7 @@ class CrossSite(cross_site.CrossSite):
 
 
 def names_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The operator's list of names: `allowed.hosts=registry.example.com,schemas.example.com`; `*` is any name."""
+    """Return the operator's list of names:
+    `allowed.hosts=registry.example.com,schemas.example.com`; `*` is any name.
+    """
     return tuple(filter(None, (each.strip() for each in properties.get(SETTING, "").split(","))))

@@ -1,7 +1,7 @@
-"""From a request to its response: checks that every server needs, then the handler, and what becomes of errors.
+"""Turn a request into a response: run the common checks, call the handler, and convert errors.
 
-The checks come in this order: foreign web pages (`cross_site`), the login, the level that the route needs (`access`),
-and the types of the body and of the answer.
+The checks run in this order: foreign web pages (`cross_site`), login, the route's access level (`access`), and the
+content types of request and response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.security.principal import KafkaPrincipal
 logger = logging.getLogger("ottla.http")
 
 
-#: Adds headers to a response, or replaces it; whatever has answered, also a refusal.
+#: Adds headers to a response, or replaces it. Called for all responses, including refusals.
 Decorate = Callable[[Request, Response], Response]
 
 
@@ -50,7 +50,7 @@ class Dispatcher:
         self._metrics = metrics
 
     def respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
-        """A response at once where nothing has to be awaited for it."""
+        """Return a response directly if nothing has to be awaited."""
         result = self._respond(request)
         if self._decorate is not None:
             if isinstance(result, Response):
@@ -82,7 +82,7 @@ class Dispatcher:
         return self._finished(request, result)
 
     def _find(self, request: Request) -> Route | HttpError | None:
-        """A refusal where no route matches, for authenticated callers only. None for OPTIONS."""
+        """Return a refusal if no route matches, for authenticated callers only. None for OPTIONS."""
         if request.method == "OPTIONS":
             return None
         try:
@@ -111,7 +111,7 @@ class Dispatcher:
             return self.error(error, request)
 
     def websocket(self, request: Request) -> WebSocketRoute | Awaitable[WebSocketRoute]:
-        """The route that takes the connection over, at once where the login needs no waiting. Raises HttpError."""
+        """Return the route for the connection, directly if the login does not wait. Raises HttpError."""
         if self._cross_site is not None:
             self._cross_site.check(request)
         try:
@@ -138,7 +138,7 @@ class Dispatcher:
             return self.error(error, request)
 
     def error(self, error: Exception, request: Request | None) -> Response:
-        """Raises ClientDisconnected, which nobody can be told."""
+        """Raises ClientDisconnected, because there is no client to answer."""
         if isinstance(error, ClientDisconnected):
             raise error
         if not isinstance(error, HttpError):
@@ -166,7 +166,7 @@ def _not_permitted(request: Request, needed: Access) -> HttpError:
 
 
 def log_failure(request: Request | None, error: BaseException) -> None:
-    """One line for the operator; the stack only for whoever wants to debug it."""
+    """Log one line for the operator; the stack trace only at debug level."""
     what = "A request" if request is None else f"{request.method} {request.path} from {request.peer}"
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     logger.error("%s failed: %s", what, reason, exc_info=logger.isEnabledFor(logging.DEBUG))

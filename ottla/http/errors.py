@@ -1,4 +1,4 @@
-"""What a handler raises to refuse a request."""
+"""Exceptions that handlers raise to refuse a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class HttpError(Exception):
-    """Answered as `{"error_code": …, "message": …}`, unless the router renders errors in another way."""
+    """Rendered as `{"error_code": …, "message": …}`, unless the router renders errors differently."""
 
     def __init__(
         self, status: int, error_code: int, message: str, headers: Mapping[str, str] | None = None
@@ -19,4 +19,4 @@ class HttpError(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client went away while its request was read: there is nobody to answer."""
+    """The client disconnected while its request was read."""

@@ -1,4 +1,4 @@
-"""Passing a request on to another server of the same kind, over connections that are kept."""
+"""Forward a request to another server of the same kind, over persistent connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_IDLE = 16
 
 
 class Peer(Protocol):
-    """Where a server is reached by the others. Hashable."""
+    """Address of another server. Hashable."""
 
     @property
     def scheme(self) -> str: ...
@@ -31,7 +31,7 @@ class Peer(Protocol):
 
 
 class Passed(NamedTuple):
-    """What is sent. `target` is the path with its query."""
+    """A forwarded request. `target` is the path with its query."""
 
     method: str
     target: str
@@ -40,7 +40,7 @@ class Passed(NamedTuple):
 
 
 class PeerUnreachable(Exception):
-    """`was_sent` tells whether the peer may have done it all the same."""
+    """`was_sent` tells whether the peer may have executed the request nevertheless."""
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class PeerUnreachable(Exception):
 
 
 class _Answer:
-    """What httptools calls back."""
+    """Callbacks of httptools."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -72,7 +72,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Forwarder:
-    """Passes on the headers that are named in `headers`; of an answer it keeps those in `kept`."""
+    """Forwards the request headers named in `headers`, and keeps the response headers in `kept`."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Forwarder:
         query: str | None = None,
         marks: Mapping[str, str] | None = None,
     ) -> Response:
-        """`query` takes the place of the request's own, and `marks` are headers that are added."""
+        """Forward a request. `query` replaces its own, and `marks` are additional headers."""
         query = request.query_string if query is None else query
         target = request.path + (f"?{query}" if query else "")
         headers = {name: request.headers[name] for name in self._headers if name in request.headers}
@@ -114,7 +114,7 @@ class Forwarder:
         message = _encode(peer, passed)
         idle = self._idle.setdefault(peer, [])
         while idle:
-            # The peer may have closed it meanwhile, before it has read any of this.
+            # The peer may have closed this idle connection before it read any of the request.
             streams = idle.pop()
             if not streams[0].at_eof():
                 try:

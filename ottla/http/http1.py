@@ -1,9 +1,8 @@
-"""A connection of HTTP/1.1 or 1.0: parsed by llhttp, answered in order.
+"""An HTTP/1.1 or 1.0 connection: parsed by llhttp, answered in order.
 
-Invariant: one request is answered at a time, and responses leave in the order of the requests. What the client sends
-ahead is parsed and waits in `_waiting`; while somebody waits there, or the body of the current request is not read, the
-socket is not read either.
-Owner: the event loop.
+Invariant: one request is answered at a time, and responses leave in request order. Pipelined requests are parsed and
+wait in `_waiting`. While requests wait there, or the current body is unread, the socket is not read either. Owner: the
+event loop.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Http1Connection(asyncio.Protocol):
         self._client = client
         self._transport = transport
         self._parser = httptools.HttpRequestParser(self)
-        # Of the request that is being parsed.
+        # The request being parsed.
         self._url = b""
         self._headers: dict[str, str] = {}
         self._header_bytes = 0
@@ -52,7 +51,7 @@ class Http1Connection(asyncio.Protocol):
         self._parsed: Exchange | None = None
         self._upgrade: tuple[str, Request] | None = None
         self._again = b""
-        # Of those that are answered.
+        # Requests being answered.
         self._current: Exchange | None = None
         self._waiting: deque[Exchange] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -60,11 +59,11 @@ class Http1Connection(asyncio.Protocol):
         self._reading = True
         self._writable: asyncio.Future[None] | None = None
         self._blocked_since: float | None = None
-        self._closing = False  # nothing more is answered
+        self._closing = False  # no further responses
         self._lost = False
         self._deadline: float | None = shared.loop.time() + self._limits.header_seconds
 
-    # -- the transport's side --
+    # -- transport --
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
@@ -79,7 +78,7 @@ class Http1Connection(asyncio.Protocol):
             self._malformed(error)
             return
         if self._in_headers and began_before:
-            # llhttp keeps a header whose end has not come yet: its bytes are counted here.
+            # llhttp buffers an incomplete header, so its bytes are counted here.
             self._header_bytes += len(data)
             if self._header_bytes > self._limits.max_header_bytes:
                 self._refuse_rest(headers_too_large())
@@ -87,7 +86,7 @@ class Http1Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._streaming or self._current is None:
             return False
-        # The client has said all and waits for the answer; then the connection ends.
+        # The client has sent everything and waits for the response; then the connection ends.
         self._current.keep_alive = False
         self._fail_body()
         return self._transport.can_write_eof()
@@ -118,7 +117,7 @@ class Http1Connection(asyncio.Protocol):
                 self._writable.set_result(None)
             self._writable = self._blocked_since = None
 
-    # -- the server's side --
+    # -- server --
 
     def check_deadlines(self, now: float) -> None:
         if self._blocked_since is not None and now - self._blocked_since > self._limits.write_seconds:
@@ -143,7 +142,7 @@ class Http1Connection(asyncio.Protocol):
             self._task.cancel()
         self._transport.abort()
 
-    # -- the parser's side --
+    # -- parser --
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -161,7 +160,7 @@ class Http1Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_headers:
-            return  # a trailer: nobody asked for it
+            return  # ignore trailers
         self._header_count += 1
         self._header_bytes += len(name) + len(value) + 4
         if (
@@ -219,7 +218,8 @@ class Http1Connection(asyncio.Protocol):
         self._parsed = exchange if has_body else None
         if refusal is None and "upgrade" in headers and self._parser.should_upgrade():
             if has_body:
-                # llhttp reads no body after such a header. We do not upgrade then: it is parsed again without.
+                # llhttp reads no body after an Upgrade header. Without an upgrade the request is parsed again without
+                # it.
                 self._again = head_without_upgrade(request)
                 self._parsed = None
                 return
@@ -247,7 +247,7 @@ class Http1Connection(asyncio.Protocol):
             self._parsed.request.content.end()
             self._parsed = None
 
-    # -- the body's side --
+    # -- body --
 
     def body_wanted(self) -> None:
         exchange = self._current
@@ -259,7 +259,7 @@ class Http1Connection(asyncio.Protocol):
         if not self._waiting:
             self._resume_reading()
 
-    # -- answers --
+    # -- responses --
 
     def _answer(self, exchange: Exchange) -> None:
         self._current = exchange
@@ -286,12 +286,12 @@ class Http1Connection(asyncio.Protocol):
         except (ClientDisconnected, asyncio.CancelledError):
             self._transport.abort()
         except Exception as error:
-            # The response has begun: all that is left to tell the client is that it does not end well.
+            # The response has started: only an abrupt end can signal the failure to the client.
             log_failure(exchange.request, error)
             self._transport.abort()
 
     async def _skip_small_body(self, exchange: Exchange) -> None:
-        """An answer without a look at the body, a 404 for example: the connection can go on if little is to come."""
+        """Skip the rest of a small unread body, for example after a 404, to keep the connection."""
         content = exchange.request.content
         if content.ended or exchange.continue_expected or content.length is None or content.length > _SKIPPED:
             return
@@ -303,7 +303,7 @@ class Http1Connection(asyncio.Protocol):
             exchange.keep_alive = False
 
     def _finish(self, exchange: Exchange, response: Response) -> None:
-        """A response whose body is at hand."""
+        """Send a response with a complete body."""
         body = response.body
         assert isinstance(body, bytes)
         head = self._head_of(exchange, response, len(body))
@@ -359,11 +359,11 @@ class Http1Connection(asyncio.Protocol):
             self._close(unread=not exchange.request.content.ended or exchange.refusal is not None)
             return
         if self._writable is not None and self._waiting:
-            # A client that sends and does not read: its next request waits until it has read this answer.
+            # The client sends without reading: its next request waits until it has read this response.
             self._writable.add_done_callback(lambda _: self._answer_waiting())
             return
         if self._waiting:
-            # Not from here: many requests at once would be as deep a recursion.
+            # Use call_soon: answering many requests from here would recurse deeply.
             self._shared.loop.call_soon(self._answer_waiting)
             return
         limits = self._limits
@@ -375,14 +375,14 @@ class Http1Connection(asyncio.Protocol):
         if self._current is None and self._waiting and not self._lost:
             self._answer(self._waiting.popleft())
 
-    # -- the end --
+    # -- end --
 
     def _malformed(self, error: Exception) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
         self._refuse_rest(HttpError(400, 400, f"The request is not HTTP: {reason}."))
 
     def _refuse_rest(self, refusal: HttpError) -> None:
-        """Nothing after this can be understood: answered behind what was asked before, then the connection ends."""
+        """Refuse unparseable input: answer after the earlier requests, then close the connection."""
         if self._parsed is not None:  # in the middle of a body
             self._parsed.request.content.fail(refusal)
             self._parsed.keep_alive = False
@@ -403,7 +403,7 @@ class Http1Connection(asyncio.Protocol):
         if not unread or not self._transport.can_write_eof():
             self._transport.close()
             return
-        # To close a socket with unread bytes resets it, and the client might lose the answer: so it gets a moment.
+        # Closing a socket with unread bytes resets it and may lose the response, so give the client a moment.
         self._transport.write_eof()
         self._deadline = self._shared.loop.time() + _LINGER_SECONDS
         self._resume_reading()
@@ -422,7 +422,7 @@ class Http1Connection(asyncio.Protocol):
 
     def _after_upgrade(self, rest: bytes) -> None:
         if self._upgrade is None:
-            # An upgrade that we do not offer: the request was answered as any other, and the next one follows.
+            # The upgrade is not supported: the request was answered normally, and the next one follows.
             self._parser = httptools.HttpRequestParser(self)
             rest, self._again = self._again + rest, b""
             if rest:

@@ -1,4 +1,4 @@
-"""Messages of HTTP/1.1: what is refused of a request, and what a response begins with. Pure."""
+"""Check request headers and build response heads of HTTP/1.1. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.http.shared import check_header, status_line
 
 
 class Exchange:
-    """A request and what is known of its answer."""
+    """A request and the state of its response."""
 
     __slots__ = ("continue_expected", "keep_alive", "refusal", "request")
 
@@ -16,11 +16,11 @@ class Exchange:
         self.request = request
         self.keep_alive = keep_alive
         self.continue_expected = continue_expected
-        self.refusal: HttpError | None = None  # it was malformed
+        self.refusal: HttpError | None = None  # set for a malformed request
 
 
 def response_head(exchange: Exchange, response: Response, length: int | None, date: str) -> bytes:
-    """Without a length the body is chunked, or ends with the connection."""
+    """Return the response head. Without a length the body is chunked, or ends with the connection."""
     head = f"{status_line(response.status)}Date: {date}\r\n"
     if response.content_type is not None and response.has_body:
         head += f"Content-Type: {response.content_type}\r\n"
@@ -45,7 +45,7 @@ def headers_too_large() -> HttpError:
 
 
 def refusal_of(headers: dict[str, str], version: str, chunked: bool, length: str | None) -> HttpError | None:
-    """What llhttp lets pass and two servers in a row could understand differently."""
+    """Refuse headers that llhttp accepts but two servers in a chain could interpret differently."""
     if chunked and length is not None:
         return HttpError(400, 400, "The request has both Content-Length and Transfer-Encoding.")
     if chunked and headers["transfer-encoding"].lower() != "chunked":
@@ -64,7 +64,7 @@ def refusal_of(headers: dict[str, str], version: str, chunked: bool, length: str
 
 
 def origin_form(target: str) -> str:
-    """The path of `http://host/path`, which a client may send as well."""
+    """Return the path of `http://host/path`, which a client may send as well."""
     scheme, found, rest = target.partition("://")
     if not found or "/" in scheme:
         return target

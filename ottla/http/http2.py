@@ -1,8 +1,7 @@
-"""A connection of HTTP/2: frames and windows by h2, a task for each stream.
+"""An HTTP/2 connection: frames and windows by h2, and one task per stream.
 
-Invariant: a client gets as much into our memory as the windows allow that it was given, and they grow only by what the
-handlers have read; it gets as much of our work as `Limits.max_streams` and `_MAX_RESETS` allow.
-Owner: the event loop.
+Invariant: flow control windows bound a client's memory use, and grow only as handlers read; `Limits.max_streams` and
+`_MAX_RESETS` bound the work that a client can cause. Owner: the event loop.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from ottla.http.shared import Client, Shared, check_header
 
 _STREAM_WINDOW = 256 * 1024
 _CONNECTION_WINDOW = 4 * 1024 * 1024
-# Streams that a client may open and take back at once, before it is cut: CVE-2023-44487.
+# Streams that a client may open and reset before it is disconnected: CVE-2023-44487.
 _MAX_RESETS = 500
-# A client that is refused in the middle of its body may send the rest for so long.
+# Time for a client to send the rest of a refused body.
 _DISCARD_SECONDS = 10.0
 
 
@@ -65,7 +64,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def begin_upgraded(self, request: Request) -> None:
-        """After `Upgrade: h2c`: the request that asked for it is the first stream."""
+        """Start with the request that sent `Upgrade: h2c` as the first stream."""
         self._transport.write(
             b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
         )
@@ -76,7 +75,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams[1] = stream
         self._start(stream, request)
 
-    # -- the transport's side --
+    # -- transport --
 
     def data_received(self, data: bytes) -> None:
         if self._lengths.too_long(data):
@@ -87,10 +86,10 @@ class Http2Connection(asyncio.Protocol):
         try:
             events = self._wire.receive_data(data)
         except h2.exceptions.ProtocolError:
-            self._flush()  # h2 has written why
+            self._flush()  # h2 has queued the reason
             self._close()
             return
-        except Exception as error:  # h2 lets a few of its own errors through, on frames made to break it
+        except Exception as error:  # h2 raises some foreign errors on hostile frames
             log_failure(None, error)
             self._close()
             return
@@ -105,7 +104,7 @@ class Http2Connection(asyncio.Protocol):
             self._request_received(event)
         elif isinstance(event, h2.events.DataReceived):
             stream = self._streams.get(event.stream_id)
-            # Padding counts as well, and nobody reads it.
+            # Padding counts toward the window, and no handler reads it.
             padding = event.flow_controlled_length - len(event.data)
             if stream is None or stream.body.ended or stream.answered_at is not None:
                 self.acknowledge(event.stream_id, event.flow_controlled_length)
@@ -157,7 +156,7 @@ class Http2Connection(asyncio.Protocol):
         if self._writable is None:
             self._writable = self._shared.loop.create_future()
             self._blocked_since = self._shared.loop.time()
-            # A client that asks and does not read: pings and settings would pile up their answers here.
+            # The client sends without reading: answers to pings and settings would pile up here.
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -173,7 +172,7 @@ class Http2Connection(asyncio.Protocol):
         if data and not self._lost:
             self._transport.write(data)
 
-    # -- the server's side --
+    # -- server --
 
     def check_deadlines(self, now: float) -> None:
         limits = self._shared.limits
@@ -337,19 +336,19 @@ class Http2Connection(asyncio.Protocol):
         if stream.body.ended:
             self._remove(stream)
         else:
-            # Answered before the client has sent all. Many clients read the answer only after that.
+            # The response precedes the end of the request. Many clients read it only after sending everything.
             stream.answered_at = self._shared.loop.time()
 
     def _remove(self, stream: Stream) -> None:
         self._streams.pop(stream.number, None)
         self._idle_since = self._shared.loop.time()
         if self._resets:
-            self._resets -= 1  # a client that lets us finish has not come to harm us
+            self._resets -= 1  # a client that lets streams finish is not attacking
         if self._closing and not self._lost:
             self._close_if_idle()
 
     def _drop(self, number: int) -> None:
-        """The client does not want the answer any more."""
+        """Drop a stream that the client has reset."""
         stream = self._streams.pop(number, None)
         if stream is None:
             return
@@ -364,7 +363,7 @@ class Http2Connection(asyncio.Protocol):
             try:
                 self._wire.acknowledge_received_data(count, number)
             except (h2.exceptions.ProtocolError, KeyError, ValueError):
-                return  # the stream, or the connection, is over
+                return  # the stream or connection has ended
             self._flush()
 
     def _reset(self, number: int, code: Any) -> None:
@@ -380,7 +379,7 @@ class Http2Connection(asyncio.Protocol):
 def upgrade_to_http2(
     shared: Shared, client: Client, transport: asyncio.Transport, request: Request
 ) -> asyncio.Protocol:
-    """After a request of HTTP/1.1 with settings that may be nonsense."""
+    """Upgrade after an HTTP/1.1 request, whose settings may be malformed."""
     settings = request.headers["http2-settings"]
     connection = Http2Connection(shared, client, transport)
     try:

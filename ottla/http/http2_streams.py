@@ -1,4 +1,4 @@
-"""What is known of one stream of an HTTP/2 connection, and of the frames that are arriving. Without sockets."""
+"""State of one HTTP/2 stream, and of incoming frames. Without sockets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FRAME_HEADER, _MAX_FRAME = 9, 16384
 
 
 class Windows(Protocol):
-    """The connection, as a stream sees it."""
+    """The connection, as seen by a stream."""
 
     def acknowledge(self, number: int, count: int) -> None:
-        """The handler has read so much: the client may send more."""
+        """Let the client send more, because the handler has read `count` bytes."""
 
 
 class FrameLengths:
-    """h2 waits for the whole of a frame before it finds it too long: 16 MB that a client could leave here."""
+    """Checks frame lengths early: h2 buffers a whole frame, up to 16 MB, before it rejects one as too long."""
 
     __slots__ = ("_begun", "_skip")
 
@@ -67,7 +67,7 @@ class Stream:
         self.task: asyncio.Task[None] | None = None
         self.window: asyncio.Future[None] | None = None
         self.blocked_since: float | None = None
-        self.answered_at: float | None = None  # what the client still sends is thrown away
+        self.answered_at: float | None = None  # further bytes from the client are discarded
 
     def body_wanted(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What a client may ask of the server, in bytes and seconds."""
+"""Limits for clients, in bytes and seconds."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Limits:
     max_connections: int = 10_000
-    # Names and values of all headers of a request, with its request line.
+    # Names and values of all request headers, including the request line.
     max_header_bytes: int = 64 * 1024
     max_headers: int = 200
     # From the first byte of a request to the end of its headers, and from the connection to its first byte.
     header_seconds: float = 15.0
     # Between two requests.
     keep_alive_seconds: float = 75.0
-    # A body may take this long, and then a second more for each kilobyte that has arrived.
+    # Maximum time for a body, plus one second for each received kilobyte.
     body_seconds: float = 30.0
-    # A client that takes nothing of its response for so long is gone.
+    # A client that reads nothing of its response for this long is gone.
     write_seconds: float = 60.0
-    # Of one HTTP/2 connection at once.
+    # Concurrent streams per HTTP/2 connection.
     max_streams: int = 200
     max_websocket_message: int = 8 * 1024 * 1024
-    # A handshake that never ends is one, too.
+    # Limit of the TLS handshake.
     handshake_seconds: float = 15.0

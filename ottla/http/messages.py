@@ -1,4 +1,4 @@
-"""Requests and responses as handlers see them, whatever version of HTTP they travel by."""
+"""Requests and responses as seen by handlers, for every HTTP version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_PARAMS: dict[str, str] = {}
 
 
 class Request:
-    """`path` is as it was sent; `params` are the parts of it that the route names, percent-decoded."""
+    """`path` is as sent; `params` are the path parts named by the route, percent-decoded."""
 
     __slots__ = (
         "_query",
@@ -62,13 +62,13 @@ class Request:
         self.http_version = http_version
         self.peer = peer
         self.principal = principal
-        self.tls_name = tls_name  # of the client's certificate, as Java writes it
+        self.tls_name = tls_name  # name in the client's certificate, in Java's format
         self.max_body = max_body
         self.body_seconds = body_seconds
         self.params = NO_PARAMS
-        self.access = Access.ADMIN  # of the caller; a login that knows levels may lower it
-        self.produces = JSON  # what the client accepts of that which the route produces
-        self.route = ""  # the pattern of its path, when a handler was found
+        self.access = Access.ADMIN  # the caller's level; a login that assigns levels may lower it
+        self.produces = JSON  # negotiated content type
+        self.route = ""  # pattern of the path, once a handler was found
         self._query: dict[str, str] | None = None
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Request:
 
     @property
     def query(self) -> dict[str, str]:
-        """Of a parameter that is there twice, the last value."""
+        """Query parameters; the last value wins."""
         if self._query is None:
             self._query = dict(self.query_values())
         return self._query
@@ -88,11 +88,11 @@ class Request:
 
     @property
     def content_type(self) -> str:
-        """Without parameters such as the character set, in lower case; empty if there is none."""
+        """Content type in lower case without parameters; empty if missing."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def body(self) -> bytes:
-        """All of it. Raises HttpError 413 if it is larger than this server allows, 408 if it comes too slowly."""
+        """Return the whole body. Raises HttpError 413 if it is too large, 408 if it is too slow."""
         content = self.content
         if content.length is not None and content.length > self.max_body:
             raise self._too_large()
@@ -118,12 +118,12 @@ class Request:
         return HttpError(413, 413, f"The request is larger than {self.max_body} bytes.")
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, however long it is and takes."""
+        """Yield the body as it arrives, without limits of size or time."""
         while data := await self.content.chunk():
             yield data
 
     async def json(self) -> Any:
-        """Raises HttpError 400 if the body is no JSON."""
+        """Raises HttpError 400 if the body is not JSON."""
         data = await self.body()
         try:
             return json.loads(data)
@@ -134,7 +134,7 @@ class Request:
 
 
 def percent_decoded(text: str) -> str:
-    """Of a part of a path. Raises HttpError 400 if the bytes are not UTF-8."""
+    """Decode part of a path. Raises HttpError 400 if the bytes are not UTF-8."""
     if "%" not in text:
         return text
     try:
@@ -144,7 +144,7 @@ def percent_decoded(text: str) -> str:
 
 
 class Response:
-    """`on_close` is called when the response is over, whether it was sent or the client went away before."""
+    """A response. `on_close` is called at its end, whether it was sent or the client disconnected."""
 
     __slots__ = ("body", "content_type", "headers", "on_close", "status")
 

@@ -1,4 +1,4 @@
-"""What a server of ours counts: requests by route and status, how long they take, and open streams."""
+"""HTTP server metrics: requests by route and status, durations, and open streams."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ottla.monitoring.metrics.histogram import Histogram
 from ottla.monitoring.metrics.process import process_metrics
 from ottla.monitoring.metrics.text import CONTENT_TYPE, family, gauge, labels, summary
 
-# Quantiles are of the last 2.5 to 5 minutes.
+# Quantiles cover the last 2.5 to 5 minutes.
 _ROTATE_SECONDS = 150.0
 _NO_ROUTE = "none"
 
 
 class HttpMetrics:
-    """`server` is as in "registry". Routes are shown by their pattern, so that names in paths make no new series.
+    """`server` is a name such as "registry". Routes appear as patterns, so that names in paths create no new series.
 
     Owner: the event loop.
     """
@@ -42,7 +42,7 @@ class HttpMetrics:
     def observe(
         self, request: Request, result: Response | Coroutine[Any, Any, Response]
     ) -> Response | Coroutine[Any, Any, Response]:
-        """The same response, counted when it is there. A stream counts as open until it is over."""
+        """Return the same response, and count it once complete. A stream counts as open until it ends."""
         began = monotonic()
         if isinstance(result, Response):
             self._count(request, result, began)
@@ -58,7 +58,7 @@ class HttpMetrics:
 
     def _count(self, request: Request, response: Response, began: float) -> None:
         now = monotonic()
-        method = request.method if request.route else _NO_ROUTE  # anything may stand there
+        method = request.method if request.route else _NO_ROUTE  # the client may send any method
         key = (method, request.route or _NO_ROUTE, response.status)
         self._counts[key] = self._counts.get(key, 0) + 1
         times = self._times.get(key[:2])

@@ -1,4 +1,4 @@
-"""An OpenAPI document, made of the routes: they cannot differ."""
+"""An OpenAPI document generated from the routes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARAM = re.compile(r"\{([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Of the query string, or a remark on one of the path."""
+    """A query parameter, or a remark on a path parameter."""
 
     name: str
     description: str = ""
@@ -30,7 +30,7 @@ class RouteDoc:
     tags: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     request: Mapping[str, Any] | None = None  # JSON Schema of the body
-    response: Mapping[str, Any] | None = None  # of what is answered with 200
+    response: Mapping[str, Any] | None = None  # JSON Schema of a 200 response
     errors: Mapping[int, str] = field(default_factory=dict)
     operation_id: str = ""
 

@@ -1,4 +1,4 @@
-"""Which handler answers: a tree of the parts of paths. What no handler answers is refused here, in one place."""
+"""Find the handler of a request in a tree of path parts, and refuse requests without one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Handler = Callable[[Request], Response | Awaitable[Response]]
 WebSocketHandler = Callable[["WebSocket"], Awaitable[None]]
 ErrorRenderer = Callable[[HttpError, Request | None], Response]
 
-#: For a route that takes bytes of any type.
+#: For routes that accept any content type.
 ANY_BODY = ("*/*",)
-#: Among the types of a route: a body without a Content-Type is welcome, too. Known clients send such bodies. Foreign
-#: pages can send them as well, but their browsers name them in `Origin`.
+#: Also accept bodies without a Content-Type, as known clients send them. Foreign pages can send such bodies as well,
+#: but their browsers identify the page in `Origin`.
 UNTYPED = ""
 
 
@@ -34,7 +34,7 @@ class Route:
     doc: RouteDoc | None
     consumes: tuple[str, ...]
     produces: tuple[str, ...]
-    names: tuple[str, ...]  # of the parameters, in the order of the path
+    names: tuple[str, ...]  # parameter names in path order
     access: Access
 
 
@@ -63,10 +63,10 @@ def render_error(error: HttpError, request: Request | None) -> Response:
 
 
 class Router:
-    """`consumes` and `produces` apply to all routes that do not name their own.
+    """`consumes` and `produces` apply to routes without their own.
 
-    Every body needs a Content-Type, and one that the route consumes. HTML forms and scripts of foreign pages can send
-    only text/plain and the types of forms, so a route should consume those only if it checks where a form came from.
+    Every body needs a Content-Type that the route consumes. HTML forms and scripts of foreign pages can send only
+    text/plain and form types, so a route should consume those only if it checks the origin of a form.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Router:
         self._root = _Node()
         self._routes: list[Route] = []
         self._websockets: list[WebSocketRoute] = []
-        # Paths without parameters are most of all requests to most servers.
+        # Paths without parameters make up most requests to most servers.
         self._static: dict[str, _Node] = {}
 
     @property
@@ -104,7 +104,9 @@ class Router:
         consumes: Sequence[str] | None = None,
         produces: Sequence[str] | None = None,
     ) -> None:
-        """`/subjects/{subject}/versions`: what is in braces matches one part of a path, with encoded slashes in it."""
+        """Add a route such as `/subjects/{subject}/versions`. A name in braces matches one part, including encoded
+        slashes.
+        """
         node, names = self._node(pattern)
         if method in node.methods:
             raise ValueError(f"{method} {pattern} has a handler already.")
@@ -151,7 +153,7 @@ class Router:
     # -- requests --
 
     def find(self, request: Request) -> Route:
-        """Sets the parameters of the request. Raises HttpError 404 or 405."""
+        """Set the request's parameters and return its route. Raises HttpError 404 or 405."""
         node, values = self._find(request.path)
         method = request.method
         route = node.methods.get(method)
@@ -166,7 +168,7 @@ class Router:
         return route
 
     def negotiate(self, request: Request, route: Route) -> None:
-        """Sets what the request produces. Raises HttpError 406 or 415."""
+        """Set the response's content type. Raises HttpError 406 or 415."""
         headers = request.headers
         if not request.content.empty and route.consumes != ANY_BODY:
             _check_content_type(request, route)
@@ -180,7 +182,7 @@ class Router:
             request.produces = produces
 
     def find_websocket(self, request: Request) -> WebSocketRoute:
-        """Sets the parameters of the request. Raises HttpError 404."""
+        """Set the request's parameters and return its route. Raises HttpError 404."""
         node, values = self._find(request.path)
         route = node.websocket
         if route is None:
@@ -189,7 +191,7 @@ class Router:
         return route
 
     def allowed(self, request: Request) -> str:
-        """The methods of a path, for OPTIONS. Raises HttpError 404."""
+        """Return the methods of a path, for OPTIONS. Raises HttpError 404."""
         return self._allow(self._find(request.path)[0])
 
     def _find(self, path: str) -> tuple[_Node, Sequence[str]]:
@@ -199,7 +201,7 @@ class Router:
         if not path.startswith("/"):
             raise _not_found()
         parts = path[1:].split("/")
-        if parts[-1] == "":  # a slash at the end changes nothing
+        if parts[-1] == "":  # ignore a trailing slash
             parts.pop()
         found = self._descend(self._root, parts, 0, [])
         if found is None:
@@ -209,7 +211,7 @@ class Router:
     def _descend(
         self, node: _Node, parts: list[str], position: int, values: list[str]
     ) -> tuple[_Node, list[str]] | None:
-        """A part that is spelled out goes before a parameter; where it leads nowhere, the parameter is tried."""
+        """Match literal parts first, and fall back to a parameter if they lead nowhere."""
         if position == len(parts):
             return (node, values) if node.methods or node.websocket else None
         part = parts[position]

@@ -1,4 +1,4 @@
-"""The sockets: accepts connections, finds out which version of HTTP they speak, and ends them."""
+"""Sockets: accept connections, detect their HTTP version, and end them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _HIGH_WATER = 256 * 1024
 
 
 class HttpServer:
-    """Port 0 is a free one; `port` says which. `tls` is a context of `ottla.security.tls.contexts.server_context`.
+    """An HTTP server. Port 0 picks a free port, available as `port`. `tls` comes from
+    `ottla.security.tls.contexts.server_context`.
 
-    The principal of a client is what `authenticate` makes of a request. Without it, it is the name of the client's
-    certificate, mapped by `mapper`, or anonymous. `decorate` sees every response, for headers such as those of CORS.
+    `authenticate` derives the principal from a request. Without it, the principal is the name in the client's
+    certificate, mapped by `mapper`, or anonymous. `decorate` sees every response, for headers such as CORS.
 
-    `names` are names of this server beside `host`, `origins` are web pages that may call it, and `names_setting` is
-    where the operator adds names: see `cross_site`. `has_login` is for servers whose handlers ask for the login.
+    `names` are names of this server besides `host`, `origins` are web pages that may call it, and `names_setting` is
+    the operator's setting for names: see `cross_site`. `has_login` is for servers whose handlers check the login.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class HttpServer:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Raises OSError if the port cannot be had."""
+        """Raises OSError if the port is unavailable."""
         self._shared = shared = Shared(self._dispatcher, self._limits, self._max_body, self._mapper)
         options: dict[str, Any] = {}
         if self._tls is not None:
@@ -93,7 +94,7 @@ class HttpServer:
         return len(self._shared.connections) if self._shared is not None else 0
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
-        """Takes no new requests, lets those that are under way finish for so long, and then cuts the rest."""
+        """Refuse new requests, give running ones `grace_seconds` to finish, then cancel the rest."""
         shared, server = self._shared, self._server
         if shared is None or server is None:
             return
@@ -118,7 +119,7 @@ class HttpServer:
         self._server = None
 
     async def _sweep(self, shared: Shared) -> None:
-        """Slow clients are cut within a second of their time: one timer for all costs nothing per request."""
+        """Disconnect slow clients within a second of their deadline: a single timer costs nothing per request."""
         while True:
             await asyncio.sleep(1.0)
             shared.tick()
@@ -131,7 +132,7 @@ class HttpServer:
 
 
 class _Accepted(asyncio.Protocol):
-    """A connection of which nothing is known yet."""
+    """A new connection with a still unknown protocol."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -217,14 +218,14 @@ class _Accepted(asyncio.Protocol):
 
 
 def _client(shared: Shared, transport: Any, tls: ssl.SSLObject | None) -> Client:
-    """Raises NoRuleApplies, and ValueError for a certificate whose name cannot be read."""
+    """Raises NoRuleApplies, and ValueError for a certificate with an unreadable name."""
     address = transport.get_extra_info("peername")
     peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "unknown"
     encoded = tls.getpeercert(binary_form=True) if tls is not None else None
     name = subject_name_of(encoded) if encoded else None
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        # A machine that vanishes says no goodbye; a stream to it that is quiet ends after two minutes.
+        # A machine may vanish without closing: keepalive ends an idle stream to it after two minutes.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
             if hasattr(socket, option):

@@ -1,4 +1,4 @@
-"""What all connections of a server share."""
+"""State shared by all connections of a server."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ottla.security.principal_mapping import PrincipalMapper
 
 
 class Connection(Protocol):
-    """One socket, as the server sees it."""
+    """One socket, as seen by the server."""
 
     def check_deadlines(self, now: float) -> None:
-        """Cuts a client that is too slow. Called about once a second."""
+        """Disconnect a client that is too slow. Called about once a second."""
 
     def stop(self) -> bool:
-        """Takes no new requests. True if it has none under way and has been closed."""
+        """Refuse new requests. Return True if the connection was idle and has been closed."""
 
     def abort(self) -> None: ...
 
@@ -42,7 +42,7 @@ class Shared:
         self.tick()
 
     def tick(self) -> None:
-        """What the header Date says; made once a second rather than once a response."""
+        """Update the Date header once a second instead of once per response."""
         self.date = formatdate(time.time(), usegmt=True)
 
     def keep(self, task: asyncio.Task[None]) -> None:
@@ -58,7 +58,7 @@ class Shared:
 
 
 class Client:
-    """Who is at the other end of a connection."""
+    """The other end of a connection."""
 
     __slots__ = ("peer", "principal", "tls_name")
 
@@ -77,6 +77,6 @@ def status_line(status: int) -> str:
 
 
 def check_header(name: str, value: str) -> None:
-    """A value from elsewhere must not begin a header of its own."""
+    """Reject values that would start a header of their own."""
     if "\r" in value or "\n" in value or "\0" in value or "\r" in name or "\n" in name:
         raise ValueError(f"The response header {name!r} has a line break in it.")

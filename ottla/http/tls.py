@@ -1,4 +1,4 @@
-"""HTTPS: the contexts of listeners and of requests passed on, from the `ssl.*` settings of Confluent's servers."""
+"""HTTPS contexts of listeners and forwarded requests, from the `ssl.*` settings of Confluent's servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.security.tls.stores import read_key_store, read_trust_store
 
 
 class BadTlsSettings(ValueError):
-    """Which setting is wrong and why, in one sentence."""
+    """An invalid setting. The message is one sentence with name and reason."""
 
 
 _CLIENT_AUTHENTICATION = {"NONE": "none", "REQUESTED": "requested", "REQUIRED": "required"}
@@ -36,7 +36,7 @@ def server_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def client_tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    """For requests to the leader; None where no listener has TLS."""
+    """Return the context for requests to the leader, or None if no listener uses TLS."""
     stores = _stores(properties)
     if not stores.has_key and not stores.has_trust:
         return None

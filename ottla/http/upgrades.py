@@ -1,4 +1,4 @@
-"""Whether a request of HTTP/1.1 asks for another protocol on its connection."""
+"""Detect HTTP/1.1 requests that ask for another protocol."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who a client is, how it proves that, and what it may do. Pure: the broker and the clients wire it."""
+"""Authentication and authorization of clients. Pure: brokers and clients connect it to the network."""

@@ -1,4 +1,4 @@
-"""ACLs: who may do what with which resource, from where. Numbers and names are Kafka's."""
+"""ACLs: principals, operations, resources and hosts. Numbers and names are Kafka's."""
 
 from __future__ import annotations
 
@@ -56,19 +56,21 @@ class Permission(IntEnum):
 
 
 class ResourcePattern(NamedTuple):
-    """One resource, or with PREFIXED all whose names begin so. The literal name `*` is every name."""
+    """One resource, or with PREFIXED all resources whose names start with `name`. The literal name `*` means every
+    name.
+    """
 
     resource_type: ResourceType
     name: str
     pattern_type: PatternType = PatternType.LITERAL
 
     def __str__(self) -> str:
-        """As in the audit log: `Topic:LITERAL:orders`."""
+        """Format as in the audit log: `Topic:LITERAL:orders`."""
         return f"{in_words(self.resource_type)}:{self.pattern_type.name}:{self.name}"
 
 
 class Entry(NamedTuple):
-    """What an ACL says about its resource."""
+    """An ACL without its resource."""
 
     principal: str
     host: str
@@ -82,7 +84,9 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """None and ANY match everything. MATCH takes all that applies to a resource of this name."""
+    """Filter for ACLs. None and ANY match everything. MATCH selects all ACLs that apply
+    to a resource with this name.
+    """
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -115,19 +119,19 @@ class AclFilter(NamedTuple):
 
 
 def applies(pattern: ResourcePattern, name: str) -> bool:
-    """Whether a pattern is about the resource of this name."""
+    """Return True if a pattern applies to the resource with this name."""
     if pattern.pattern_type is PatternType.PREFIXED:
         return name.startswith(pattern.name)
     return pattern.name in (name, WILDCARD)
 
 
 def in_words(number: IntEnum) -> str:
-    """`TRANSACTIONAL_ID` as ZooKeeper's nodes and the audit log write it: `TransactionalId`."""
+    """Format `TRANSACTIONAL_ID` as in ZooKeeper's nodes and the audit log: `TransactionalId`."""
     return "".join(part.capitalize() for part in number.name.split("_"))
 
 
 class BadAcl(Exception):
-    """It says something that cannot be kept. Kafka answers INVALID_REQUEST."""
+    """An invalid ACL. Kafka answers INVALID_REQUEST."""
 
 
 def check_creation(acl: Acl) -> None:

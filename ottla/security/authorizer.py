@@ -1,12 +1,11 @@
-"""The decision of Kafka's authorizers (`AclAuthorizer` of 3.9 and `StandardAuthorizer` of 4.x decide alike).
+"""Kafka's authorization rules (`AclAuthorizer` of 3.9 and `StandardAuthorizer` of 4.x decide alike).
 
-1. Super users may do everything.
-2. ACLs whose pattern is about the resource are looked at: those of its name, of `*`, and of prefixes of its name.
-3. Of these, one that denies the operation to the principal from this host decides; then one that allows it.
-4. If there is no ACL about the resource at all, `allow.everyone.if.no.acl.found` decides. Else it is denied.
+1. Super users may do everything. 2. The relevant ACLs are those for the resource's name, for `*`, and for prefixes of
+its name. 3. Among these, an ACL that denies the operation to the principal from this host wins over one that allows it.
+4. Without any ACL for the resource, `allow.everyone.if.no.acl.found` decides. Otherwise access is denied.
 
-To allow READ, WRITE, DELETE or ALTER allows DESCRIBE, and to allow ALTER_CONFIGS allows DESCRIBE_CONFIGS. To deny them
-denies nothing else.
+Allowing READ, WRITE, DELETE or ALTER also allows DESCRIBE, and allowing ALTER_CONFIGS also allows DESCRIBE_CONFIGS.
+Denying them denies nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _IMPLYING = {
     ),
 }
 
-# What the bit fields of Metadata, DescribeGroups and DescribeCluster may name.
+# Operations in the bit fields of Metadata, DescribeGroups and DescribeCluster.
 _OPERATIONS = {
     ResourceType.TOPIC: (
         Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.DESCRIBE,
@@ -63,15 +62,15 @@ _OPERATIONS = {
 
 class Decision(NamedTuple):
     allowed: bool
-    # What decided, in the words of the audit log.
+    # Reason of the decision, in the words of the audit log.
     rule: str
 
 
 class Authorizer:
-    """The ACLs of a cluster, and what follows from them.
+    """The ACLs of a cluster, and decisions based on them.
 
-    Invariant: no pattern is kept without an entry. `version` grows with every change, so that decisions that were kept
-    elsewhere can be told from current ones. Owner: the event loop.
+    Invariant: every stored pattern has an entry. `version` grows with every change, so that cached decisions can be
+    recognised as outdated. Owner: the event loop.
     """
 
     def __init__(self, super_users: Collection[str] = (), *, allow_everyone: bool = False) -> None:
@@ -81,7 +80,7 @@ class Authorizer:
         self._entries: dict[ResourcePattern, set[Entry]] = {}
         self._literal: dict[tuple[ResourceType, str], set[Entry]] = {}
         self._prefixed: dict[tuple[ResourceType, str], set[Entry]] = {}
-        # How long the prefixes are of a type, and how many there are of each length.
+        # Number of prefixes by length, for each resource type.
         self._lengths: dict[ResourceType, dict[int, int]] = {}
 
     def __iter__(self) -> Iterator[Acl]:
@@ -89,10 +88,10 @@ class Authorizer:
             for entry in entries:
                 yield Acl(pattern, entry)
 
-    # Changing it
+    # Changes
 
     def replace(self, pattern: ResourcePattern, entries: Iterable[Entry]) -> None:
-        """These are all the entries of a pattern from now on."""
+        """Replace all entries of a pattern."""
         found = set(entries)
         key = (pattern.resource_type, pattern.name)
         index = self._prefixed if pattern.pattern_type is PatternType.PREFIXED else self._literal
@@ -115,7 +114,7 @@ class Authorizer:
     def find(self, wanted: AclFilter) -> list[Acl]:
         return [acl for acl in self if wanted.matches(acl)]
 
-    # Asking it
+    # Decisions
 
     def authorize(
         self,
@@ -150,7 +149,7 @@ class Authorizer:
     def authorize_any(
         self, principal: KafkaPrincipal, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is a resource of this type, be it there or not, on which the operation is allowed.
+        """Return True if the operation is allowed on any resource of this type, existing or not.
 
         Implied operations do not count.
         """
@@ -182,7 +181,7 @@ class Authorizer:
     def authorized_operations(
         self, principal: KafkaPrincipal, host: str, resource_type: ResourceType, name: str
     ) -> int:
-        """A bit for each operation that is allowed."""
+        """Return a bit field of the allowed operations."""
         bits = 0
         for operation in _OPERATIONS[resource_type]:
             if self.authorize(principal, host, operation, resource_type, name).allowed:
@@ -205,12 +204,12 @@ class Authorizer:
 
 @cache
 def all_operations(resource_type: ResourceType) -> int:
-    """The bit field of somebody who may do everything."""
+    """Return the bit field with all operations."""
     return sum(1 << operation for operation in _OPERATIONS[resource_type])
 
 
 def _is_denied(pattern: ResourcePattern, denied: set[ResourcePattern]) -> bool:
-    """Whether all that a pattern allows is denied again."""
+    """Return True if denials cover everything that a pattern allows."""
     if pattern in denied:
         return True
     resource_type, name, _ = pattern
@@ -221,7 +220,7 @@ def _is_denied(pattern: ResourcePattern, denied: set[ResourcePattern]) -> bool:
 
 
 def _matching(acl: Acl) -> str:
-    """As `StandardAuthorizer` writes it."""
+    """Format like `StandardAuthorizer`."""
     pattern, entry = acl
     return (
         f"MatchingAcl(acl=StandardAcl(resourceType={pattern.resource_type.name}, resourceName={pattern.name}, "
@@ -231,7 +230,7 @@ def _matching(acl: Acl) -> str:
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """`super.users`: `User:ann;User:CN=broker,O=Ottla`. Raises ValueError naming what is no principal."""
+    """Parse `super.users`: `User:ann;User:CN=broker,O=Ottla`. Raises ValueError naming an invalid principal."""
     found = frozenset(each.strip() for each in text.split(";") if each.strip())
     for each in sorted(found):
         kind, colon, name = each.partition(":")

@@ -1,7 +1,7 @@
-"""Whether a JSON Web Token is to be believed: signed by a key of the issuer, for us, and still valid.
+"""Validation of JSON Web Tokens: signature, issuer, audience and lifetime.
 
-Only signatures with a private key count. `none` and the symmetric algorithms, whose key would be public here, are never
-accepted, whatever a token or a key says of itself.
+Only asymmetric signatures count. `none` and symmetric algorithms, whose key would be public here, are never accepted,
+regardless of claims in a token or key.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MOST_KEYS = 1000
 
 
 class BadKeys(Exception):
-    """Why a document is no set of keys."""
+    """A document is not a valid key set. The message gives the reason."""
 
 
 class Rules(NamedTuple):
-    """What a token has to say."""
+    """Requirements for a token."""
 
     issuer: str
     audiences: tuple[str, ...]
@@ -38,7 +38,7 @@ class Rules(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A public key, and what it may have signed with."""
+    """A public key and its permitted algorithms."""
 
     id: str | None
     algorithms: tuple[str, ...]
@@ -49,7 +49,7 @@ class Key(NamedTuple):
 
 
 def parse_keys(document: bytes) -> tuple[Key, ...]:
-    """The keys of a JSON Web Key Set that can check signatures; the others are skipped, as RFC 7517 wants."""
+    """Return the verification keys of a JSON Web Key Set. Others are skipped, as RFC 7517 requires."""
     try:
         entries = json.loads(document)["keys"]
         if not isinstance(entries, list):
@@ -80,7 +80,7 @@ def _key(entry: object) -> Key | None:
                 algorithms, public = ("EdDSA",), OKPAlgorithm.from_jwk(entry)
             case _:
                 return None
-    except Exception:  # whatever the library makes of numbers that are no key
+    except Exception:  # the library rejects invalid numbers with various errors
         return None
     stated = entry.get("alg")
     if stated is not None:
@@ -90,7 +90,7 @@ def _key(entry: object) -> Key | None:
 
 
 def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
-    """Raises TokenRefused, or UnknownKey if another set of keys might have the one that is needed."""
+    """Raises TokenRefused, or UnknownKey if a newer key set might contain the key."""
     header = _header(token)
     algorithm, kid = header.get("alg"), header.get("kid")
     fitting = [key for key in keys if algorithm in key.algorithms and kid in (None, key.id)]
@@ -121,7 +121,7 @@ def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
         raise TokenRefused("The signature of the token is wrong.") from None
     except jwt.MissingRequiredClaimError as missing:
         raise TokenRefused(f"The token has no {missing.claim}.") from None
-    except Exception:  # a library that stumbles over hostile input lets nobody in
+    except Exception:  # a library error on hostile input must not admit the client
         raise TokenRefused("The token is not valid.") from None
     believed = _believed(claims, rules.scope_claim, rules.sub_claim)
     _check_as_kafka(claims, rules.scope_claim)
@@ -129,7 +129,9 @@ def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
 
 
 def _check_as_kafka(claims: Mapping[str, Any], scope_claim: str) -> None:
-    """An iat may be ahead of our clock, but not behind the token's own end; no scope is empty or there twice."""
+    """Check like Kafka: an iat may be ahead of our clock but not after the token's expiry; scopes are unique and not
+    empty.
+    """
     issued = claims["iat"]
     if isinstance(issued, bool) or not isinstance(issued, int | float) or not 0 <= issued <= claims["exp"]:
         raise TokenRefused("The iat of the token is not valid.")
@@ -141,11 +143,11 @@ def _check_as_kafka(claims: Mapping[str, Any], scope_claim: str) -> None:
 
 
 class UnknownKey(TokenRefused):
-    """The key that has signed a token is not among those that are known."""
+    """The token's signing key is not in the known key set."""
 
 
 def validate_unsecured(token: str, rules: Rules | None = None, scope_claim: str = "scope") -> BearerToken:
-    """Believe a token that nobody has signed: anybody can be anybody. Only for trying things out."""
+    """Accept an unsigned token, with which anyone can claim any identity. Only for experiments."""
     skew = rules.skew_seconds if rules is not None else 30
     header = _header(token)
     parts = token.split(".")

@@ -1,6 +1,6 @@
-"""A certificate authority of one's own: for `ottla certs`, for `ottla start --secure`, and for tests.
+"""A private certificate authority: for `ottla certs`, for `ottla start --secure`, and for tests.
 
-Keys are of the curve P-256: signing a handshake with one costs the broker far less than with RSA.
+Keys use the curve P-256: signing a handshake costs the broker far less than with RSA.
 """
 
 import datetime
@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Clocks differ: what was issued a moment ago is valid on a machine whose clock is behind.
+# Clocks differ: a new certificate must be valid on a machine whose clock is behind.
 _BACKDATED = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate with its chain, the leaf first and then the authority's own, and its private key."""
+    """A certificate with its chain, from the leaf to the authority's own, and its private key."""
 
     certificate_pem: bytes
     key_pem: bytes = field(repr=False)
@@ -34,8 +34,8 @@ class Authority:
     def issue(
         self, common_name: str, hosts: Sequence[str] = (), *, days: int = 825, client: bool = False
     ) -> Issued:
-        """A new key with a certificate for it. `hosts`, names or addresses, are what a client may have
-        connected to. Brokers are clients of each other, so a server's certificate serves as a client's too.
+        """Create a key and its certificate. `hosts` are the names or addresses that clients connect to. Brokers are
+        clients of each other, so a server certificate also serves as a client certificate.
         """
         authority = x509.load_pem_x509_certificate(self.certificate_pem)
         authority_key = _issuer_key(self.key_pem)
@@ -71,7 +71,7 @@ def make_authority(name: str = "Ottla CA", *, days: int = 3650) -> Authority:
 
 
 def load_authority(certificate_pem: bytes, key_pem: bytes) -> Authority:
-    """Raises ValueError, in one sentence, if these two cannot issue certificates."""
+    """Raises ValueError, with one sentence, if these two cannot issue certificates."""
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
     except ValueError as error:
@@ -98,7 +98,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        # A negative number of days makes a certificate that has expired, for tests.
+        # A negative number of days makes an expired certificate, for tests.
         .not_valid_before(min(now, now + datetime.timedelta(days=days)) - _BACKDATED)
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)

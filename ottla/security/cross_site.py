@@ -1,8 +1,8 @@
-"""Keep out requests that a foreign web page makes through a visitor's browser to servers within the visitor's reach.
+"""Reject requests that a foreign web page sends through a visitor's browser to servers within the visitor's reach.
 
-A page can let its own name resolve to this machine (DNS rebinding). The browser then names that page in `Host`, so a
-server without a login answers only under names that it knows. A page can also send forms, open WebSockets and load
-addresses of other sites. The browser then names the page in `Origin`, or says `Sec-Fetch-Site: cross-site`.
+A page can make its own name resolve to this machine (DNS rebinding). The browser then sends that name in `Host`, so a
+server without a login answers only to names it knows. A page can also submit forms, open WebSockets and load addresses
+of other sites. The browser then names the page in `Origin`, or sends `Sec-Fetch-Site: cross-site`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 SETTING = "allowed.hosts"
 
-# Nobody can buy a public name below these, so no foreign page can live there.
+# Public names cannot be registered below these, so no foreign page can be served there.
 _PRIVATE_DOMAINS = (
     ".local", ".internal", ".intranet", ".lan", ".home.arpa", ".svc",
 )  # fmt: skip
@@ -28,10 +28,10 @@ class Refusal(NamedTuple):
 
 
 class CrossSite:
-    """`host` is where the server listens, `names` are further names of it, `origins` are pages that may call it.
+    """`host` is the listening address, `names` are further names of the server, `origins` are pages that may call it.
 
-    `checks_host` is false where a login or TLS protects the server: a foreign page has no password for it, and no
-    certificate. `setting` names the operator's list of names, for the refusal.
+    `checks_host` is false if a login or TLS protects the server: a foreign page has neither password nor certificate.
+    `setting` names the operator's list of names, for the error message.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class CrossSite:
         self._checks_host = checks_host and "*" not in names
         self._is_local = is_loopback(host)
         self._names = {each.lower().rstrip(".") for each in (host, "localhost", *names) if each}
-        self._accepted: set[str] = set()  # values of Host, as they were sent
+        self._accepted: set[str] = set()  # accepted values of Host
 
     def refusal(self, method: str, headers: Mapping[str, str]) -> Refusal | None:
-        """With status 421 or 403. The names of headers are in lower case."""
+        """Return a refusal with status 421 or 403. Header names are in lower case."""
         if self._checks_host:
             host = headers.get("host", "")
             if host not in self._accepted and not self._accepts(host):
@@ -75,7 +75,7 @@ class CrossSite:
 
     def _is_ours(self, name: str) -> bool:
         if not name or name in self._names or name.endswith(".localhost") or _is_address(name):
-            return True  # no browser leaves the name out, and no page can claim an address
+            return True  # browsers always send the name, and a page cannot claim an address
         return not self._is_local and ("." not in name or name.endswith(_PRIVATE_DOMAINS))
 
     def _is_foreign(self, method: str, headers: Mapping[str, str]) -> bool:
@@ -100,7 +100,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(sent: str) -> str | None:
-    """The name in the header Host, without the port; None if it cannot be read."""
+    """Return the name in the Host header without the port, or None if it is malformed."""
     try:
         parts = urlsplit(f"//{sent}")
         _ = parts.port
@@ -120,7 +120,7 @@ def _is_address(name: str) -> bool:
 
 
 def _authority(url: str) -> tuple[str, int | None] | None:
-    """Host and port of an origin, with the port that its scheme implies."""
+    """Return host and port of an origin, with the scheme's default port."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)

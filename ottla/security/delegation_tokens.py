@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48): how long one lives, and what is derived from it.
+"""Delegation tokens (KIP-48): lifetimes and derived secrets.
 
-A token is an id; its secret is an HMAC of the id that every broker can compute and nobody stores. Clients log in with
-SCRAM: the id as user and the HMAC, in base64, as password.
+A token is an id. Its secret is an HMAC of the id, which every broker can compute and none stores. Clients log in with
+SCRAM: the id is the user name, and the HMAC in base64 the password.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 def new_token_id() -> str:
-    """As Kafka makes them: 22 characters that begin with none that a command line takes for an option."""
+    """Return an id like Kafka's: 22 characters, and none at the start that a command line takes for an option."""
     while True:
         text = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         if not text.startswith("-"):
@@ -29,13 +29,13 @@ def token_password(secret: str, token_id: str) -> str:
 
 
 class Lifetimes(NamedTuple):
-    """In milliseconds: how long a token can be renewed at all, and for how long it is valid each time."""
+    """Limits in milliseconds: maximum lifetime with renewals, and validity of each renewal."""
 
     max_ms: int
     renew_ms: int
 
     def begin(self, now_ms: int, wanted_ms: int) -> tuple[int, int]:
-        """Until when it can be renewed, and until when it is valid."""
+        """Return the end of renewals and the first expiry."""
         max_ms = min(self.max_ms, wanted_ms) if wanted_ms > 0 else self.max_ms
         last = now_ms + max_ms
         return last, min(last, now_ms + self.renew_ms)
@@ -46,5 +46,5 @@ class Lifetimes(NamedTuple):
 
 
 def shortened(now_ms: int, last: int, wanted_ms: int) -> int:
-    """Until when a token is valid that expires so soon."""
+    """Return the expiry of a token with a requested shorter life."""
     return min(last, now_ms + wanted_ms)

@@ -1,11 +1,11 @@
-"""JAAS configurations: which login module, with which options.
+"""JAAS configurations: login modules and their options.
 
-A setting has one entry, a file has sections of them:
+A setting has one entry, a file has sections of entries:
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
 
-Only Kafka's own login modules are known. A class that somebody else names is never looked for. In a file there may be
-others, in sections that are not Kafka's.
+Only Kafka's own login modules are supported, and other class names are never loaded. A file may name other classes in
+sections that are not Kafka's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _PACKAGE = "org.apache.kafka.common.security"
-# Name of a login module → the mechanisms that it serves.
+# Login module → mechanisms that it serves.
 _MODULES = {
     f"{_PACKAGE}.plain.PlainLoginModule": ("PLAIN",),
     f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
@@ -32,7 +32,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class BadJaas(Exception):
-    """What is wrong, without the options: they are secrets."""
+    """A malformed configuration. The message omits the options, because they are secrets."""
 
 
 class LoginModule(NamedTuple):
@@ -47,13 +47,13 @@ class LoginModule(NamedTuple):
         return f"LoginModule({self.name!r}, options of {sorted(self.options)})"
 
     def users(self) -> dict[str, str]:
-        """The users that a PLAIN listener knows: `user_ann="secret"`."""
+        """Return the users of a PLAIN listener: `user_ann="secret"`."""
         prefix = "user_"
         return {name[len(prefix) :]: word for name, word in self.options.items() if name.startswith(prefix)}
 
 
 def parse_entry(text: str) -> LoginModule:
-    """The value of a setting `sasl.jaas.config`: exactly one login module."""
+    """Parse a `sasl.jaas.config` setting: exactly one login module."""
     tokens = _Tokens(text)
     module = _known(_module(tokens))
     if not tokens.at_end:
@@ -62,7 +62,7 @@ def parse_entry(text: str) -> LoginModule:
 
 
 def server_section(sections: dict[str, list[LoginModule]], listener: str) -> list[LoginModule] | None:
-    """What a file says of a listener, or of all listeners of a broker."""
+    """Return the file's entries for a listener, or for all listeners of a broker."""
     for name in (f"{listener.lower()}.KafkaServer", "KafkaServer"):
         if name in sections:
             return [_known(module) for module in sections[name]]
@@ -70,7 +70,6 @@ def server_section(sections: dict[str, list[LoginModule]], listener: str) -> lis
 
 
 def parse_file(text: str) -> dict[str, list[LoginModule]]:
-    """The sections of a JAAS file."""
     tokens = _Tokens(text)
     sections: dict[str, list[LoginModule]] = {}
     while not tokens.at_end:

@@ -1,4 +1,4 @@
-"""System properties that Kafka is given in KAFKA_OPTS: `-Djava.security.auth.login.config=/etc/kafka/jaas.conf`."""
+"""System properties given to Kafka in KAFKA_OPTS: `-Djava.security.auth.login.config=/etc/kafka/jaas.conf`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ KERBEROS_CONFIG = "java.security.krb5.conf"
 
 
 def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a Java virtual machine would see; what is not of the form -Dname=value is for Java alone."""
+    """Return the Java system properties. Arguments not of the form -Dname=value are ignored."""
     text = environment.get(ENVIRONMENT_VARIABLE, "")
     try:
         words = shlex.split(text)
-    except ValueError:  # a quotation mark is missing
+    except ValueError:  # unbalanced quotes
         words = text.split()
     return {
         name: value for word in words if word.startswith("-D") for name, _, value in [word[2:].partition("=")]

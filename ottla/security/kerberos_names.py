@@ -1,4 +1,4 @@
-"""From the principal of Kerberos to the name of a user: `sasl.kerberos.principal.to.local.rules`.
+"""Map Kerberos principals to user names: `sasl.kerberos.principal.to.local.rules`.
 
     RULE:[1:$1@$0](.*@EXAMPLE.COM)s/@.*//L
          ─┬─ ──┬─  ───────┬──────── ──┬── ┬
@@ -6,10 +6,10 @@
           │    │          │           └ then replace in it, once or with /g everywhere
           │    │          └ if that matches as a whole,
           │    └ make a text of its parts ($0 is the realm),
-          └ for principals with so many parts
+          └ for principals with this number of parts
 
-The first rule that applies decides. DEFAULT takes the first part of a principal of our own realm. A name that still has
-a / or an @ is refused.
+The first matching rule decides. DEFAULT takes the first part of a principal in the broker's own realm. A name that
+still contains / or @ is refused.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PARAMETER = re.compile(r"\$(\d)")
 
 
 class BadRules(Exception):
-    """Which rule is none."""
+    """A malformed rule. The message names it."""
 
 
 class NoNameFor(Exception):
-    """The principal is not to be let in."""
+    """No rule admits the principal."""
 
 
 class _Rule(NamedTuple):
@@ -44,7 +44,7 @@ class _Rule(NamedTuple):
 
 
 class KerberosNames:
-    """Names by rules, for one realm of our own."""
+    """Maps principals by rules, for one default realm."""
 
     def __init__(self, rules: Iterable[str], realm: str | None) -> None:
         self._realm = realm
@@ -87,7 +87,7 @@ def _parse(text: str) -> _Rule | None:
 
 
 def _applied(rule: _Rule, service: str, host: str | None, realm: str | None) -> str | None:
-    """None if the rule is not for this principal."""
+    """Return None if the rule does not match this principal."""
     parts = [realm or "", service] + ([] if host is None else [host])
     if rule.parts != len(parts) - 1:
         return None

@@ -1,4 +1,4 @@
-"""Who a client is, as quotas and ACLs know it."""
+"""The identity of a client for quotas and ACLs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class KafkaPrincipal(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As ACLs and tools write it: `User:alice`."""
+        """Format as in ACLs and tools: `User:alice`."""
         return f"{self.type}:{self.name}"
 
 
-# A client on a listener that does not ask who it is.
+# A client on a listener without authentication.
 ANONYMOUS = KafkaPrincipal(USER_TYPE, "ANONYMOUS")

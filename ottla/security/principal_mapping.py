@@ -1,8 +1,8 @@
-"""From the name of a certificate to that of a principal: `ssl.principal.mapping.rules`.
+"""Map certificate names to principals: `ssl.principal.mapping.rules`.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L,DEFAULT
 
-Rules are tried one after another; the first whose pattern matches the whole distinguished name decides.
+The first rule whose pattern matches the whole distinguished name decides.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _RULE = re.compile(
 
 
 class BadMappingRules(Exception):
-    """Which rule is none."""
+    """A malformed rule. The message names it."""
 
 
 class NoRuleApplies(Exception):
-    """The name is not to be let in."""
+    """No rule admits the name."""
 
 
 class _Rule(NamedTuple):
     pattern: re.Pattern[str]
-    replacement: str  # with \\g<1> where Java writes $1
+    replacement: str  # with \\g<1> instead of Java's $1
     change: Callable[[str], str]
 
 

@@ -1,4 +1,4 @@
-"""Rights: an operation on a kind of resource, as handlers of requests ask for them."""
+"""Rights required by request handlers: an operation on a resource type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.security.acls import Operation, ResourceType
 
 
 class Right:
-    """Each stands once in this module, so that looking one up costs no more than its identity."""
+    """A right. Each exists once in this module, so that lookups can use its identity."""
 
     __slots__ = ("operation", "resource_type")
 
@@ -47,6 +47,6 @@ DESCRIBE_TRANSACTIONAL_ID = Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL
 TWO_PHASE_COMMIT = Right(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID)
 
 DESCRIBE_DELEGATION_TOKEN = Right(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
-# The name is a principal: of whom tokens are made, or seen.
+# The resource name is a principal: the owner of the tokens.
 CREATE_TOKENS_USER = Right(Operation.CREATE_TOKENS, ResourceType.USER)
 DESCRIBE_TOKENS_USER = Right(Operation.DESCRIBE_TOKENS, ResourceType.USER)

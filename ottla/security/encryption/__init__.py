@@ -1,5 +1,5 @@
-"""Values encrypted by who writes them and decrypted by who reads them: brokers and disks see neither.
+"""End-to-end encryption of values: producers encrypt, consumers decrypt, brokers and disks see only ciphertext.
 
-`envelope` says what an encrypted value looks like, `encryptor` and `decryptor` make and open them, `fields` does it for
-single fields of JSON. Where keys come from is in `ottla.client.encryption`; code of users imports `ottla.encryption`.
+`envelope` defines the format, `encryptor` and `decryptor` implement it, `fields` applies it to single JSON fields.
+`ottla.client.encryption` provides the keys; user code imports `ottla.encryption`.
 """

@@ -1,4 +1,4 @@
-"""Decrypts values, and keeps the data keys that it has met for a while."""
+"""Decrypt values, with a temporary cache of data keys."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Decrypted(NamedTuple):
 
 
 class Decryptor:
-    """For any number of threads.
+    """Decrypts values. Thread-safe.
 
-    A data key is used for `seconds_per_key` after it was unwrapped, and not longer: who is denied a key loses access
-    within that time. At most `most_keys` are kept. What cannot be unwrapped is remembered in the same way, so that bad
-    records do not become requests to a key management service, one each.
+    A data key is used for at most `seconds_per_key` after it was unwrapped, so revoking a key takes effect within that
+    time. At most `most_keys` are kept. Failures to unwrap are cached as well, so that bad records do not each cause a
+    request to a key management service.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Decryptor:
         self._most_keys = most_keys
         self._clock = clock
         self._lock = threading.Lock()
-        # By the whole header, so that not a bit of it can be changed for a key that is here already.
+        # Keyed by the whole header, so that no bit of it can be changed for a cached key.
         self._known: dict[tuple[str, bytes], _Known] = {}
 
     def __repr__(self) -> str:
@@ -54,9 +54,9 @@ class Decryptor:
         raise TypeError("A Decryptor does not leave its process: make one where it is used.")
 
     def decrypt(self, topic: str, value: bytes | None, headers: GivenHeaders = None) -> Decrypted:
-        """The plain value, and the headers without that of the encryption.
+        """Return the plain value, and the headers without the encryption header.
 
-        `topic` is the one that the value was encrypted for. A null value stays null.
+        `topic` is the topic for which the value was encrypted. A null value stays null.
         """
         own, others = split(headers)
         return Decrypted(self.open(topic, value, own), others)
@@ -76,7 +76,7 @@ class Decryptor:
         return known.opener.open(value)
 
     def forget(self) -> None:
-        """Throw the data keys away."""
+        """Discard the data keys."""
         with self._lock:
             self._known.clear()
 
@@ -108,13 +108,13 @@ class Decryptor:
 
 
 class _Known(NamedTuple):
-    #: Or why there is none.
+    #: An error message replaces a missing opener.
     opener: _Opener | str
     until: float
 
 
 class _Opener:
-    """Opens the values of one topic that have one header."""
+    """Decrypts values of one topic with one header."""
 
     __slots__ = ("_associated", "_associated_of", "_data_key", "_fields")
 
@@ -143,16 +143,16 @@ class _Opener:
         sealed = b""
         with suppress(ValueError):
             sealed = base64.b64decode(text[1:-1])
-        # Base64 can write the same bytes in several ways, of which we write one.
+        # Base64 can encode the same bytes in several ways; only the canonical one is accepted.
         if text != f'"{base64.b64encode(sealed).decode()}"':
             raise BadValue(f"The field {path} is not encrypted.")
         return self._data_key.open(sealed, self._associated_of[path]).decode()
 
 
 def rewrap(keys: KeyProvider, headers: GivenHeaders) -> Headers:
-    """Headers with the data key wrapped by the latest version of its key; the value stays as it is.
+    """Return headers with the data key wrapped by the latest version of its key; the value stays the same.
 
-    For records that are written again to the same topic, before an old version of the key is destroyed.
+    For rewriting records to the same topic before an old key version is destroyed.
     """
     own, others = split(headers)
     if own is None:

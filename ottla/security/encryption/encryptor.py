@@ -1,4 +1,4 @@
-"""Encrypts values, with a data key for each topic that is replaced after so many of them or so much time."""
+"""Encrypt values with a data key per topic, replaced after a number of values or a period."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Encrypted(NamedTuple):
 
 
 class Encryptor:
-    """For any number of threads. A data key is this object's alone, in memory only, and gone with `forget`.
+    """Encrypts values. Thread-safe. Data keys exist only in this object's memory, until `forget`.
 
-    With `fields` the values are JSON objects, and only these fields of them are encrypted.
+    With `fields` the values are JSON objects, and only these fields are encrypted.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Encryptor:
         raise TypeError("An Encryptor does not leave its process: make one where it is used.")
 
     def encrypt(self, topic: str, value: bytes | None, headers: GivenHeaders = None) -> Encrypted:
-        """The value and the headers to produce. A null value stays null: it is a tombstone."""
+        """Return the value and headers to produce. A null value stays null, as a tombstone."""
         own, others = split(headers)
         if own is not None:
             raise EncryptionError(
@@ -69,7 +69,7 @@ class Encryptor:
         return Encrypted(sealed, [*others, (HEADER, header)])
 
     def seal(self, topic: str, value: bytes) -> tuple[bytes, bytes]:
-        """The encrypted value, and its header."""
+        """Return the encrypted value and its header."""
         with self._lock:
             current = self._current.get(topic)
             if current is None or not current.left or self._clock() >= current.until:
@@ -80,7 +80,7 @@ class Encryptor:
         return self._seal_fields(self._fields, current, value), current.header
 
     def forget(self) -> None:
-        """Throw the data keys away; the next value of each topic gets a new one."""
+        """Discard the data keys; the next value of each topic gets a new one."""
         with self._lock:
             self._current.clear()
 
@@ -92,7 +92,7 @@ class Encryptor:
         data_key = DataKey(new.key)
         fields = () if self._fields is None else self._fields.paths
         envelope = Envelope(data_key.id, new.key_name, new.wrapped, fields)
-        # Each field has a nonce of its own.
+        # Each field has its own nonce.
         records = max(1, self._records_per_key // max(1, len(fields)))
         current = self._current[topic] = _Current(
             data_key, envelope, topic, records, now + self._seconds_per_key
@@ -109,7 +109,7 @@ class Encryptor:
             return fields.change(value.decode(), seal).encode()
         except NotAnObject as error:
             reason = str(error)
-        except ValueError:  # it has the value in it, and must not be the context of ours
+        except ValueError:  # the error contains the value and must not become the context of ours
             pass
         raise EncryptionError(
             f"The fields of a value for topic '{current.topic}' cannot be encrypted: {reason}."
@@ -117,7 +117,7 @@ class Encryptor:
 
 
 class _Current:
-    """The data key of a topic, and for how long and how many values it is used."""
+    """A topic's data key, with its remaining time and number of values."""
 
     __slots__ = ("associated", "associated_of", "data_key", "header", "left", "topic", "until")
 

@@ -1,26 +1,27 @@
-"""What an encrypted value looks like, and what its tag covers.
+"""Format of encrypted values, and the data covered by their tag.
 
-The value is AES-256-GCM: a nonce of 12 bytes, as many bytes as the plain value has, and a tag of 16 bytes. Everything
-else that is needed to read it is in one header, `ottla.encryption`:
+The value is AES-256-GCM: a nonce of 12 bytes, ciphertext of the same length as the plain value, and a tag of 16 bytes.
+The header `ottla.encryption` contains everything else needed to decrypt it:
 
     version         1 byte, 1
     algorithm       1 byte, 1 is AES-256-GCM
     data key        16 bytes, the id of the key that encrypts the value
     name            1 byte for its length, then the name of the key that wraps the data key
     wrapped key     2 bytes for its length, then the data key as the owner of the wrapping key has encrypted it
-    fields          1 byte for how many, then for each 2 bytes for its length and its path; none is the whole value
+    fields          1 byte for their number, then for each 2 bytes for its length and its path; none is the whole value
 
-With fields the value is JSON in which each of them is a string: the same in Base64, of the text that the field has.
+With fields the value is JSON, and each encrypted field is a string: nonce, ciphertext and tag of its JSON text, in
+Base64.
 
-The tag covers version, algorithm, id of the data key, topic, the paths, and which of them this is: a value cannot be
-moved to another topic, nor a field to another one. Not the partition, the offset, the key or the time of the record,
-which producers do not know or a broker may set; and not the wrapped key, so that it can be wrapped anew. The id of a
-data key is a hash of it. So no other key can pass for it, and a wrapped key that was exchanged is noticed.
+The tag covers version, algorithm, id of the data key, topic, all paths, and the field's own path. A value cannot be
+moved to another topic, nor a field to another one. The tag excludes the record's partition, offset, key and timestamp,
+which producers do not know or a broker may set. It also excludes the wrapped key, to allow rewrapping. The id of a data
+key is a hash of it, so no other key can pass for it, and a replaced wrapped key is noticed.
 
-Nonces are random. A data key is used for 2^20 values by default, and for 2^32 at most, which is the limit that NIST SP
-800-38D sets for random nonces: the same one comes twice with a probability below 2^-57, and below 2^-32 at the limit.
-A counter would need no such limit, but it would come twice with certainty where a process is forked, restored from a
-snapshot, or used by two threads, and one repetition gives away both values and the means to forge more.
+Nonces are random. A data key encrypts 2^20 values by default, and at most 2^32, the limit in NIST SP 800-38D for random
+nonces. The probability of a repetition is below 2^-57 by default, and below 2^-32 at the limit. A counter would need no
+such limit, but it would certainly repeat if a process is forked, restored from a snapshot, or used by two threads. One
+repetition reveals both values and the means to forge more.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from ottla.security.encryption.errors import BadValue
 from ottla.security.encryption.headers import HEADER
 
-#: The most values that one data key may encrypt.
+#: Maximum number of values per data key.
 MOST_RECORDS = 1 << 32
 KEY_BYTES = 32
 
@@ -48,7 +49,7 @@ _TAG_BYTES = 16
 _ID_BYTES = 16
 _ID_LABEL = b"ottla.encryption data key id"
 
-# What Vault allows for names. They come from headers, which anybody may have written, and end up in URLs.
+# Names allowed by Vault. They come from headers, which anyone may have written, and end up in URLs.
 _KEY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -57,7 +58,7 @@ def is_key_name(name: str) -> bool:
 
 
 class DataKey:
-    """A key for values. It knows its id, and does not show itself."""
+    """A key for values. It knows its id, and its repr hides the key."""
 
     __slots__ = ("_cipher", "id")
 
@@ -88,7 +89,7 @@ class DataKey:
 
 
 class Envelope(NamedTuple):
-    """The header. All values of a data key and a topic have the same."""
+    """The header, shared by all values of a data key and topic."""
 
     data_key_id: bytes
     key_name: str
@@ -110,7 +111,7 @@ class Envelope(NamedTuple):
         )
 
     def associated_data(self, topic: str, field: str | None = None) -> bytes:
-        """What the tag covers beside the value. Lengths go before texts, so that no two places give the same."""
+        """Return the additional data covered by the tag. Lengths precede texts, so that the encoding is unambiguous."""
         return b"".join(
             (
                 HEADER.encode(),
@@ -125,7 +126,7 @@ class Envelope(NamedTuple):
 
 
 def parse(header: bytes) -> Envelope:
-    """The header of a record; BadValue if it is not one that `Envelope.encode` has made."""
+    """Parse a record's header. Raises BadValue unless `Envelope.encode` made it."""
     if len(header) < 2:
         raise BadValue(f"The header {HEADER} is truncated.")
     if header[0] != _VERSION or header[1] != _AES_256_GCM:

@@ -1,4 +1,4 @@
-"""What can go wrong, as one sentence each. No message and no repr has a key or a part of a value in it."""
+"""Encryption errors, one sentence each. Messages and reprs contain no keys and no parts of values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ class EncryptionError(Exception):
 
 
 class BadValue(EncryptionError):
-    """The value is not what its producer encrypted, or not for us: there is nothing that could be returned."""
+    """The value was changed, or encrypted for someone else. It cannot be decrypted."""
 
 
 class KeysUnavailable(EncryptionError):
-    """Keys cannot be had now, or not with these settings: it says nothing about any value."""
+    """Keys are unavailable now, or with these settings. This does not indicate a bad value."""

@@ -1,4 +1,4 @@
-"""Single fields of a JSON object, changed in its text: everything else stays as it is, to the byte."""
+"""Change single fields of a JSON object in its text. All other bytes stay the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from ottla.security.encryption.errors import EncryptionError
 
-#: What becomes of a field: its path and its text go in, the new text comes out.
+#: Gets a field's path and text, and returns the new text.
 Change = Callable[[str, str], str]
-# By the name of a field, its path if it is wanted, or the fields wanted in it.
+# Field name → its path if selected, or the selected fields inside.
 _Wanted = dict[str, Any]
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -21,11 +21,11 @@ _LONGEST = 1000
 
 
 class NotAnObject(ValueError):
-    """The text is not a JSON object, or something on the way to a field is not one."""
+    """The text, or the parent of a field, is not a JSON object."""
 
 
 class FieldPaths:
-    """Which fields: names, or with dots the names on the way through objects (`address.street`)."""
+    """Selected fields: names, or dotted paths through objects (`address.street`)."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(dict.fromkeys(paths))
@@ -50,7 +50,7 @@ class FieldPaths:
             raise EncryptionError(f"The field '{path}' is encrypted as a whole: do not name fields of it.")
 
     def change(self, text: str, change: Change) -> str:
-        """Each field that is there and not null is changed, as often as it is there."""
+        """Change each occurrence of a selected field unless it is null."""
         try:
             return _Walk(text, change).run(self._wanted)
         except NotAnObject:
@@ -103,7 +103,7 @@ class _Walk:
         if wanted is None or value is None:
             return end
         if isinstance(wanted, dict):
-            # Whatever is here may hold what was meant to be secret.
+            # The value here may contain the data to be encrypted.
             raise NotAnObject(f"the parent of its field {_any_path(wanted)} is not an object")
         self._pieces += (self._text[self._copied : at], self._change(wanted, self._text[at:end]))
         self._copied = end

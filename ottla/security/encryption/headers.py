@@ -1,4 +1,4 @@
-"""Headers of records as the clients for Python have them: lists of pairs, or None, or a dict."""
+"""Record headers as used by Python clients: lists of pairs, None, or a dict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ottla.security.encryption.errors import BadValue
 
-#: The header of a record whose value is encrypted.
+#: Header of a record with an encrypted value.
 HEADER = "ottla.encryption"
 
 _Given = bytes | str | None
@@ -20,7 +20,7 @@ def _pairs(headers: GivenHeaders) -> Headers:
 
 
 def split(headers: GivenHeaders) -> tuple[bytes | None, Headers]:
-    """The header of the encryption, if there is one, and the others."""
+    """Return the encryption header, if any, and the others."""
     everything = _pairs(headers)
     own = [value for name, value in everything if name == HEADER]
     others = [pair for pair in everything if pair[0] != HEADER]

@@ -1,4 +1,4 @@
-"""Who owns the keys that wrap data keys. `ottla.client.encryption` has those there are."""
+"""Interface to owners of wrapping keys. `ottla.client.encryption` has the implementations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class NewDataKey:
-    """A data key, plain and wrapped by the key of this name."""
+    """A data key, plain and wrapped by the named key."""
 
     key_name: str
     wrapped: bytes
@@ -16,15 +16,15 @@ class NewDataKey:
 
 
 class KeyProvider(Protocol):
-    """A key file or a key management service. May be called by several threads.
+    """A key file or a key management service. Thread-safe.
 
-    Raises KeysUnavailable where keys cannot be had, and BadValue where a wrapped key is not one of its own.
+    Raises KeysUnavailable if keys are unavailable, and BadValue for a foreign wrapped key.
     """
 
     def new_data_key(self) -> NewDataKey: ...
 
     def unwrap(self, key_name: str, wrapped: bytes) -> bytes:
-        """The data key. Every version that the named key has had will do, if it still exists."""
+        """Return the data key, wrapped by any existing version of the named key."""
 
     def rewrap(self, key_name: str, wrapped: bytes) -> bytes:
-        """The same data key, wrapped by the latest version of the named key."""
+        """Return the same data key, wrapped by the latest version of the named key."""

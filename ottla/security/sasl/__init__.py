@@ -1,1 +1,1 @@
-"""SASL: how both sides of a connection prove who they are. One module per mechanism, with both sides."""
+"""SASL authentication: one module per mechanism, with client and server side."""

@@ -1,6 +1,6 @@
-"""DIGEST-MD5 (RFC 2831), the client's side, as ZooKeeper's servers ask for it. Brokers do not offer it.
+"""Client side of DIGEST-MD5 (RFC 2831), as used by ZooKeeper. Brokers do not offer it.
 
-Weak by today's measure: who records a login can try passwords against it at leisure. Use it over TLS.
+The mechanism is weak: an attacker who records a login can try passwords offline. Use it over TLS.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hashlib import md5
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange
 
 MECHANISM = "DIGEST-MD5"
-ZOOKEEPER = "zookeeper/zk-sasl-md5"  # every server of ZooKeeper, whatever its host is called
+ZOOKEEPER = "zookeeper/zk-sasl-md5"  # the same for every ZooKeeper server, whatever its host name
 
 _FIRST_COUNT = "00000001"
 _QUALITY = "auth"
@@ -22,7 +22,7 @@ _MAX_CHALLENGE_BYTES = 2048  # RFC 2831, 2.1.1
 
 
 def log_in(username: str, password: str, uri: str = ZOOKEEPER) -> ClientExchange:
-    """One login: ask for a challenge, answer it, and check that the server knows the password as well."""
+    """Run one login: request a challenge, answer it, and verify that the server knows the password, too."""
     asked = _directives((yield b""))
     nonce, realm = asked.get("nonce"), asked.get("realm", "")
     if not nonce:
@@ -79,7 +79,7 @@ def _quoted(text: str) -> str:
 
 
 def _latin_or_utf8(text: str) -> bytes:
-    """What is hashed is in ISO 8859-1 if it can be, although what is sent is in UTF-8."""
+    """Encode for hashing: ISO 8859-1 if possible, although messages use UTF-8."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -87,7 +87,7 @@ def _latin_or_utf8(text: str) -> bytes:
 
 
 def _md5(data: bytes) -> bytes:
-    # The mechanism is what it is, also on machines that have MD5 locked away.
+    # The mechanism requires MD5, even on machines that disable it.
     return md5(data, usedforsecurity=False).digest()
 
 

@@ -1,4 +1,4 @@
-"""What the mechanisms have in common."""
+"""Types shared by all mechanisms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 
 class AuthenticationFailed(Exception):
-    """The reason is for the log of this side. What the other side is told must not say whether a user exists.
+    """A failed login. The reason is for the local log; the answer must not reveal whether a user exists.
 
-    `told` is what to tell it where Kafka has words of its own for this failure.
+    `told` is the answer to the other side where Kafka has a message for this failure.
     """
 
     def __init__(self, reason: str, *, told: str | None = None) -> None:
@@ -18,10 +18,10 @@ class AuthenticationFailed(Exception):
 
 
 class Login(NamedTuple):
-    """Somebody who has proved who it is."""
+    """An authenticated client."""
 
     name: str
-    token_id: str | None = None  # with a delegation token of this id
+    token_id: str | None = None  # id of the delegation token used
     expires_at_ms: int | None = None
 
 
@@ -30,14 +30,14 @@ class ServerExchange(Protocol):
 
     @property
     def login(self) -> Login | None:
-        """Set when it is complete."""
+        """Set after a successful login."""
         ...
 
     def answer(self, message: bytes) -> bytes:
-        """The answer to the client's next message. AuthenticationFailed ends it."""
+        """Answer the client's next message. Raises AuthenticationFailed to end the login."""
         ...
 
 
-# The client's side: it yields its messages and is sent the answers. AuthenticationFailed, if the server is not to be
+# The client's side: yields its messages and receives the answers. Raises AuthenticationFailed if the server cannot be
 # trusted.
 ClientExchange = Generator[bytes, bytes, None]

@@ -1,10 +1,9 @@
-"""GSSAPI (RFC 4752): tickets of Kerberos, without a security layer of its own, so encryption is TLS's business.
+"""GSSAPI (RFC 4752): Kerberos tickets without a security layer; TLS provides encryption.
 
     client: token ──▶ … ◀── token: server          until both contexts are established
-    server: wrapped(layers it offers)  ──▶  client: wrapped(layer it takes, whom it wants to act as)
+    server: wrapped(layers it offers)  ──▶  client: wrapped(layer it takes, requested identity)
 
-Whom the client wants to act as is ignored, as in Kafka: the name in its ticket counts. The package `gssapi` is an
-extra.
+The requested identity is ignored, as in Kafka: the name in the ticket counts. The package `gssapi` is an extra.
 """
 
 from __future__ import annotations
@@ -27,23 +26,25 @@ _OFFER = bytes([_NO_LAYER, 0, 0, 0])
 
 
 class NotInstalled(Exception):
-    """One sentence that says what to install."""
+    """The package is missing. The message names it."""
 
 
 def library() -> ModuleType:
-    """The package. Raises NotInstalled."""
+    """Return the package. Raises NotInstalled."""
     try:
         import gssapi
     except ImportError:
         raise NotInstalled(MISSING) from None
-    except OSError as error:  # a library of the system is missing
+    except OSError as error:  # a system library is missing
         raise NotInstalled(f"{MISSING} ({error})") from None
     module: ModuleType = gssapi
     return module
 
 
 def acceptor_credentials(principal: str | None, service: str, keytab: str | None) -> Any:
-    """What a server accepts tickets with. AuthenticationFailed if the keytab does not have it."""
+    """Return the credentials that a server accepts tickets with. Raises
+    AuthenticationFailed if the keytab lacks them.
+    """
     gss = library()
     name = (
         gss.Name(principal, gss.NameType.kerberos_principal)
@@ -59,7 +60,7 @@ def acceptor_credentials(principal: str | None, service: str, keytab: str | None
     return found
 
 
-# The name of a user, from the principal of a ticket; AuthenticationFailed if nobody has it.
+# Maps a ticket's principal to a user name. Raises AuthenticationFailed if there is none.
 ShortName = Callable[[str], str]
 
 
@@ -113,7 +114,7 @@ class GssapiServer:
 def log_in(
     service: str, host: str, principal: str | None = None, keytab: str | None = None
 ) -> ClientExchange:
-    """With the tickets of the user who runs this, or with a keytab."""
+    """Log in with the current user's tickets, or with a keytab."""
     try:
         gss = library()
     except NotInstalled as missing:
@@ -140,7 +141,7 @@ def log_in(
 
 
 def _reason(error: Exception) -> str:
-    """What the library says, in one line and without what only its authors understand."""
+    """Return the library's error in one line, without its internals."""
     describe = getattr(error, "gen_message", None)
     text = str(describe() if describe is not None else error)
     return " ".join(text.split())

@@ -1,9 +1,9 @@
-"""OAUTHBEARER (RFC 7628): a client shows a token that somebody else has signed, so only over TLS.
+"""OAUTHBEARER (RFC 7628): the client presents a signed token, so use it over TLS only.
 
     n,,^Aauth=Bearer TOKEN^A[name=value^A…]^A        (^A is the byte 1)
 
-A token that is refused is answered with a JSON document first. The client acknowledges that with ^A, and only then the
-login has failed.
+A refused token is first answered with a JSON document. The client acknowledges it with ^A; only then does the login
+fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
 
 MECHANISM = "OAUTHBEARER"
-# What Kafka answers to a token that it refuses, whatever is wrong with it.
+# Kafka's answer to any refused token.
 INVALID_TOKEN = '{"status":"invalid_token"}'
 
 _ACKNOWLEDGED = b"\1"
@@ -29,7 +29,7 @@ _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 class BearerToken(NamedTuple):
-    """What a token says, once it is believed."""
+    """The claims of a validated token."""
 
     name: str
     expires_at_ms: int
@@ -37,7 +37,7 @@ class BearerToken(NamedTuple):
 
 
 class TokenRefused(Exception):
-    """Why a token is not believed, for the log. It has nothing of the token itself."""
+    """A refused token. The reason is for the log and contains no part of the token."""
 
 
 # Raises TokenRefused.
@@ -70,7 +70,7 @@ class OAuthBearerServer:
 
 
 def _parse(message: bytes) -> tuple[str, str, dict[str, str]]:
-    """Whom the client wants to act as, its token, and its extensions."""
+    """Return the requested identity, the token, and the extensions."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:
@@ -98,4 +98,4 @@ def log_in(token: str, extensions: Mapping[str, str] | None = None) -> ClientExc
     pairs = "".join(f"{name}={value}\1" for name, value in (extensions or {}).items())
     answer = yield f"n,,\1auth=Bearer {token}\1{pairs}\1".encode()
     if answer:
-        yield _ACKNOWLEDGED  # the token was refused; the broker says so once more, as an error
+        yield _ACKNOWLEDGED  # the token was refused; the broker now reports the error

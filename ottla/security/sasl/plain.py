@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): a user name and a password as they are, so only over TLS."""
+"""PLAIN (RFC 4616): user name and password in clear text, so use it over TLS only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
 
 MECHANISM = "PLAIN"
-# What Kafka tells a client that it refuses.
+# Kafka's message for a refused client.
 REFUSAL = "Authentication failed: Invalid username or password"
 
-# The password of a user.
+# Returns the password of a user, or None.
 Passwords = Callable[[str], str | None]
 
 
@@ -37,7 +37,7 @@ class PlainServer:
                 f"The {missing} is empty.", told=f"Authentication failed: {missing} not specified"
             )
         known = self._passwords(name)
-        # Compared in any case, so that the time does not tell who exists.
+        # Always compare, so that the response time does not reveal existing users.
         is_right = hmac.compare_digest((known or "").encode(), password.encode())
         if known is None or not is_right:
             raise AuthenticationFailed("The user does not exist, or the password is wrong.")

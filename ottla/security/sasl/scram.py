@@ -1,7 +1,7 @@
 """SCRAM (RFC 5802 and 7677) without channel binding.
 
-Both sides prove that they know the password without sending it. A server keeps a `ScramCredential`, which is enough to
-check a proof and to give its own, but not to log in with.
+Both sides prove that they know the password without sending it. A server stores a `ScramCredential`, which suffices to
+check a proof and to give its own, but not to log in.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
 
-# Mechanism → name of the hash.
+# Mechanism → hash name.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS = 4096
 MAX_STORED_ITERATIONS = 16384
-# A server may ask a client for this much work at most: half a second, where it could ask for an hour.
+# Limit on the iterations a server may request: half a second of work instead of an hour.
 MAX_CLIENT_ITERATIONS = 1_000_000
 
 _SALT_BYTES = 24
@@ -48,17 +48,17 @@ class ScramCredential(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """All that a challenge reveals about a credential, apart from the bytes of the salt."""
+    """Everything that a challenge reveals about a credential, apart from the bytes of the salt."""
 
     salt_bytes: int
     iterations: int
 
 
-# The credential of a user, or, if the second argument is true, of the delegation token with this id.
+# Returns the credential of a user or, if the second argument is true, of a delegation token.
 Credentials = Callable[[str, bool], ScramCredential | None]
-# A credential for a user or token that does not exist.
+# Returns a credential for a nonexistent user or token.
 StandIns = Callable[[str, bool], ScramCredential]
-# Who it is that logs in with the delegation token of this id.
+# Returns the login for a delegation token id.
 TokenOwners = Callable[[str], Login | None]
 
 
@@ -76,7 +76,7 @@ def credential(mechanism: str, password: str, salt: bytes, iterations: int) -> S
 
 
 def from_salted_password(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What administrators send instead of the password."""
+    """Build the credential that administrators send instead of the password."""
     digest = HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", digest)
     server_key = hmac.digest(salted, b"Server Key", digest)
@@ -84,13 +84,13 @@ def from_salted_password(mechanism: str, salted: bytes, salt: bytes, iterations:
 
 
 def format_credential(credential: ScramCredential) -> str:
-    """As Kafka keeps it among the settings of a user."""
+    """Format as in Kafka's user settings."""
     salt, stored_key, server_key = (base64.b64encode(each).decode() for each in credential[:3])
     return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={credential.iterations}"
 
 
 def shape_of(text: str) -> Shape | None:
-    """Return the public part of a stored credential, None if it cannot be read."""
+    """Return the public part of a stored credential, or None if it is malformed."""
     fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
     try:
         return Shape(len(base64.b64decode(fields["salt"])), int(fields["iterations"]))
@@ -99,7 +99,7 @@ def shape_of(text: str) -> Shape | None:
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """Raises ValueError, without the text: it is a secret."""
+    """Raises ValueError without the text, because it is a secret."""
     fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
     try:
         salt, stored_key, server_key = (
@@ -117,9 +117,9 @@ def parse_credential(text: str) -> ScramCredential:
 
 
 class ScramServer:
-    """Ask for a proof whether the user exists or not, so that the challenge does not reveal which names exist.
+    """The server's side. It asks for a proof in any case, so that the challenge does not reveal existing names.
 
-    An unknown user gets the credential of `stand_ins`, whose proof nobody can give.
+    An unknown user gets a credential from `stand_ins`, for which no valid proof exists.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ScramServer:
         final = _FINAL.fullmatch(message)
         if final is None:
             raise AuthenticationFailed("The final message of the client is not one of SCRAM.")
-        # librdkafka before 2.6.1 puts its own part of the nonce before the whole once more, and Kafka lets it.
+        # librdkafka before 2.6.1 repeats its own part before the whole nonce, which Kafka accepts.
         repeated = final["nonce"].removeprefix(asked.client_nonce)
         if not any(hmac.compare_digest(each, asked.nonce) for each in (final["nonce"], repeated)):
             raise AuthenticationFailed("The client answered another challenge.")
@@ -195,22 +195,22 @@ class ScramServer:
 
 
 class _Asked(NamedTuple):
-    """The first half of an exchange."""
+    """State after the first half of an exchange."""
 
-    login: Login | None  # None: nobody is known by that name
+    login: Login | None  # None for an unknown name
     credential: ScramCredential
     gs2_header: str
     first_bare: str
     client_nonce: str
-    nonce: str  # that of the client, and ours
+    nonce: str  # the client's part and ours
     challenge: str
 
 
 def stand_in(mechanism: str, name: str, secret: bytes, shapes: Sequence[Shape]) -> ScramCredential:
     """Return a credential for a name that does not exist.
 
-    The salt depends on nothing but the name and the secret, which all brokers of a cluster share. The name also selects
-    one of `shapes`, those of the real credentials: where all users have the same shape, an unknown user has it too.
+    The salt depends only on the name and the secret, which all brokers of a cluster share. The name also selects one of
+    `shapes`, taken from real credentials: if all users have the same shape, an unknown user has it, too.
     """
     shape = Shape(_SALT_BYTES, MIN_ITERATIONS)
     if shapes:

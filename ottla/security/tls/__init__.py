@@ -1,1 +1,1 @@
-"""TLS without sockets: key and trust stores, and the contexts that are made of them."""
+"""TLS without sockets: key stores, trust stores, and SSL contexts."""

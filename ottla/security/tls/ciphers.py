@@ -1,10 +1,10 @@
-"""Java's names of cipher suites, which Kafka's settings have, in OpenSSL's."""
+"""Map Java's cipher suite names, used in Kafka's settings, to OpenSSL's."""
 
 from __future__ import annotations
 
 import re
 
-# The suites of TLS 1.3 have the same names in both.
+# TLS 1.3 suites have the same names in both.
 TLS_1_3 = frozenset(
     {
         "TLS_AES_128_GCM_SHA256",
@@ -21,7 +21,7 @@ _SUITE = re.compile(
 
 
 def openssl_name(suite: str) -> str:
-    """A name that is none of Java's is taken as OpenSSL's own."""
+    """Return OpenSSL's name. Names unknown to Java pass unchanged."""
     found = _SUITE.fullmatch(suite)
     if found is None:
         return suite

@@ -1,4 +1,4 @@
-"""TLS contexts for listeners and for clients."""
+"""TLS contexts for listeners and clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _apply(versions: Versions, context: ssl.SSLContext) -> None:
     protocols = _protocols(versions)
     if versions.ciphers:
         older = [suite for suite in versions.ciphers if suite not in TLS_1_3]
-        # Suites belong to versions: without a suite of its own, a version cannot be used.
+        # Suites belong to versions: a version without a suite cannot be used.
         if not older:
             protocols = [each for each in protocols if each == "TLSv1.3"]
         elif len(older) == len(versions.ciphers):
@@ -75,9 +75,9 @@ def server_context(
     versions: Versions,
     source: str = "ssl.keystore.location",
 ) -> ssl.SSLContext:
-    """For a listener. Raises TlsError."""
+    """Create a listener's context. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # A client proves who it is on every connection: no session of an older certificate or trust store is taken up.
+    # Clients authenticate on every connection: sessions from before a certificate change are not resumed.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     context.verify_mode = CLIENT_AUTH[client_auth]
@@ -97,7 +97,7 @@ def client_context(
     verify: bool = True,
     source: str = "ssl.keystore.location",
 ) -> ssl.SSLContext:
-    """For whoever connects. Without a trust store, those whom this machine trusts. Raises TlsError."""
+    """Create a client's context. Without a trust store it trusts the system's authorities. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.check_hostname = verify and check_host
@@ -114,7 +114,7 @@ def client_context(
 
 
 def _trust(context: ssl.SSLContext, trusted: Sequence[x509.Certificate]) -> None:
-    # As in Java, what is in the store is trusted even if somebody else has signed it.
+    # As in Java, certificates in the store are trusted even if signed by someone else.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in trusted))
 
@@ -130,7 +130,7 @@ def _load(context: ssl.SSLContext, key_store: KeyStore, source: str) -> None:
 
 @contextmanager
 def _in_memory(key_store: KeyStore) -> Iterator[tuple[str, str | None]]:
-    """OpenSSL reads keys from files only: a file that nobody else can open, or whose key nobody else can read."""
+    """Yield files for OpenSSL, which reads keys from files only. Others cannot open the file or read the key."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
         with os.fdopen(descriptor, "wb") as file:

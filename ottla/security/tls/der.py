@@ -1,4 +1,4 @@
-"""Just enough of DER to take names and key stores apart."""
+"""A minimal DER parser for names and key stores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ SEQUENCE, SET, OBJECT_IDENTIFIER, OCTET_STRING = 0x30, 0x31, 0x06, 0x04
 
 
 class BadDer(ValueError):
-    """The bytes end early, or are something else."""
+    """Truncated or malformed DER."""
 
 
 class Element(NamedTuple):
     tag: int
     content: bytes
-    encoded: bytes  # with tag and length
+    encoded: bytes  # including tag and length
 
     def children(self) -> Iterator[Element]:
         return elements(self.content)
@@ -27,7 +27,7 @@ class Element(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """What stands one after the other."""
+    """Yield consecutive elements."""
     position = 0
     while position < len(data):
         start = position
@@ -49,14 +49,14 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def element(data: bytes) -> Element:
-    """The first, where there should be one."""
+    """Return the first element. Raises BadDer without one."""
     for found in elements(data):
         return found
     raise BadDer("nothing is there")
 
 
 def object_identifier(content: bytes) -> str:
-    """Its numbers with dots between them."""
+    """Return an object identifier in dotted notation."""
     numbers: list[int] = []
     number = 0
     for byte in content:

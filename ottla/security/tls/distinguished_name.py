@@ -1,6 +1,6 @@
-"""The name of a certificate's owner, written as Java writes it (RFC 2253), since rules and ACLs are written for that.
+"""Format a certificate's subject like Java (RFC 2253), since rules and ACLs expect that form.
 
-The last part of the name comes first. Only the nine keywords of the RFC are used; any other attribute is its object
+The last part of the name comes first. Only the nine keywords of the RFC are used. Any other attribute is its object
 identifier and the hexadecimal digits of its encoded value: `1.2.840.113549.1.9.1=#1603…`.
 """
 
@@ -27,7 +27,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-# The kinds of text, by their tags.
+# Text encodings by tag.
 _ENCODINGS = {
     0x0C: "utf-8",  # UTF8String
     0x13: "ascii",  # PrintableString
@@ -41,7 +41,7 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 
 def distinguished_name(encoded: bytes) -> str:
-    """Of the DER of a name. Raises BadDer."""
+    """Format a name given in DER. Raises BadDer."""
     parts = [
         "+".join(_attribute(attribute) for attribute in part.expect(SET).children())
         for part in element(encoded).expect(SEQUENCE).children()
@@ -63,7 +63,7 @@ def _attribute(attribute: Element) -> str:
 
 
 def _escaped(text: str) -> str:
-    """With a backslash before what has a meaning, and before blanks at both ends."""
+    """Escape special characters, and blanks at both ends."""
     leading = len(text) - len(text.lstrip(" "))
     trailing = len(text.rstrip(" "))
     return "".join(

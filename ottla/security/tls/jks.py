@@ -1,7 +1,7 @@
-"""Java's own format of key stores, JKS, which keytool wrote before Java 9 and still writes with `-storetype JKS`.
+"""Java's old key store format JKS, the default of keytool before Java 9 and still written with `-storetype JKS`.
 
-The file ends with a digest of the password and all that is before it. Keys are protected by a stream of SHA-1 digests
-that begins with the password and a salt. It is old and weak; whoever can choose takes PKCS12 or PEM.
+The file ends with a digest of the password and all preceding bytes. A stream of SHA-1 digests, seeded with the password
+and a salt, protects the keys. The format is weak; prefer PKCS12 or PEM.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _U16, _U32 = Struct(">H").unpack_from, Struct(">I").unpack_from
 
 
 class BadStore(ValueError):
-    """The file is damaged, or not what it begins like."""
+    """A damaged or malformed file."""
 
 
 class WrongPassword(ValueError):
@@ -48,11 +48,11 @@ class KeyEntry(NamedTuple):
 
 class JksStore(NamedTuple):
     keys: list[KeyEntry]
-    certificates: list[bytes]  # DER of those that are trusted
+    certificates: list[bytes]  # trusted certificates in DER
 
 
 def read_jks(data: bytes, password: str | None) -> JksStore:
-    """Without a password it is not checked whether somebody has changed the file, as in Java."""
+    """Parse a store. As in Java, the integrity is not checked without a password."""
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         expected = hashlib.sha1(_encoded(password) + _WHITENER + content).digest()
@@ -65,7 +65,7 @@ def read_jks(data: bytes, password: str | None) -> JksStore:
 
 
 def recover_key(entry: KeyEntry, password: str) -> bytes:
-    """The private key as PKCS8."""
+    """Return the private key as PKCS8."""
     try:
         algorithm, protected = element(entry.protected_key).expect(SEQUENCE).children()
         kind = next(algorithm.children(), None)
@@ -104,7 +104,7 @@ def _read(reader: _Reader) -> JksStore:
     for _ in range(reader.number()):
         tag = reader.number()
         alias = reader.text()
-        reader.take(8)  # when it was added
+        reader.take(8)  # creation time
         if tag == _KEY_ENTRY:
             protected = reader.block()
             chain = [_certificate(reader, version) for _ in range(reader.number())]
@@ -118,7 +118,7 @@ def _read(reader: _Reader) -> JksStore:
 
 def _certificate(reader: _Reader, version: int) -> bytes:
     if version == 2:
-        reader.text()  # its type, which is always X.509
+        reader.text()  # certificate type, always X.509
     return reader.block()
 
 

@@ -1,4 +1,4 @@
-"""PEM: keys and certificates as text. A setting may have it all on one line, so line breaks do not count."""
+"""PEM: keys and certificates as text. Line breaks do not matter, because a setting may have everything on one line."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    """Everything that is there; what is between the blocks is for people."""
+    """Return all blocks. Text between them is ignored."""
     return [Block(kind, _well_formed(kind, body)) for kind, body in _BLOCK.findall(text)]
 
 
 def _well_formed(kind: str, body: str) -> str:
-    if _HEADER.search(body):  # keys that OpenSSL encrypted in its old way say how
+    if _HEADER.search(body):  # keys encrypted in OpenSSL's old format have headers
         return f"-----BEGIN {kind}-----{body}-----END {kind}-----\n"
     packed = "".join(body.split())
     try:

@@ -1,4 +1,4 @@
-"""The `ssl.*` settings of a listener or of a client, each with the name that its owner gave it."""
+"""The `ssl.*` settings of a listener or client, each with its full name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class TlsError(ValueError):
-    """What is wrong, in one sentence that names the setting; never with a password in it."""
+    """A TLS problem. The message is one sentence that names the setting and contains no password."""
 
 
 class Given(NamedTuple):
-    """A setting that was given, under this name: `listener.name.internal.ssl.keystore.location`, say."""
+    """A setting with its full name, such as `listener.name.internal.ssl.keystore.location`."""
 
     name: str
     value: str
@@ -23,13 +23,13 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Key store and trust store. Hashable; None is what was not given."""
+    """Key store and trust store. Hashable; unset settings are None."""
 
     keystore_location: Given | None = None
     keystore_password: Given | None = None
     keystore_key: Given | None = None  # PEM itself
     keystore_certificate_chain: Given | None = None  # PEM itself
-    key_location: Given | None = None  # librdkafka's clients have keys in files of their own
+    key_location: Given | None = None  # key file of librdkafka clients
     key_password: Given | None = None
     truststore_location: Given | None = None
     truststore_password: Given | None = None
@@ -37,7 +37,7 @@ class StoreSettings:
 
     @classmethod
     def of(cls, given: Callable[[str], Given | None]) -> StoreSettings:
-        """What is given by the names of Kafka's settings."""
+        """Collect the settings by Kafka's names."""
         return cls(
             keystore_location=given("ssl.keystore.location"),
             keystore_password=given("ssl.keystore.password"),
@@ -59,14 +59,14 @@ class StoreSettings:
 
     @property
     def files(self) -> list[str]:
-        """What has to be read again when it changes."""
+        """Return the files to reread after a change."""
         given = (self.keystore_location, self.key_location, self.truststore_location)
         return [each.value for each in given if each is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which versions of TLS and which of their cipher suites may be used; empty is Kafka's default, or OpenSSL's."""
+    """TLS versions and cipher suites to allow; empty means Kafka's or OpenSSL's default."""
 
     protocols: tuple[str, ...] = ()
     ciphers: tuple[str, ...] = ()

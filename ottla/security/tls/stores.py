@@ -1,7 +1,7 @@
-"""Key stores and trust stores, be they PEM, PKCS12 or JKS.
+"""Key stores and trust stores in PEM, PKCS12 or JKS format.
 
-Which of these a file is, it says itself. `ssl.keystore.type` does not count: keytool writes PKCS12 under any name, and
-most stores called `.jks` are none.
+The content of a file determines its format. `ssl.keystore.type` is ignored: keytool writes PKCS12 under any name, and
+most files called `.jks` are not JKS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyStore:
 
     @property
     def name(self) -> str:
-        """Whose certificate it is."""
+        """The subject of the certificate."""
         return subject_name(self.chain[0])
 
     @property
@@ -59,7 +59,7 @@ class KeyStore:
         )
 
     def not_valid_now(self) -> str | None:
-        """Why clients will refuse the certificate today; None if they have no reason."""
+        """Return why clients will refuse the certificate today, or None."""
         now = datetime.datetime.now(datetime.UTC)
         leaf = self.chain[0]
         if leaf.not_valid_after_utc < now:
@@ -70,13 +70,13 @@ class KeyStore:
 
 
 def subject_name(certificate: x509.Certificate) -> str:
-    """Its distinguished name as Java writes it."""
+    """Return the distinguished name in Java's format."""
     return distinguished_name(certificate.subject.public_bytes())
 
 
-@lru_cache(maxsize=1000)  # a client shows the same certificate on every connection
+@lru_cache(maxsize=1000)  # a client presents the same certificate on every connection
 def subject_name_of(encoded: bytes) -> str:
-    """Of a certificate in DER. Raises ValueError."""
+    """Return the subject of a certificate in DER. Raises ValueError."""
     try:
         return subject_name(x509.load_der_x509_certificate(encoded))
     except x509.InvalidVersion as error:
@@ -87,7 +87,7 @@ def subject_name_of(encoded: bytes) -> str:
 
 
 def read_key_store(settings: StoreSettings) -> KeyStore | None:
-    """None if there is none. Raises TlsError."""
+    """Return None without a key store. Raises TlsError."""
     location, chain = settings.keystore_location, settings.keystore_certificate_chain
     if location is not None and chain is not None:
         raise TlsError(f"Both {location.name} and {chain.name} are set: remove one of them.")
@@ -140,7 +140,7 @@ def _load_key(
     word = None if password is None or not password.value else password.value.encode()
     try:
         return load(word)
-    except TypeError:  # it says so where a password is missing, and also where one is too many
+    except TypeError:  # raised for a missing and for a superfluous password
         if word is None:
             raise TlsError(f"The private key of {_what(key)} is encrypted: set ssl.key.password.") from None
     except ValueError as error:
@@ -182,7 +182,7 @@ def _from_pkcs12(given: Given, data: bytes, password: Given | None) -> KeyStore:
 
 
 def _chain(leaf: list[x509.Certificate], others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """Each is followed by the one that signed it; what else is in the store comes after."""
+    """Order certificates so that each is followed by its issuer, then append the rest."""
     chain = list(leaf)
     while chain:
         last = chain[-1]
@@ -194,7 +194,7 @@ def _chain(leaf: list[x509.Certificate], others: list[x509.Certificate]) -> list
 
 
 def _belonging(given: Given, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyStore:
-    """The key's own certificate first, wherever it was."""
+    """Build a key store with the key's own certificate first."""
     public = key.public_key()
     own = next((each for each in certificates if each.public_key() == public), None)
     if own is None:
@@ -206,13 +206,15 @@ def _belonging(given: Given, key: PrivateKeyTypes, certificates: list[x509.Certi
 
 
 def read_trust_store(settings: StoreSettings) -> list[x509.Certificate] | None:
-    """The certificates that are trusted, and all that they have signed; None if there is no store. Raises TlsError."""
+    """Return the trusted certificates, or None without a store. Raises TlsError."""
     location, text = settings.truststore_location, settings.truststore_certificates
     if location is not None and text is not None:
         raise TlsError(f"Both {location.name} and {text.name} are set: remove one of them.")
     if text is not None:
         return _certificates(text, text.value)
-    if location is None or location.value == "probe":  # librdkafka's word for what the machine trusts
+    if (
+        location is None or location.value == "probe"
+    ):  # librdkafka's word for the system's trusted authorities
         return None
     if Path(location.value).is_dir():
         return _certificates(location, _all_texts(location))
@@ -233,7 +235,9 @@ def read_trust_store(settings: StoreSettings) -> list[x509.Certificate] | None:
 
 
 def _trusted_of_pkcs12(store: pkcs12.PKCS12KeyAndCertificates) -> list[x509.Certificate]:
-    """As in Java: what was put there to be trusted, and the certificate of a key, but not the rest of its chain."""
+    """Return the trusted certificates like Java: explicitly trusted ones and the key's own, without the rest of its
+    chain.
+    """
     others = [each.certificate for each in store.additional_certs]
     if store.key is None or store.cert is None:
         return ([] if store.cert is None else [store.cert.certificate]) + others
@@ -252,7 +256,7 @@ def _read(given: Given | None) -> tuple[Given, bytes]:
         return given, Path(given.value).read_bytes()
     except OSError as error:
         raise TlsError(f"{given.name}: cannot read {given.value}: {error.strerror}.") from None
-    except ValueError:  # a NUL in it
+    except ValueError:  # contains NUL
         raise TlsError(f"{given.name} is not the name of a file.") from None
 
 
@@ -302,7 +306,7 @@ def _text(given: Given, data: bytes) -> str:
 
 
 def _all_texts(given: Given) -> str:
-    """Of the files in a directory."""
+    """Return the texts of all files in a directory."""
     try:
         found = [file.read_bytes() for file in sorted(Path(given.value).iterdir()) if file.is_file()]
     except OSError as error:
@@ -335,7 +339,7 @@ def _from_der(given: Given, found: list[bytes]) -> list[x509.Certificate]:
 
 
 def _what(given: Given) -> str:
-    """A file by the setting that names it; text by the setting alone."""
+    """Name a file by its setting and path, and text by its setting alone."""
     inline = (
         "-----BEGIN" in given.value or "\n" in given.value or given.name.endswith((".key", ".chain", ".pem"))
     )
