@@ -1,4 +1,4 @@
-"""Our one client, small and blocking: connections, administration, raw fetches and transactions.
+"""Ottla's own small blocking client: connections, administration, raw fetches and transactions.
 
-Tools, SQL and Spark stand on it. Code that only produces or consumes uses confluent-kafka.
+Tools, SQL and Spark build on it. Code that only produces or consumes uses confluent-kafka.
 """

@@ -1,8 +1,8 @@
-"""Avro's binary encoding → Avro's JSON encoding, with bounds on the work that a payload can cause.
+"""Decode Avro's binary encoding to Avro's JSON encoding, with bounds on the work that a payload can cause.
 
 An array of nulls takes no bytes per item, so ten bytes can claim millions of items. A recursive schema nests as deep as
-the data says, and fastavro crashes the interpreter on a few thousand levels. Anybody may have written the data, so the
-decoder bounds both: items by the size of the payload, levels by a constant.
+the data says, and fastavro crashes the interpreter on a few thousand levels. Payloads are untrusted, so the decoder
+bounds both: items by the size of the payload, levels by a constant.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-#: Levels of records, arrays and maps. Protobuf has the same bound.
+#: Maximum nesting of records, arrays and maps. Protobuf has the same limit.
 MOST_LEVELS = 100
 _ITEMS_PER_BYTE = 8
 _ITEMS_AT_LEAST = 10_000
@@ -23,7 +23,7 @@ _RECORDS = ("record", "error")
 
 
 class BadAvro(ValueError):
-    """Why a payload cannot be decoded, in a few words."""
+    """An undecodable payload. The message gives the reason in a few words."""
 
 
 class _Cursor:
@@ -58,7 +58,7 @@ Read = Callable[[_Cursor], Any]
 
 
 class AvroDecoder:
-    """Decodes payloads of one schema, which `fastavro.parse_schema` has parsed. Threads may share it."""
+    """Decodes payloads of one schema parsed by `fastavro.parse_schema`. Thread-safe."""
 
     def __init__(self, parsed: Any, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -66,7 +66,7 @@ class AvroDecoder:
         self._read = self._reader(parsed)
 
     def decode(self, data: bytes, most_items: int | None = None) -> Any:
-        """Raise BadAvro on a payload that does not fit, or whose items or levels exceed their bounds."""
+        """Raises BadAvro on a payload that does not fit, or whose items or levels exceed their bounds."""
         items = _ITEMS_AT_LEAST + _ITEMS_PER_BYTE * len(data)
         cursor = _Cursor(data, items if most_items is None else min(items, most_items))
         try:
@@ -101,7 +101,7 @@ class AvroDecoder:
                 return self._reader(kind)
 
     def _by_name(self, name: str) -> Read:
-        """A record may contain itself, so the returned reader finds the real one only when it runs."""
+        """Return a reader that resolves the name on use, because a record may contain itself."""
         if name not in self._readers and name in self._named:
             self._readers[name] = lambda cursor: self._readers[name](cursor)
             self._readers[name] = self._reader(self._named[name])
@@ -139,9 +139,9 @@ class AvroDecoder:
 
 
 def is_bounded(parsed: Any, named: Mapping[str, Any]) -> bool:
-    """Return True if the size of a payload bounds what a decoder without bounds makes of it.
+    """Return True if the payload's size bounds the output of a decoder without limits.
 
-    That is so if no record contains itself, every item of an array has bytes, and no record is very wide.
+    This holds if no record contains itself, every array item takes bytes, and no record is very wide.
     """
     try:
         return _Shapes(named).of(parsed).values <= _ITEMS_AT_LEAST
@@ -154,7 +154,7 @@ class _Unbounded(Exception):
 
 
 class _Shape(NamedTuple):
-    """The number of values in one value, not counting items of arrays and maps, and True if it may take no bytes."""
+    """Number of values in one value, without array and map items, and True if it may take no bytes."""
 
     values: int
     may_be_empty: bool
@@ -265,11 +265,11 @@ def _enum(symbols: list[str]) -> Read:
 
 
 def _block(cursor: _Cursor) -> int:
-    """Return the number of items of the next block; 0 ends an array or a map."""
+    """Return the number of items in the next block; 0 ends an array or map."""
     count = _long(cursor)
     if count < 0:
         count = -count
-        _long(cursor)  # its size in bytes, for readers that skip it
+        _long(cursor)  # size in bytes, for readers that skip the block
     cursor.spend(count)
     return count
 

@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: brokers, leaders, coordinators, one connection to each broker, and retries."""
+"""A client's view of a cluster: brokers, leaders, coordinators, one connection per broker, and retries."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = ["Cluster", "CoordinatorType", "Node", "Topic", "TopicPartition", "sha
 T = TypeVar("T")
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-_FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
+_FIRST_WITH_MANY_KEYS = 4  # version of FindCoordinator
 
 
 class Node(NamedTuple):
-    """A broker, as the cluster's metadata or a coordinator lookup names it."""
+    """A broker in the cluster metadata or in a coordinator lookup."""
 
     id: int
     host: str
@@ -66,7 +66,7 @@ class Topic:
     name: str
     topic_id: bytes
     is_internal: bool
-    leaders: dict[int, int]  # by partition; -1 where there is none
+    leaders: dict[int, int]  # by partition; -1 without a leader
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -74,10 +74,10 @@ class Topic:
 
 
 class Cluster:
-    """Used by one thread. Connections are opened when first needed and kept."""
+    """Connections and metadata, for use by one thread. Connections open on first use and stay open."""
 
     def __init__(self, settings: Settings, advice: str | None = None) -> None:
-        """`advice` follows "is it running?" when no broker can be reached; without it the reason does."""
+        """`advice` follows "is it running?" if no broker can be reached; by default the reason does."""
         if not settings.bootstrap:
             raise ClientError("bootstrap.servers must name at least one broker.")
         self.settings = settings
@@ -86,7 +86,7 @@ class Cluster:
         self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
-        self._answered = ""  # the address by which we came to know the cluster
+        self._answered = ""  # address that led to the cluster
         self._topics: dict[str, Topic] = {}
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Cluster:
             except Unreachable as error:
                 if address in self.settings.bootstrap:
                     raise
-                # Only another broker can have told us of it.
+                # The address can only come from another broker.
                 raise AdvertisedUnreachable(
                     address, self._broker_at(address), self._answered, error
                 ) from None
@@ -114,9 +114,9 @@ class Cluster:
         return next((node.id for node in self._nodes.values() if node.address == address), None)
 
     def check_advertised(self) -> None:
-        """AdvertisedUnreachable if no broker can be reached where the cluster says that its brokers are.
+        """Raises AdvertisedUnreachable if no broker can be reached at its advertised address.
 
-        A client that produces or consumes connects there, and not to the bootstrap servers.
+        Producers and consumers connect there, and not to the bootstrap servers.
         """
         self.metadata(())
         addresses = [node.address for node in self._nodes.values()]
@@ -133,7 +133,7 @@ class Cluster:
             raise failure
 
     def any_connection(self) -> Connection:
-        """To any broker that answers; those that are connected come first."""
+        """Return a connection to any responding broker, preferring open ones."""
         addresses = [address for address, held in self._connections.items() if held.is_open]
         addresses += [*(node.address for node in self._nodes.values()), *self.settings.bootstrap]
         failure: Unreachable | None = None
@@ -152,25 +152,24 @@ class Cluster:
         raise Unreachable(f"Cannot reach a broker at {self.settings.servers}: is it running? {advice}")
 
     def node(self, node_id: int) -> Connection:
-        """To this broker."""
         node = self.nodes().get(node_id)
         if node is None:
             raise ClientError(f"There is no broker {node_id}.")
         return self.connection(node.address)
 
     def connections(self) -> list[Connection]:
-        """To every broker that there is."""
+        """Return connections to all brokers."""
         self.metadata(())
         return [self.connection(node.address) for node in self._nodes.values()]
 
     def controller(self) -> Connection:
-        """To the controller, or to any broker if the cluster names none."""
+        """Return a connection to the controller, or to any broker if the cluster names none."""
         self.metadata(())
         node = self._nodes.get(self._controller)
         return self.any_connection() if node is None else self.connection(node.address)
 
     def leader(self, partition: TopicPartition) -> Connection:
-        """To the leader of a partition, by the metadata that we have."""
+        """Return a connection to the partition's leader, by the cached metadata."""
         topic = self._topics.get(partition.topic)
         if topic is None:
             topic = self.topics([partition.topic]).get(partition.topic)
@@ -182,7 +181,9 @@ class Cluster:
         return self.connection(self._nodes[leader].address)
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, Node]:
-        """Of groups or of transactional ids; ClientError if one of them has none, with the reason if it shows."""
+        """Return the coordinators of groups or transactional ids. Raises ClientError if one is missing, with a likely
+        reason.
+        """
         try:
             return self._find_coordinators(kind, list(keys))
         except _NoCoordinator as error:
@@ -205,27 +206,27 @@ class Cluster:
         }
 
     def topic_id(self, topic: str) -> bytes:
-        """All zeros if the broker is too old for topic ids."""
+        """Return zeros if the broker does not support topic ids."""
         return self._topics[topic].topic_id
 
     def forget(self, topic: str) -> None:
-        """Ask for the metadata of a topic again when it is next needed."""
+        """Drop the cached metadata of a topic."""
         self._topics.pop(topic, None)
 
     # Metadata
 
     def nodes(self) -> dict[int, Node]:
-        """The brokers by id, as the last metadata had them."""
+        """Brokers by id, from the cached metadata."""
         if not self._nodes_are_current:
             self.metadata(())
         return self._nodes
 
     def forget_nodes(self) -> None:
-        """Brokers may have come or gone: `nodes` asks again, by way of any that is still there."""
+        """Drop the cached brokers, because some may have come or gone."""
         self._nodes_are_current = False
 
     def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        """Of these topics, or of all. Asking creates a topic only with `create`, if the broker allows it."""
+        """Fetch metadata of these topics, or of all. `create` allows the broker to create missing topics."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         answer = self.any_connection().request(request, MetadataResponse)
@@ -236,7 +237,7 @@ class Cluster:
         return answer
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """These topics, or all of them. One that does not exist is left out."""
+        """Return these topics, or all. Missing topics are omitted."""
         answer = self.metadata(names)
         found: dict[str, Topic] = {}
         for topic in answer.topics:
@@ -255,7 +256,7 @@ class Cluster:
         return found
 
     def look_up(self, names: Iterable[str]) -> None:
-        """Learn in one request of those topics that are not known yet."""
+        """Fetch the metadata of uncached topics in one request."""
         unknown = [name for name in names if name not in self._topics]
         if unknown:
             self.topics(unknown)
@@ -263,7 +264,7 @@ class Cluster:
     # Retries
 
     def retrying(self, call: Callable[[], T], topics: Iterable[str] = (), seconds: float | None = None) -> T:
-        """What `call` returns. After a retriable failure it is called again, with new metadata of `topics`."""
+        """Return the result of `call`. After a retriable failure, refresh the metadata of `topics` and retry."""
         deadline = time.monotonic() + (self.settings.api_timeout if seconds is None else seconds)
         while True:
             try:
@@ -297,16 +298,16 @@ _clusters: dict[tuple[int, Settings], Cluster] = {}
 
 @contextmanager
 def shared_cluster(settings: Settings) -> Iterator[Cluster]:
-    """The cluster of these settings. Its connections stay open for the next caller, until the process ends.
+    """Yield a cluster for these settings. Its connections stay open for later callers until the process ends.
 
-    Processes that were forked off open their own.
+    Forked processes open their own.
     """
     key = (os.getpid(), settings)
     cluster = _clusters.pop(key, None) or Cluster(settings)
     try:
         yield cluster
     finally:
-        # Taken out while in use, so that two threads never share one. The one that is returned last is kept.
+        # Removed while in use, so that two threads never share one. The last one returned is kept.
         previous = _clusters.get(key)
         _clusters[key] = cluster
         if previous is not None:

@@ -1,13 +1,13 @@
-"""Files of Protobuf that schemas import without a reference, and that Protobuf's own library does not have.
+"""Protobuf files that schemas import without a reference, and that Protobuf's own library lacks.
 
-Connect and ksqlDB write dates, times of day and decimals with them.
+Connect and ksqlDB use them for dates, times of day and decimals.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: File → package, message, and its fields with their types, numbered as they come.
+#: File → package, message, and its fields with their types, numbered in order.
 _FILES = {
     "google/type/date.proto": ("google.type", "Date", {"year": "int32", "month": "int32", "day": "int32"}),
     "google/type/timeofday.proto": (
@@ -24,7 +24,7 @@ _FILES = {
 
 
 def add_common_messages(pool: Any) -> None:
-    """To a pool of descriptors that has google/protobuf/descriptor.proto."""
+    """Add the files to a descriptor pool that has google/protobuf/descriptor.proto."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -35,6 +35,6 @@ def add_common_messages(pool: Any) -> None:
         for number, (each, kind) in enumerate(fields.items(), 1):
             message.field.add(name=each, number=number, type=kinds[kind], label=Field.LABEL_OPTIONAL)
         pool.Add(file)
-    # What it adds to options says nothing about bytes.
+    # Its options do not affect the encoding.
     meta = FileDescriptorProto(name="confluent/meta.proto", package="confluent", syntax="proto3")
     pool.Add(meta)

@@ -1,7 +1,6 @@
-"""A plain blocking connection to one broker.
+"""A blocking connection to one broker.
 
-It speaks with the messages of `ottla.protocol`, over PLAINTEXT, TLS and SASL, in the newest version that both sides
-know.
+It uses the messages of `ottla.protocol` over PLAINTEXT, TLS and SASL, in the newest version known to both sides.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsRespo
 
 R = TypeVar("R", bound=Response)
 
-# Larger requests are sent part by part without being copied; joining smaller ones is cheaper.
+# Larger requests are sent in parts without copying; joining smaller ones is cheaper.
 _SCATTER_FROM = 64 * 1024
-_MOST_PARTS = 512  # at most in one system call
+_MOST_PARTS = 512  # per system call
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(Generic[R]):
-    """A request whose answer has not been read yet."""
+    """A request with an unread response."""
 
     correlation_id: int
     version: int
@@ -41,10 +40,10 @@ def _allocate(size: int) -> memoryview:
 
 
 class Connection:
-    """Used by one thread. Answers come in the order of the requests. A failure closes the connection.
+    """A connection for use by one thread. Responses arrive in request order. A failure closes the connection.
 
-    A caller may give up waiting for an answer, because another broker of the same round failed, for example. The next
-    `receive` passes over such an answer.
+    A caller may stop waiting for a response, for example because another broker failed. The next `receive` skips such a
+    response.
     """
 
     def __init__(self, settings: Settings, host: str, port: int) -> None:
@@ -58,7 +57,7 @@ class Connection:
         self._sasl = settings.sasl
         self._host = host
         self._unanswered = 0
-        self._log_in_again_at: float | None = None  # where a login lasts for a limited time
+        self._log_in_again_at: float | None = None  # for logins with a limited lifetime
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
@@ -123,7 +122,7 @@ class Connection:
                 break
         self._log_in_again_at = None
         if answer.session_lifetime_ms > 0:
-            # As Kafka's clients do: early enough, and not all at the same moment.
+            # As in Kafka's clients: early enough, and spread out over time.
             seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
             self._log_in_again_at = time.monotonic() + seconds
 
@@ -135,14 +134,14 @@ class Connection:
 
     @property
     def versions(self) -> dict[int, tuple[int, int]]:
-        """Lowest and highest version of each API that the broker knows."""
+        """Lowest and highest version of each API that the broker supports."""
         if self._versions is None:
             answer = self.receive(self._send(ApiVersionsRequest(), ApiVersionsResponse, 0))
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         return self._versions
 
     def version(self, request: Request, max_version: int | None = None) -> int:
-        """The version in which a request will be sent."""
+        """Return the version used for a request."""
         lowest, highest = self.versions.get(request.api_key, (0, -1))
         version = min(highest, request.versions[1])
         if max_version is not None:
@@ -173,7 +172,7 @@ class Connection:
         return Sent(self._correlation_id, version, answer)
 
     def _send_scattered(self, parts: list[Any]) -> None:
-        """Send without copying: records are megabytes, and a copy would take as long as everything else."""
+        """Send without copying: a copy of megabytes of records would take as long as everything else."""
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         while left:
             sent = self._socket.sendmsg(left[:_MOST_PARTS])
@@ -184,7 +183,7 @@ class Connection:
                 left[0] = left[0][sent:]
 
     def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
-        """Return the answer. It is read into the memory from `allocate`; its records are views of that, not copies."""
+        """Return the response, read into memory from `allocate`. Its records are views of that memory."""
         try:
             while True:
                 try:
@@ -198,7 +197,7 @@ class Connection:
                     break
             if correlation_id != sent.correlation_id:
                 raise MalformedMessage(f"answer {correlation_id} to request {sent.correlation_id}")
-            # A flexible response header is followed by tagged fields; no broker sends any.
+            # A flexible response header ends with tagged fields, which no broker sends.
             position = 5 if sent.answer.header_version(sent.version) == 1 else 4
             return sent.answer.decode(data, sent.version, position)
         except (MalformedMessage, struct.error) as error:
@@ -219,7 +218,7 @@ class Connection:
     def _lost(self, error: OSError) -> ClientError:
         self.close()
         if self._is_encrypted and (alert := _alert(error)):
-            # With TLS 1.3 a broker can refuse a certificate only after the client believes itself connected.
+            # With TLS 1.3 a broker can refuse a certificate only after the client's handshake has succeeded.
             return BadAddress(f"Cannot reach a broker at {self.where} over TLS: {alert}.")
         if isinstance(error, TimeoutError):
             return Unreachable(f"The broker at {self.where} did not answer within {self._patience:g} s.")
@@ -227,7 +226,7 @@ class Connection:
 
 
 def _tls_reason(error: Any) -> str:
-    """Of an `ssl.SSLError`."""
+    """Return the reason in an `ssl.SSLError`."""
     if message := getattr(error, "verify_message", None):
         return f"its certificate is not accepted ({message.rstrip('.')})"
     if error.reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
@@ -236,7 +235,7 @@ def _tls_reason(error: Any) -> str:
 
 
 def _alert(error: OSError) -> str | None:
-    """What the broker said when it gave up."""
+    """Return the broker's TLS alert."""
     reason = getattr(error, "reason", None) or ""
     if "_ALERT_" not in reason:
         return None

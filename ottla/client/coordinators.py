@@ -1,4 +1,4 @@
-"""Coordinators: the leaders of the partitions of Kafka's internal topics, and why a key has none."""
+"""Coordinators: leaders of the internal topics' partitions, and reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.messages.cluster import MetadataResponsePartition, MetadataR
 
 
 class CoordinatorType(IntEnum):
-    """The values of FindCoordinator's key type."""
+    """Key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -20,7 +20,7 @@ class CoordinatorType(IntEnum):
 
     @property
     def topic(self) -> str:
-        """Whose leaders are the coordinators."""
+        """Internal topic whose partition leaders are the coordinators."""
         return _TOPICS[self]
 
     @property
@@ -38,11 +38,11 @@ _OF_WHAT = {
     CoordinatorType.TRANSACTION: "transactional id",
     CoordinatorType.SHARE: "share-partition",
 }
-_SMALLEST = 1 << 31  # of 32 bits with sign: it has no absolute value
+_SMALLEST = 1 << 31  # the signed 32-bit integer without an absolute value
 
 
 def coordinator_partition(key: str, partitions: int) -> int:
-    """The partition of the internal topic that keeps a group, a transactional id or a share-partition."""
+    """Return the internal topic's partition for a group, transactional id or share-partition."""
     value = string_hash(key)
     if value == _SMALLEST:
         return 0
@@ -50,14 +50,14 @@ def coordinator_partition(key: str, partitions: int) -> int:
 
 
 def share_key(group: str, topic_id: bytes, partition: int) -> str:
-    """By which the state of a share group in one partition is kept."""
+    """Return the key of a share group's state in one partition."""
     import base64
 
     return f"{group}:{base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}:{partition}"
 
 
 def without_leader(topic: str, partition: MetadataResponsePartition) -> str:
-    """A clause about a partition that nobody leads, with the brokers that would have to come back."""
+    """Describe a leaderless partition and the brokers that would have to return."""
     clause = f"partition {partition.partition_index} of topic {topic} has no leader"
     offline = partition.offline_replicas or partition.replica_nodes
     if not offline:
@@ -71,7 +71,7 @@ def without_leader(topic: str, partition: MetadataResponsePartition) -> str:
 def no_coordinator(
     kind: CoordinatorType, key: str, topics: Iterable[MetadataResponseTopic]
 ) -> ClientError | None:
-    """Why nobody coordinates `key`, by the metadata of the internal topic; None if that does not say it."""
+    """Explain from the internal topic's metadata why `key` has no coordinator; None if the metadata does not tell."""
     for topic in topics:
         if topic.name != kind.topic or not topic.partitions:
             continue
@@ -89,10 +89,10 @@ def no_coordinator(
 def lost_share_state(
     group: str, topics: Iterable[MetadataResponseTopic], keys: Iterable[str] | None = None
 ) -> ClientError | None:
-    """Why the positions of a share group are unknown; None if each partition of the state topic has a leader.
+    """Explain why a share group's positions are unknown; None if each state partition has a leader.
 
-    The coordinator of the group asks the leaders there, and answers late or never if there is none. `keys` are the
-    share-partitions that matter; without them it may be any.
+    The group's coordinator asks those leaders, and answers late or never without one. `keys` are the relevant
+    share-partitions, by default any.
     """
     for topic in topics:
         if topic.name != CoordinatorType.SHARE.topic or not topic.partitions:

@@ -1,7 +1,7 @@
-"""How far the replay of a dead-letter topic has come.
+"""Progress of replaying a dead-letter topic.
 
-Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
-and beyond it those that the commit's metadata lists, because not all need be sent back at once.
+The offsets of a consumer group record the replayed messages: everything before a partition's committed offset, plus the
+offsets listed in the commit's metadata, because messages can be replayed out of order.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import commit_offsets
 
-#: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
+#: Broker default of offset.metadata.max.bytes.
 _MOST_METADATA = 4096
 
 
 class Placed(Protocol):
-    """A message, as far as progress is concerned."""
+    """A message's position, for progress."""
 
     @property
     def topic(self) -> str: ...
@@ -38,7 +38,7 @@ def group_of(topic: str) -> str:
 
 
 class Progress:
-    """Which offsets of a dead-letter topic are done."""
+    """Replayed offsets of a dead-letter topic."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster = cluster
@@ -54,7 +54,7 @@ class Progress:
         return any(message.offset in each for each in self._done[message.topic, message.partition])
 
     def add(self, messages: Iterable[Placed]) -> None:
-        """Mark these as done; ClientError if there are more gaps than the metadata can hold."""
+        """Mark these as done. Raises ClientError if the metadata cannot hold all gaps."""
         for message in messages:
             key = (message.topic, message.partition)
             self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
@@ -78,7 +78,7 @@ class Progress:
             commit_offsets(self._cluster, self._group, offsets, metadata=metadata)
 
 
-# Ranges of offsets, in order and apart from each other
+# Sorted disjoint ranges of offsets
 
 
 def merge(ranges: Iterable[range]) -> list[range]:
@@ -92,7 +92,7 @@ def merge(ranges: Iterable[range]) -> list[range]:
 
 
 def parse_ranges(text: str) -> list[range]:
-    """ "3-5,9" is 3, 4, 5 and 9. Other metadata is ignored."""
+    """Parse "3-5,9" as 3, 4, 5 and 9. Other metadata is ignored."""
     found = []
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")

@@ -1,6 +1,6 @@
-"""The headers of a record in a dead-letter topic: from where it came, and why it could not be read.
+"""Headers of dead-letter records: origin of the record, and the reason of its failure.
 
-There are two sets: those of our pipelines, and those that Kafka Connect gives to what a sink could not take.
+There are two sets: Ottla's, and Kafka Connect's for records that a sink could not store.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ REASON = PREFIX + "reason"
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
-#: In milliseconds; the dead letter itself has the time at which it was written.
+#: In milliseconds; the dead letter's own timestamp is the time of its writing.
 TIMESTAMP = PREFIX + "timestamp"
 
 CONNECT_PREFIX = "__connect.errors."
-#: Kafka's names for the same. A dead letter of Connect has the timestamp of the record itself.
+#: Kafka Connect's names. Its dead letters keep the timestamp of the original record.
 CONNECT_NAMES = {
     CONNECT_PREFIX + "exception.class.name": ERROR,
     CONNECT_PREFIX + "exception.message": REASON,
@@ -28,7 +28,7 @@ CONNECT_NAMES = {
 
 
 def why(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
-    """What the headers say, by the names of our own, also where Kafka Connect has written its."""
+    """Return the headers' information under Ottla's names, even if Kafka Connect wrote them."""
     return {
         CONNECT_NAMES.get(name, name): (value or b"").decode("utf-8", "replace")
         for name, value in headers
@@ -37,5 +37,5 @@ def why(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
 
 
 def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Those that the record had before it failed."""
+    """Return the headers from before the failure."""
     return [(name, value) for name, value in headers if not name.startswith((PREFIX, CONNECT_PREFIX))]

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster, as one sentence each."""
+"""Errors between a client and a cluster, one sentence each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.protocol.errors import ErrorCode
 
 
 class ClientError(Exception):
-    """`code` is Kafka's error code, if the broker gave one or if there is one that says it.
+    """`code` is Kafka's error code, from the broker or equivalent.
 
     `broker_message` is the broker's own explanation, which Kafka's tools print unchanged.
     """
@@ -27,7 +27,7 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """No connection, or a connection that was lost."""
+    """The connection failed or was lost."""
 
     @property
     def is_retriable(self) -> bool:
@@ -35,11 +35,11 @@ class Unreachable(ClientError):
 
 
 class BadAddress(Unreachable):
-    """The host name is unknown, or TLS cannot be negotiated: the message says which."""
+    """The host name is unknown, or TLS negotiation failed. The message tells which."""
 
 
 class AdvertisedUnreachable(Unreachable):
-    """A broker cannot be reached where the cluster says that it is, although another address has answered."""
+    """A broker is unreachable at its advertised address, although another address has answered."""
 
     def __init__(
         self, address: tuple[str, int], broker: int | None, answered: str, reason: Unreachable
@@ -55,7 +55,7 @@ class AdvertisedUnreachable(Unreachable):
 
 
 class Unsupported(ClientError):
-    """What this client cannot do though another may: Kerberos, Java's key stores."""
+    """Features that this client lacks, such as Kerberos or Java's key stores."""
 
 
 class TopicNotFound(ClientError):
@@ -81,14 +81,14 @@ class GroupNotEmpty(ClientError):
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of a number on the wire; a newer broker may know one that we do not."""
+    """Return the error code of a number. A newer broker may send unknown ones."""
     try:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-# {subject} is the topic, group, … that the request was about; {object} is the same inside a sentence.
+# {subject} is the request's topic, group, …; {object} is the same inside a sentence.
 _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "{subject} does not exist.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "{subject} already exists.",
@@ -104,7 +104,7 @@ _SENTENCES = {
 
 
 def refusal(number: int, broker_message: str | None, subject: str) -> ClientError:
-    """What a broker refused, as a sentence about `subject`; its own explanation where we have no better one."""
+    """Describe a refusal in a sentence about `subject`, using the broker's message if there is no better one."""
     code = error_code(number)
     if code in _SENTENCES:
         sentence = _SENTENCES[code].format(subject=subject, object=subject[0].lower() + subject[1:])
@@ -120,13 +120,13 @@ class _Answer(Protocol):
 
 
 def check_accepted(subject: str, *answers: _Answer) -> None:
-    """Raise the first refusal among answers, or parts of answers, as a sentence about `subject`."""
+    """Raise the first refusal among responses or their parts, as a sentence about `subject`."""
     for answer in answers:
         if answer.error_code:
             raise refusal(answer.error_code, getattr(answer, "error_message", None), subject)
 
 
-# What Kafka's own client says where a broker sent a code and no words.
+# Messages of Kafka's own client for codes without a message.
 _KAFKAS_WORDS = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
@@ -155,14 +155,14 @@ _KAFKAS_WORDS = {
 
 
 def in_kafkas_words(number: int, broker_message: str | None = None) -> ClientError:
-    """A refusal as Kafka's tools print it: the broker's own words, else those of Kafka's client."""
+    """Build a refusal as Kafka's tools print it: the broker's message, or that of Kafka's client."""
     error = refusal(number, broker_message, "It")
     code = error_code(number)
     return ClientError(broker_message or _KAFKAS_WORDS.get(code, error.message), code)
 
 
 def check_in_kafkas_words(*answers: _Answer) -> None:
-    """As `check_accepted`, for what Kafka's tools print."""
+    """Like `check_accepted`, with the messages of Kafka's tools."""
     for answer in answers:
         if answer.error_code:
             raise in_kafkas_words(answer.error_code, getattr(answer, "error_message", None))

@@ -1,4 +1,4 @@
-"""Reading one partition in order, as raw record batches. The next fetch can be sent before this one is used."""
+"""Read one partition in order as raw record batches. The next fetch can be sent before this one is processed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 
-#: The last version that names topics; all later ones take topic ids.
+#: Last version with topic names; later ones use topic ids.
 _LAST_WITH_NAMES = 12
 
 
 class Fetched(NamedTuple):
-    """The records are valid until the next fetch, which overwrites them."""
+    """Fetched records, valid until the next fetch overwrites them."""
 
-    records: Any  # a buffer of whole batches, of which the last may be cut off
+    records: Any  # a buffer of complete batches; the last one may be truncated
     high_watermark: int
     aborted: list[tuple[int, int]]  # producer id and first offset of aborted transactions
 
@@ -38,7 +38,7 @@ class FetchOptions(NamedTuple):
 
 
 class PartitionFetcher:
-    """Fetches in order. `close` it when it is no longer read from, or its connection stays busy."""
+    """Fetches in order. `close` it after use, or its connection stays busy."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition, options: FetchOptions) -> None:
         self._cluster = cluster
@@ -48,7 +48,7 @@ class PartitionFetcher:
         self._buffer = bytearray()
 
     def fetch(self, offset: int) -> Fetched:
-        """Records from `offset` on; none if none came within `max_wait_ms`.
+        """Return records from `offset`; none if none arrived within `max_wait_ms`.
 
         After a retriable ClientError, `Cluster.forget` the topic and try again.
         """
@@ -61,7 +61,7 @@ class PartitionFetcher:
         return self._result(connection.receive(sent, self._room))
 
     def fetch_ahead(self, offset: int) -> None:
-        """Send the next fetch now. If that fails, `fetch` sends it again and raises what goes wrong."""
+        """Send the next fetch now. After a failure, `fetch` sends it again and raises any error."""
         with suppress(ClientError):
             self._ahead = self._send(offset)
 
@@ -71,7 +71,7 @@ class PartitionFetcher:
             self._ahead = None
 
     def _room(self, size: int) -> memoryview:
-        """The memory of the previous answer, if it is large enough: allocating costs about as much as reading."""
+        """Reuse the memory of the previous response if possible: allocation costs about as much as reading."""
         if len(self._buffer) < size:
             self._buffer = bytearray(size)
         return memoryview(self._buffer)[:size]

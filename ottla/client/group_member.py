@@ -1,6 +1,6 @@
-"""A thread that is a member of a group by the classic protocol, with an assignment of its own making.
+"""A thread that joins a group with the classic protocol and a custom assignment.
 
-The schema registry elects its leader this way, and the workers of Connect share connectors.
+The schema registry elects its leader this way, and Connect workers share connectors.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class GroupTimes:
 
 
 class _JoinAgain(Exception):
-    """A rebalance: we are a member, and have to say so again."""
+    """The group is rebalancing: the member has to rejoin."""
 
 
 class _Forgotten(Exception):
-    """The coordinator does not know us any more."""
+    """The coordinator no longer knows this member."""
 
 
 class Membership(NamedTuple):
-    """What a member is in one generation of its group."""
+    """A member's state in one generation of its group."""
 
     member_id: str
     generation: int
     protocol: str
-    #: The member that assigns.
+    #: The member that computes the assignment.
     leader_id: str
 
     @property
@@ -66,30 +66,30 @@ class Membership(NamedTuple):
 
 
 class GroupProtocol(Protocol):
-    """What members tell each other. All of it is called in the thread of the member."""
+    """Contents of the protocol between members. All methods are called in the member's thread."""
 
-    #: As `JoinGroup` has it: `consumer`, `connect`, `sr`.
+    #: Protocol type in `JoinGroup`: `consumer`, `connect`, `sr`.
     type: str
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
-        """Before each join: the protocols by preference, and what to tell whoever assigns."""
+        """Return the protocols by preference with metadata for the assigning member, before each join."""
 
     def assign(self, membership: Membership, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Who assigns gives each member its part, by what `metadata` has told of it."""
+        """Assign a part to each member, based on its `metadata`."""
 
     def assigned(self, membership: Membership, assignment: bytes) -> None:
-        """Raises ValueError, KeyError or TypeError if the assignment cannot be read."""
+        """Raises ValueError, KeyError or TypeError if the assignment is malformed."""
 
     def lost(self) -> None:
-        """We are not a member any more, or may not be: nothing was heard of the group for a session."""
+        """Handle a lost membership, certain or possible: the group was silent for a whole session."""
 
 
 class GroupMember:
     def __init__(
         self, settings: Settings, group: str, protocol: GroupProtocol, times: GroupTimes, name: str
     ) -> None:
-        """`name` is that of the thread."""
-        # A join is answered when all members are there.
+        """`name` is the thread's name."""
+        # A join is answered once all members have joined.
         self._settings = replace(
             settings, request_timeout=max(settings.request_timeout, times.rebalance + 10)
         )
@@ -98,8 +98,8 @@ class GroupMember:
         self._times = times
         self._member_id = ""
         self._generation = -1
-        #: When the last request was sent that the coordinator has answered well, by the monotonic clock. A join may
-        #: be answered late; until then the coordinator counts us as a member.
+        #: Monotonic send time of the last successful request. A join may be answered late; until then the coordinator
+        #: counts this client as a member.
         self.heard = time.monotonic()
         self.is_joining = False
         self._stopping = threading.Event()
@@ -117,7 +117,7 @@ class GroupMember:
         self._thread.join()
 
     def rejoin(self) -> None:
-        """Ask for a new generation, with new metadata."""
+        """Request a new generation, with new metadata."""
         self._rejoin.set()
         self._wake.set()
 
@@ -148,7 +148,7 @@ class GroupMember:
                         _log.warning("Group %s cannot be reached: %s", self._group, error)
                     in_trouble = True
                     if time.monotonic() - self.heard > self._times.session:
-                        self._protocol.lost()  # by now the others may have got what was ours
+                        self._protocol.lost()  # other members may already own this member's part
                     self._stopping.wait(self._settings.retry_backoff)
             if self._member_id and not in_trouble:
                 self._leave(cluster)

@@ -1,13 +1,13 @@
-"""Logins to our HTTP servers with the names and passwords of the Kafka cluster behind them.
+"""HTTP server logins with users of the Kafka cluster.
 
-A caller sends name and password (Basic). The server logs in to a broker with them, so that brokers alone decide whose
-password is right, and asks what the caller may do with the cluster. The ACLs on the CLUSTER resource decide the level:
+A caller sends name and password (Basic). The server uses them to log in to a broker, so that only brokers verify
+passwords, and asks for the caller's rights on the cluster. The ACLs on the CLUSTER resource decide the level:
 
     ALTER      admin: may change everything that the server manages
     DESCRIBE   viewer: may see it, without secrets
     neither    user: has only the rights that the server checks for each topic or subject
 
-Super users of the cluster are admins. A change of a password or of an ACL takes effect within ten seconds.
+Super users of the cluster are admins. A changed password or ACL takes effect within ten seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ottla.security.principal import USER_TYPE, KafkaPrincipal
 _REMEMBERED_SECONDS = 10.0
 _MOST_REMEMBERED = 10_000
 _THREADS = 4
-# Logins that wait for a broker. Whoever tries passwords must not make the server hold many connections.
+# Concurrent logins at brokers. Guessing passwords must not exhaust the server's connections.
 _MOST_WAITING = 64
 _PATIENCE_SECONDS = 10.0
 _WRONG_LOGIN = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE)
@@ -50,8 +50,8 @@ class _Login(NamedTuple):
 
 
 class KafkaLogin:
-    """Authenticates requests. `settings` say how to reach the cluster and name the SASL mechanism, unless `mechanism`
-    does. The login in them is not used.
+    """Authenticates requests. `settings` contain the cluster's address and the SASL mechanism, unless `mechanism` is
+    given. The login in them is not used.
 
     Owner: the event loop. Threads wait for brokers.
     """
@@ -107,7 +107,7 @@ class KafkaLogin:
     def _over(self, key: bytes, task: asyncio.Task[_Login]) -> None:
         self._waiting.pop(key, None)
         if not task.cancelled():
-            task.exception()  # told to all who have waited; there may be none left
+            task.exception()  # every waiting caller gets it, but none may remain
 
     async def _ask(self, key: bytes, name: str, password: str) -> _Login:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, `__transaction_state` and `__share_group_state`, as JSON in Kafka's words."""
+"""Records of `__consumer_offsets`, `__transaction_state` and `__share_group_state`, as JSON with Kafka's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, 
 
 
 class Keyed(Protocol):
-    """A message that was consumed."""
+    """A consumed message."""
 
     key: bytes | None
     value: bytes | None
@@ -23,17 +23,17 @@ Nested = Callable[[str, bytes], Any]
 
 
 def decode_offsets(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    """Key and value as `kafka-dump-log --offsets-decoder` prints them."""
+    """Return key and value as printed by `kafka-dump-log --offsets-decoder`."""
     return _decode(GROUPS, key, value)
 
 
 def decode_transactions(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    """Key and value as `kafka-dump-log --transaction-log-decoder` prints them."""
+    """Return key and value as printed by `kafka-dump-log --transaction-log-decoder`."""
     return _decode(TRANSACTIONS, key, value)
 
 
 def decode_share_states(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    """Key and value as `kafka-dump-log --share-group-state-decoder` prints them."""
+    """Return key and value as printed by `kafka-dump-log --share-group-state-decoder`."""
     return _decode(SHARE_STATES, key, value)
 
 
@@ -57,7 +57,7 @@ def _decode(
     )
 
 
-# What each formatter of `kafka-console-consumer` prints: a topic's records, and of which kinds.
+# Formatters of `kafka-console-consumer`: a topic's record types, and the kinds to print.
 _FORMATTERS: dict[str, tuple[dict[int, tuple[type[Data], type[Data]]], tuple[int, ...]]] = {
     "Offsets": (GROUPS, (0, 1)),
     "GroupMetadata": (GROUPS, (2,)),
@@ -67,7 +67,7 @@ _FORMATTERS: dict[str, tuple[dict[int, tuple[type[Data], type[Data]]], tuple[int
 
 
 def line_of(formatter: str) -> Callable[[Keyed], bytes]:
-    """One line of JSON for each message; nothing for records of other kinds."""
+    """Return a function that formats a message as one line of JSON, empty for other kinds."""
     topic, kinds = _FORMATTERS[formatter]
     return lambda message: _as_json(message.key, message.value, topic, kinds)
 
@@ -97,7 +97,7 @@ def _as_json(
 
 
 def to_json(struct: Struct, version: int, nested: Nested) -> dict[str, Any]:
-    """As Kafka's generated converters do: the fields of this version, tagged ones only if set or structures."""
+    """Convert like Kafka's generated converters: the version's fields; tagged fields only if set or structures."""
     document: dict[str, Any] = {}
     for name, field in type(struct).fields.items():
         if not field.versions[0] <= version <= field.versions[1]:
@@ -127,7 +127,7 @@ def _base64(_name: str, data: bytes) -> str:
 
 
 def _protocol(name: str, data: bytes) -> Any:
-    """What members of a consumer group send to each other, where it can be read."""
+    """Decode messages between members of a consumer group where possible."""
     types: dict[str, type[Data]] = {
         "subscription": ConsumerProtocolSubscription,
         "assignment": ConsumerProtocolAssignment,

@@ -1,4 +1,4 @@
-"""A server that speaks JSON over HTTP, as our tools and pages reach it: Connect, SQL. It blocks: for threads."""
+"""A blocking client for Ottla's JSON servers (Connect, SQL), for tools and threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_BYTES = 32 << 20
 
 
 class Refused(ClientError):
-    """What the server said to it, with the status of its answer."""
+    """The server's refusal, with its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class Refused(ClientError):
 
 
 class JsonServer:
-    """Each request has a connection of its own. `user` is NAME:PASSWORD, which the URL may have as well."""
+    """A server. Each request opens its own connection. `user` is NAME:PASSWORD, which the URL may contain as well."""
 
     def __init__(
         self, url: str, name: str, *, user: str | None = None, ca: str | None = None, timeout: float = 20.0
@@ -39,11 +39,11 @@ class JsonServer:
 
     @property
     def where(self) -> str:
-        """Without a login that the URL may have."""
+        """The URL without a login."""
         return f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}{self._parts.path.rstrip('/')}"
 
     def request(self, method: str, path: str, body: object = None) -> Any:
-        """The parsed answer; None if it is empty. Raises Refused, or Unreachable if nobody answers."""
+        """Return the parsed response, or None if empty. Raises Refused, or Unreachable without an answer."""
         headers = {"Accept": "application/json"}
         if self._login is not None:
             headers["Authorization"] = f"Basic {self._login}"
@@ -82,7 +82,7 @@ class JsonServer:
 
 
 def path_of(*parts: str, **query: str) -> str:
-    """Of a URL, quoted where it has to be."""
+    """Build a quoted URL path."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     return f"{path}?{urlencode(query)}" if query else path
 

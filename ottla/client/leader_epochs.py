@@ -1,4 +1,4 @@
-"""Where leader epochs ended: by that a client sees whether a log is still the one that it has read."""
+"""Ends of leader epochs, which reveal whether a log is still the one that a client has read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.protocol.messages.fetch import (
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch not above the one that was asked for, and the offset after its last record; -1 if unknown."""
+    """The largest epoch at or below the requested one, and the offset after its last record; -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -27,7 +27,7 @@ class EpochEnd(NamedTuple):
 def epoch_ends(
     cluster: Cluster, epochs: Mapping[TopicPartition, int], seconds: float | None = None
 ) -> dict[TopicPartition, EpochEnd]:
-    """What the leader of each partition knows of an epoch. Retriable failures are retried for `seconds`."""
+    """Ask each partition's leader about an epoch. Retriable failures are retried for `seconds`."""
     found: dict[TopicPartition, EpochEnd] = {}
 
     def ask_leaders() -> None:

@@ -23,7 +23,7 @@ from ottla.protocol.messages.offsets import (
     OffsetCommitResponse,
 )
 
-#: In place of a timestamp.
+#: Special values instead of a timestamp.
 LATEST = -1
 EARLIEST = -2
 
@@ -34,9 +34,9 @@ _NO_LEADER_EPOCH = -1
 
 
 class FoundOffset(NamedTuple):
-    offset: int  # -1 if there is no record at or after the timestamp
+    offset: int  # -1 without a record at or after the timestamp
     timestamp: int
-    leader_epoch: int = _NO_LEADER_EPOCH  # of the record there, or of the leader if it is the LATEST
+    leader_epoch: int = _NO_LEADER_EPOCH  # epoch of that record, or of the leader for LATEST
 
 
 def list_offsets(
@@ -45,7 +45,7 @@ def list_offsets(
     isolation_level: int = READ_UNCOMMITTED,
     seconds: float | None = None,
 ) -> dict[TopicPartition, FoundOffset]:
-    """The first offset at or after a time in milliseconds, or LATEST or EARLIEST, by partition.
+    """Return by partition the first offset at or after a time in milliseconds, or LATEST or EARLIEST.
 
     Retriable failures are retried for `seconds`.
     """
@@ -99,7 +99,7 @@ def commit_offsets(
     *,
     metadata: Mapping[TopicPartition, str] | None = None,
 ) -> None:
-    """Commit offsets of a group that has no members, with a note beside each that `metadata` has one for."""
+    """Commit offsets for a group without members, with notes from `metadata`."""
     notes = metadata or {}
     request = OffsetCommitRequest(
         group_id=group,
@@ -123,7 +123,7 @@ def commit_offsets(
     def commit() -> None:
         coordinator = cluster.coordinators(CoordinatorType.GROUP, [group])[group]
         connection = cluster.connection(coordinator.address)
-        # Version 9 is the last that names topics.
+        # Version 9 is the last with topic names.
         answer = connection.request(request, OffsetCommitResponse, max_version=9)
         for topic in answer.topics:
             for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's murmur2, as the Java client computes it."""
+"""The partition of a key: Kafka's murmur2, as in the Java client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """As 32 bits without sign."""
+    """Return the hash as an unsigned 32-bit integer."""
     length = len(data)
     hashed = (_SEED ^ length) & _MASK
     whole = length & ~3

@@ -1,7 +1,7 @@
-"""Writing a few records: each batch is acknowledged by all in-sync replicas before the call returns.
+"""Write a few records: all in-sync replicas acknowledge each batch before the call returns.
 
-For tools that send what a person asks for. It has no sequence numbers: after an answer that was lost a batch is sent
-again, and may then be there twice.
+For interactive tools. Batches have no sequence numbers: after a lost response a batch is sent again, and may be
+duplicated.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Written(NamedTuple):
 def produce(
     cluster: Cluster, topic: str, records: Sequence[Record], partition: int | None = None
 ) -> list[Written]:
-    """Where each record is now. Without a partition the key decides, as in Kafka's clients.
+    """Write records and return their positions. By default the key selects the partition, as in Kafka's clients.
 
-    The offsets of `records` mean nothing. Raises ClientError; TopicNotFound if there is no such topic.
+    The offsets of `records` are ignored. Raises ClientError; TopicNotFound if the topic does not exist.
     """
     count = _partitions(cluster, topic)
     if partition is not None and partition not in range(count):

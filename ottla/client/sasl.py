@@ -1,4 +1,4 @@
-"""The client's side of SASL, with errors for the one who runs it."""
+"""The client's side of SASL, with errors for its operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, gssapi.MECH
 
 
 def exchange(sasl: Sasl, host: str = "") -> ClientExchange:
-    """The client's messages, to the broker on this host."""
+    """Return the client's messages for the broker on this host."""
     if sasl.mechanism == plain.MECHANISM:
         return plain.log_in(sasl.username, sasl.password)
     if sasl.mechanism in scram.HASHES:

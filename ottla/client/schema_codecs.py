@@ -1,6 +1,6 @@
-"""Keys and values with a schema: JSON as Confluent's tools have it ↔ bytes in the registry's framing.
+"""Convert keys and values with a schema: JSON as in Confluent's tools ↔ bytes in the registry's framing.
 
-Avro is in Avro's own JSON encoding (a member of a union is an object with its type), Protobuf in Protobuf's.
+Avro uses its own JSON encoding (a union member is an object with its type), Protobuf its own, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 MAGIC = 0
 _ID_BYTES = 4
 _MOST_KEPT = 1000
-#: Avro's levels are two of JSON each, because a union names its type.
+#: One Avro level takes two of JSON, because a union names its type.
 MOST_JSON_LEVELS = 2 * MOST_LEVELS
 _LONGEST_VARINT = 10
 _FIELDS_AT_LEAST = 10_000
@@ -28,13 +28,13 @@ _FIELDS_PER_BYTE = 16
 
 
 class BadData(ValueError):
-    """A sentence about data that does not fit its schema."""
+    """Data does not fit its schema. The message is one sentence."""
 
 
 class Codec(NamedTuple):
-    """Between JSON and the bytes after the id. Both may raise anything on data that does not fit.
+    """Converts between JSON and the bytes after the id. Both directions may raise anything on unsuitable data.
 
-    `to_json` also takes the largest number of items to decode; None leaves it to the size of the data.
+    `to_json` also takes the maximum number of items to decode; None derives it from the data's size.
     """
 
     to_bytes: Callable[[Any], bytes]
@@ -58,12 +58,12 @@ def encode(codec: Codec, value: Any, schema_id: int) -> bytes:
 
 
 def decode(codec: Codec, payload: bytes, most_items: int | None = None) -> Any:
-    """Decode a payload; one with more items or levels than its size allows for does not fit."""
+    """Decode a payload, refusing more items or levels than its size permits."""
     return _converted(codec.to_json, payload, most_items, failure="The bytes do not fit their schema")
 
 
 def is_nested_too_deep(value: Any, most_levels: int = MOST_JSON_LEVELS) -> bool:
-    """Return True if JSON nests deeper than code that walks it can follow."""
+    """Return True if JSON nests deeper than recursive code can follow."""
     level = [value]
     for _ in range(most_levels):
         level = [
@@ -81,13 +81,13 @@ def is_nested_too_deep(value: Any, most_levels: int = MOST_JSON_LEVELS) -> bool:
 def _converted(convert: Callable[..., Any], *data: Any, failure: str) -> Any:
     try:
         return convert(*data)
-    except Exception as error:  # the libraries raise whatever they come across
+    except Exception as error:  # the libraries raise arbitrary exceptions
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise BadData(f"{failure}: {reason.rstrip('.')}.") from None
 
 
 class SchemaCodecs:
-    """Codecs by the ids of their schemas. What has an id never changes, and is kept. Threads may share it."""
+    """Cache of codecs by schema id, since schemas never change. Thread-safe."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self.registry = registry
@@ -97,7 +97,7 @@ class SchemaCodecs:
         return self._codecs.get(schema_id)
 
     def by_id(self, schema_id: int) -> Codec:
-        """Asks the registry, unless it is known. Raises ClientError."""
+        """Return a codec, fetching its schema if needed. Raises ClientError."""
         found = self._codecs.get(schema_id)
         if found is None:
             if len(self._codecs) >= _MOST_KEPT:
@@ -118,14 +118,14 @@ class SchemaCodecs:
             return codec_of(schema, referenced, serialized)
         except ClientError:
             raise
-        except Exception as error:  # of the libraries, on a schema that they cannot read
+        except Exception as error:  # the libraries raise arbitrary exceptions on an invalid schema
             raise ClientError(f"The schema {schema_id} cannot be used: {error}.") from None
 
 
 class FramedTexts:
-    """Decodes keys and values that begin with the id of a schema to JSON text, for one thread of a tool.
+    """Decodes keys and values that start with a schema id to JSON text, for one thread of a tool.
 
-    Bytes may begin with a zero by chance, so what no schema is known for, or does not fit it, has no text.
+    Bytes may start with a zero by chance, so values with an unknown schema, or that do not fit it, yield no text.
     """
 
     def __init__(self, registry: SchemaRegistry | None) -> None:
@@ -141,7 +141,7 @@ class FramedTexts:
         try:
             value = decode(self._codecs.by_id(schema_id), payload)
         except Unreachable:
-            self._codecs = None  # do not ask for every record
+            self._codecs = None  # do not retry for every record
             return None
         except (BadData, ClientError) as error:
             if isinstance(error, ClientError):
@@ -151,9 +151,9 @@ class FramedTexts:
 
 
 def codec_of(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
-    """`referenced` are the schemas it refers to, the deepest first; `serialized` gets a descriptor of Protobuf.
+    """`referenced` contains the referenced schemas, deepest first; `serialized` returns a Protobuf descriptor.
 
-    Records that do not keep the rules of the schema are refused, on writing and on reading.
+    Records that violate the schema's rules are refused, on writing and on reading.
     """
     rules = _Contract(Rules(schema.rule_set, "WRITE"), Rules(schema.rule_set, "READ"))
     if schema.type == AVRO:
@@ -186,9 +186,7 @@ def _avro(schema: Schema, referenced: Mapping[str, Schema], rules: _Contract) ->
 
     def to_json(data: bytes, most_items: int | None) -> Any:
         found = decoder.decode(data, most_items)
-        if (
-            rules.read
-        ):  # rules see the dates and decimals that fastavro makes; the data is within bounds by now
+        if rules.read:  # rules need fastavro's dates and decimals; the data is already within bounds
             rules.read.check(fastavro.schemaless_reader(io.BytesIO(data), parsed, None))
         return found
 
@@ -260,7 +258,7 @@ def _protobuf(
 
 
 def _fields(value: Any) -> Any:
-    """A message as rules see it: numbers are numbers, and a field that is not there is null."""
+    """Convert a message for rules: numbers are numbers, and missing fields are null."""
     if hasattr(value, "DESCRIPTOR") and hasattr(value, "ListFields"):
         return {
             each.name: None
@@ -276,9 +274,9 @@ def _fields(value: Any) -> Any:
 
 
 def check_fields(message: Any, size: int, most: int | None = None) -> None:
-    """Raise ValueError if a message of this size has too many fields, counting those that are not set.
+    """Raises ValueError if a message of this size has too many fields, including unset ones.
 
-    A nested message without a value takes two bytes, and JSON shows all of its fields.
+    An empty nested message takes two bytes, but JSON shows all its fields.
     """
     left = _FIELDS_AT_LEAST + _FIELDS_PER_BYTE * size
     left = left if most is None else min(left, most)
@@ -326,7 +324,7 @@ def _add_well_known(pool: Any) -> None:
 
 
 def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Read zigzag varints: a count and then each index. A single 0 means the first message."""
+    """Read zigzag varints: a count, then each index. A single 0 means the first message."""
     count, position = _varint(data, 0)
     if count == 0:
         return (0,), position

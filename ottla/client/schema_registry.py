@@ -1,7 +1,7 @@
 """A small blocking client of a schema registry with Confluent's API.
 
-Properties have the names of Confluent's clients: schema.registry.url, schema.registry.basic.auth.user.info,
-schema.registry.bearer.auth.token and schema.registry.ssl.… with the names of Kafka's clients.
+Property names are those of Confluent's clients: schema.registry.url, schema.registry.basic.auth.user.info,
+schema.registry.bearer.auth.token, and schema.registry.ssl.… followed by Kafka's names.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PREFIX = "schema.registry."
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-#: Who sends it gets fields that older clients do not know.
+#: With this header the registry adds fields that older clients do not know.
 _UNKNOWN_PROPERTIES = "Confluent-Accept-Unknown-Properties"
 _NOT_FOUND = (40401, 40402, 40403, 40404)
 
 
 class RegistryError(ClientError):
-    """What a registry refused: `status` is that of HTTP, `error_code` that of the registry, `reason` its own words."""
+    """A refusal: `status` is the HTTP status, `error_code` the registry's code, `reason` its message."""
 
     def __init__(self, message: str, status: int, error_code: int, reason: str = "") -> None:
         super().__init__(message)
@@ -42,13 +42,13 @@ class RegistryError(ClientError):
 
     @property
     def is_not_found(self) -> bool:
-        """Whether the subject, the version or the schema is not there."""
+        """True if the subject, version or schema does not exist."""
         return self.error_code in _NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """Hashable, so that callers with the same settings can share a client."""
+    """Connection settings. Hashable, so that equal settings can share a client."""
 
     urls: tuple[str, ...]
     username: str = ""
@@ -59,7 +59,7 @@ class RegistrySettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RegistrySettings:
-        """`properties` may have others, which are left alone."""
+        """Read the settings, ignoring other `properties`."""
         given = {
             name.removeprefix(PREFIX): value
             for name, value in properties.items()
@@ -88,7 +88,7 @@ class RegistrySettings:
 
 
 class Reference(NamedTuple):
-    """Another schema that one refers to by `name`: a type of Avro, a file of Protobuf, a URI of JSON Schema."""
+    """A schema referenced by `name`: an Avro type, a Protobuf file, a JSON Schema URI."""
 
     name: str
     subject: str
@@ -103,12 +103,12 @@ class Schema(NamedTuple):
     guid: str = ""
     subject: str = ""
     version: int = -1
-    #: As JSON: what those who write and read with it have to do. It is not registered.
+    #: JSON rules for writers and readers. Not registered.
     rule_set: str = ""
 
 
 class SchemaRegistry:
-    """Threads may share it; they wait for each other's requests. What has an id is asked for once."""
+    """Thread-safe; requests are serialized. Schemas are cached by id."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._connection: http.client.HTTPConnection | None = None
@@ -131,7 +131,7 @@ class SchemaRegistry:
             self._disconnect()
 
     def __del__(self) -> None:
-        # Caches drop it without a word.
+        # Caches drop clients silently.
         self._disconnect()
 
     # Schemas
@@ -151,7 +151,7 @@ class SchemaRegistry:
         return found
 
     def guid(self, number: int) -> str:
-        """Of the schema with this id; empty if the registry has none."""
+        """Return the GUID of the schema with this id; empty if the registry has none."""
         answer = self.request("GET", f"/schemas/ids/{number}", headers={_UNKNOWN_PROPERTIES: "true"})
         return str(answer.get("guid") or "")
 
@@ -166,7 +166,7 @@ class SchemaRegistry:
         return found
 
     def referenced(self, schema: Schema) -> dict[str, Schema]:
-        """All schemas that it refers to, directly or not, by the name of the reference; the deepest first."""
+        """Return all directly or indirectly referenced schemas by reference name, deepest first."""
         found: dict[str, Schema] = {}
         self._add_referenced(schema, found, ())
         return found
@@ -183,7 +183,7 @@ class SchemaRegistry:
     # Writing
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
-        """The id of the schema, which is registered under the subject if it was not yet."""
+        """Register the schema under the subject if needed, and return its id."""
         key = (subject, _content(schema))
         if key not in self._ids:
             query = {"normalize": "true"} if normalize else None
@@ -192,7 +192,7 @@ class SchemaRegistry:
         return self._ids[key]
 
     def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> Schema:
-        """The same schema with the id and version that it has under the subject; RegistryError if it has none."""
+        """Return the schema with its id and version under the subject. Raises RegistryError if there is none."""
         query = {"normalize": "true"} if normalize else None
         found = _schema(self.request("POST", _subject(subject), _body(schema), query))
         return found._replace(text=found.text or schema.text)
@@ -215,7 +215,7 @@ class SchemaRegistry:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The parsed answer. RegistryError if the registry refuses, Unreachable if none of the URLs answers."""
+        """Return the parsed response. Raises RegistryError on refusal, Unreachable if no URL answers."""
         headers = {
             "Accept": f"{_CONTENT_TYPE}, application/json",
             **self._authorization(),
@@ -232,12 +232,12 @@ class SchemaRegistry:
         return _parsed(status, answer, self._settings.urls[self._url])
 
     def _send(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Try each URL, beginning with the one that answered last. (All requests may be repeated.)"""
+        """Try each URL, starting with the last one that answered. (All requests may be repeated.)"""
         reason = ""
         if self._connection is not None:
             try:
                 return self._exchange(self._connection, method, path, data, headers)
-            except (OSError, http.client.HTTPException):  # it was idle for too long
+            except (OSError, http.client.HTTPException):  # idle for too long
                 self._disconnect()
         for _ in self._settings.urls:
             try:
@@ -290,7 +290,7 @@ def _subject(name: str) -> str:
 
 
 def _content(schema: Schema) -> Schema:
-    """What is the same for the same schema, wherever it is registered."""
+    """Return the part of a schema that is independent of its registration."""
     return Schema(schema.text, schema.type, schema.references)
 
 

@@ -1,4 +1,4 @@
-"""How to reach a cluster, read from client properties by the names of the Java client or of librdkafka."""
+"""Cluster connection settings, from client properties with the names of the Java client or librdkafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_STORES = StoreSettings()
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Whom to trust and what to show, as files or as text: PEM, PKCS12 or JKS, recognised by their content."""
+    """Trusted and own certificates, as files or text: PEM, PKCS12 or JKS, recognised by their content."""
 
     stores: StoreSettings = _NO_STORES
     protocols: tuple[str, ...] = ()
@@ -35,8 +35,8 @@ class Tls:
     check_host: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """ClientError, if the settings cannot be used."""
-        # Most clusters of tests and laptops need none of it.
+        """Raises ClientError if the settings are invalid."""
+        # Imported on demand: most test and laptop clusters do not need TLS.
         from ottla.security.tls.contexts import client_context
         from ottla.security.tls.stores import read_key_store, read_trust_store
 
@@ -56,7 +56,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Without a keytab the tickets of the user who runs this count."""
+    """Kerberos settings. Without a keytab the current user's tickets are used."""
 
     service: str = "kafka"
     principal: str | None = None
@@ -68,7 +68,7 @@ class Sasl:
     mechanism: str
     username: str = ""
     password: str = field(default="", repr=False)
-    #: User and password are the id and the HMAC of a delegation token.
+    #: User and password are id and HMAC of a delegation token.
     is_token: bool = False
     oauth: OAuth | None = None
     kerberos: Kerberos | None = None
@@ -76,14 +76,14 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hashable, so that callers with the same settings can share connections."""
+    """Connection settings. Hashable, so that equal settings can share connections."""
 
     bootstrap: tuple[tuple[str, int], ...] = ()
     client_id: str = "ottla"
     tls: Tls | None = None
     sasl: Sasl | None = None
     request_timeout: float = 30.0
-    #: For how long a retriable failure is retried.
+    #: Time limit for retries.
     api_timeout: float = 60.0
     retry_backoff: float = 0.1
 
@@ -101,14 +101,14 @@ class Settings:
 
     @property
     def servers(self) -> str:
-        """`host:port`, with commas between them."""
+        """Comma-separated `host:port` list."""
         return ",".join(
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap
         )
 
 
 def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`a:9092; b` as addresses: separated by commas, semicolons or blanks, and a port may be omitted."""
+    """Parse addresses such as `a:9092; b`, separated by commas, semicolons or blanks, with optional ports."""
     servers = []
     for server in re.split(r"[,;\s]+", text):
         if not server:
@@ -171,7 +171,9 @@ def _kerberos(properties: Mapping[str, str], jaas: Mapping[str, str]) -> Kerbero
 
 
 def jaas_options(text: str) -> dict[str, str]:
-    """User name, password and the other options of a Java login module: `… required username="ann" password="…";`."""
+    """Return user name, password and other options of a Java login module: `… required
+    username="ann" password="…";`.
+    """
     return {
         found[1]: re.sub(r"\\(.)", r"\1", next(group for group in found.groups()[1:] if group is not None))
         for found in _JAAS_OPTION.finditer(text)
@@ -199,13 +201,13 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         protocols=_names(properties, "ssl.enabled.protocols"),
         ciphers=_names(properties, "ssl.cipher.suites"),
         verify=properties.get("enable.ssl.certificate.verification", "true").strip().lower() != "false",
-        # An empty algorithm switches off the check of host names in Java, and "none" in librdkafka.
+        # An empty algorithm disables host name checks in Java, "none" in librdkafka.
         check_host=algorithm.strip().lower() not in ("", "none"),
     )
 
 
 def _first_given(properties: Mapping[str, str], *names: str) -> Given | None:
-    """By librdkafka's name or by Java's."""
+    """Return the first setting given, with librdkafka's name or Java's."""
     return next((Given(name, properties[name]) for name in names if properties.get(name)), None)
 
 

@@ -1,8 +1,8 @@
-"""Transactions: begin them, add partitions, end and describe them, by requests to their coordinators.
+"""Transactions: begin them, add partitions, end and describe them, through their coordinators.
 
-A transaction that one process has begun may be ended by another: all that is asked for is its transactional id, the
-producer id and the epoch. Only the protocol before KIP-890 is spoken, in which the end of a transaction leaves the
-epoch alone: an end that is asked for twice is answered twice with the same words.
+One process may begin a transaction and another end it: only transactional id, producer id and epoch are needed. The
+client uses the protocol from before KIP-890, in which ending a transaction leaves the epoch unchanged. Repeating the
+end of a transaction therefore gets the same answer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 ONGOING = "Ongoing"
 
-#: Later versions are sent between brokers only.
+#: Later versions are for brokers only.
 _LAST_ADD_PARTITIONS = 3
-#: From version 5 on, every EndTxn raises the epoch.
+#: Since version 5 every EndTxn raises the epoch.
 _LAST_END_TXN = 4
-#: How many requests are sent before the first answer is read.
+#: Requests sent before the first response is read.
 _AT_ONCE = 100
-#: The previous transaction of the id is still being ended, which takes milliseconds: the first retries come soon.
+#: Ending the previous transaction of the id takes milliseconds, so the first retries come soon.
 _SHORT_WAIT = 0.005
 
 
 class Transaction(NamedTuple):
-    """All that is needed to write in a transaction and to end it."""
+    """Data needed to write in a transaction and to end it."""
 
     transactional_id: str
     producer_id: int
@@ -44,7 +44,7 @@ class TransactionDescription(NamedTuple):
     state: str
     producer_id: int
     producer_epoch: int
-    start_ms: int  # by the clock of the coordinator; -1 if none is open
+    start_ms: int  # by the coordinator's clock; -1 if none is open
     timeout_ms: int
 
 
@@ -56,7 +56,7 @@ class TransactionClient:
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     def begin(self, transactional_id: str, timeout_ms: int) -> Transaction:
-        """Become the producer of this id. The previous one is fenced, and its open transaction is aborted."""
+        """Become the producer of this id. Fences the previous one and aborts its open transaction."""
         request = messages.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -79,7 +79,7 @@ class TransactionClient:
         return self._retrying(ask, [transactional_id])
 
     def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
-        """Must come before the first write to each of them."""
+        """Add partitions, required before the first write to each."""
         topics = [
             messages.AddPartitionsToTxnTopic(name=topic, partitions=[each.partition for each in members])
             for topic, members in groupby(sorted(partitions), key=lambda each: each.topic)
@@ -100,7 +100,7 @@ class TransactionClient:
                 for topic in answer.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
             ]
-            # If one is refused, none is added, and the others come back as OPERATION_NOT_ATTEMPTED.
+            # If one is refused, none is added, and the others return OPERATION_NOT_ATTEMPTED.
             reasons = [
                 code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
             ]
@@ -112,7 +112,7 @@ class TransactionClient:
     def end(
         self, transactions: Iterable[Transaction], *, commit: bool, seconds: float | None = None
     ) -> dict[Transaction, ErrorCode]:
-        """The final error code of each. Retriable ones are retried for `seconds`."""
+        """End transactions and return their final error codes. Retriable errors are retried for `seconds`."""
         outcome: dict[Transaction, ErrorCode] = {}
         left = list(dict.fromkeys(transactions))
         last: list[ClientError] = []
@@ -166,7 +166,7 @@ class TransactionClient:
                     self._coordinators.pop(each.transactional_id, None)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """Ids that the coordinators do not know are left out."""
+        """Describe transactions. Ids unknown to the coordinators are omitted."""
         wanted = list(transactional_ids)
         found: dict[str, TransactionDescription] = {}
 
@@ -194,7 +194,7 @@ class TransactionClient:
         return found
 
     def open_ids(self, prefix: str) -> list[str]:
-        """The transactional ids with this prefix that have a transaction open, on all brokers."""
+        """Return the transactional ids with this prefix and an open transaction, on all brokers."""
         request = messages.ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
 
         def ask() -> list[str]:

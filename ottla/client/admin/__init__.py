@@ -1,5 +1,5 @@
-"""Administration of a cluster, by family: plain functions over `ottla.client.cluster.Cluster`.
+"""Cluster administration by topic: plain functions on `ottla.client.cluster.Cluster`.
 
-Each request goes to the broker that must answer it (the controller, a coordinator, a leader, a given broker) and is
-asked again while that role moves. Failures are a ClientError, one sentence each.
+Each request goes to the responsible broker (the controller, a coordinator, a leader, a given broker) and is retried
+while that role moves. Failures raise a ClientError with one sentence.
 """

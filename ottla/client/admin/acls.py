@@ -27,7 +27,7 @@ _SUBJECT = "The ACL"
 
 
 def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
-    """Sorted: brokers list them in no order."""
+    """Return sorted ACLs, because brokers list them in no order."""
     request = messages.DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
         resource_name_filter=wanted.name,
@@ -73,7 +73,7 @@ def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> None:
 
 
 def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Those that were deleted."""
+    """Return the deleted ACLs."""
     request = messages.DeleteAclsRequest(
         filters=[
             messages.DeleteAclsFilter(
@@ -116,7 +116,7 @@ def _entry(found: messages.AclDescription | messages.DeleteAclsMatchingAcl) -> E
 
 
 def _known(kind: type[T], number: int) -> T:
-    """A newer broker may know more."""
+    """Convert a number. A newer broker may use unknown ones."""
     try:
         return kind(number)
     except ValueError:

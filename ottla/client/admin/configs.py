@@ -16,7 +16,7 @@ Kind = Literal["topic", "broker", "broker-logger", "client-metric", "group"]
 _TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metric": 16, "group": 32}
 _SET, _DELETE = 0, 1
 
-# Kafka's numbers for where a value comes from.
+# Kafka's source codes of values.
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -31,14 +31,14 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What is configured. The broker named "" is the default of all brokers."""
+    """A configurable resource. The broker named "" is the default of all brokers."""
 
     kind: Kind
     name: str
 
     @property
     def broker(self) -> int | None:
-        """The broker that has these settings, if they are one broker's own."""
+        """The broker that owns these settings, or None."""
         own = self.kind in ("broker", "broker-logger") and self.name
         return int(self.name) if own else None
 
@@ -50,7 +50,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """Where a value could come from, the strongest first; the name may be the broker's for the same thing."""
+    """A possible source of a value, the strongest first. The name may be the corresponding broker config."""
 
     name: str
     value: str | None
@@ -61,12 +61,12 @@ class Synonym:
 class ConfigEntry:
     name: str
     value: str | None
-    source: str  # Kafka's words: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
-    default: str | None  # None where the broker does not say
+    source: str  # Kafka's names: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
+    default: str | None  # None if the broker does not report it
     read_only: bool
     sensitive: bool
     synonyms: list[Synonym] = field(default_factory=list)
-    documentation: str = ""  # what the broker says it is for, if it was asked
+    documentation: str = ""  # the broker's documentation, if requested
 
     @property
     def is_default(self) -> bool:
@@ -74,7 +74,7 @@ class ConfigEntry:
 
 
 def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
-    """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
+    """Return the resources of a kind that have settings. Older brokers list only client metrics, or none."""
     _, newest = cluster.any_connection().versions.get(messages.ListConfigResourcesRequest.api_key, (0, -1))
     if newest < (0 if kind == "client-metric" else 1):
         return []
@@ -98,9 +98,9 @@ def describe_many(
     synonyms: bool = True,
     documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry]]:
-    """In the order asked for; brokers are asked about themselves, the rest in one request.
+    """Return the settings in the order of `resources`. Brokers answer for themselves, the rest takes one request.
 
-    `names` are those settings that are wanted; without it, all.
+    `names` selects settings; without it, all.
     """
     found: dict[Resource, list[ConfigEntry]] = {}
     for node, asked in _by_broker(cluster, resources):
@@ -159,7 +159,7 @@ def _entry(entry: Any) -> ConfigEntry:
 def alter_configs(
     cluster: Cluster, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
 ) -> None:
-    """Change only what is named (incremental); the broker checks names and values."""
+    """Change only the named settings (incremental); the broker checks names and values."""
     _check_broker(cluster, resource)
     changes = [
         messages.IncrementalConfig(name=name, config_operation=_SET, value=value)

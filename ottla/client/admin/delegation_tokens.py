@@ -23,7 +23,7 @@ class DelegationToken:
     renewers: tuple[KafkaPrincipal, ...]
     issued_ms: int
     expires_ms: int
-    ends_ms: int  # after that it cannot be renewed
+    ends_ms: int  # end of renewals
 
 
 def create_token(
@@ -33,7 +33,7 @@ def create_token(
     renewers: Sequence[KafkaPrincipal] = (),
     max_lifetime_ms: int = -1,
 ) -> DelegationToken:
-    """For the user who asks, unless another owner is named."""
+    """Create a token for the current user, or for `owner`."""
     request = messages.CreateDelegationTokenRequest(
         owner_principal_type=owner and owner.type,
         owner_principal_name=owner and owner.name,
@@ -62,7 +62,7 @@ def create_token(
 
 
 def renew_token(cluster: Cluster, hmac: bytes, period_ms: int = -1) -> int:
-    """When it expires now."""
+    """Return the new expiry."""
 
     def expiry(answer: messages.RenewDelegationTokenResponse) -> int:
         check_accepted(_SUBJECT, answer)
@@ -73,7 +73,7 @@ def renew_token(cluster: Cluster, hmac: bytes, period_ms: int = -1) -> int:
 
 
 def expire_token(cluster: Cluster, hmac: bytes, period_ms: int = -1) -> int:
-    """When it expires now; with a negative period at once."""
+    """Return the new expiry; a negative period expires the token at once."""
 
     def expiry(answer: messages.ExpireDelegationTokenResponse) -> int:
         check_accepted(_SUBJECT, answer)
@@ -84,7 +84,7 @@ def expire_token(cluster: Cluster, hmac: bytes, period_ms: int = -1) -> int:
 
 
 def describe_tokens(cluster: Cluster, owners: Sequence[KafkaPrincipal] = ()) -> list[DelegationToken]:
-    """Of these owners; without any, all that the user who asks may see."""
+    """Return the tokens of these owners; without owners, all tokens visible to the current user."""
     wanted = [
         messages.DescribeDelegationTokenOwner(principal_type=each.type, principal_name=each.name)
         for each in owners
@@ -112,7 +112,7 @@ def _described(token: messages.DescribedDelegationToken) -> DelegationToken:
 def _requester(
     token: messages.CreateDelegationTokenResponse | messages.DescribedDelegationToken, owner: KafkaPrincipal
 ) -> KafkaPrincipal:
-    """Before version 3 everybody asked for oneself."""
+    """Before version 3 the requester was always the owner."""
     if not token.token_requester_principal_type:
         return owner
     return KafkaPrincipal(token.token_requester_principal_type, token.token_requester_principal_name)

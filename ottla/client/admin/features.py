@@ -1,4 +1,4 @@
-"""The features of a cluster: which levels its brokers support, which are finalized, and raising or lowering them."""
+"""Cluster features: supported and finalized levels, and changing them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Feature:
 
 
 def describe_features(connection: Connection) -> tuple[list[Feature], int | None]:
-    """By name, with the epoch in which they were finalized."""
+    """Return the features sorted by name, with the epoch of their finalization."""
     from ottla import __version__
 
     answer = connection.request(
@@ -43,7 +43,7 @@ def describe_features(connection: Connection) -> tuple[list[Feature], int | None
 def update_features(
     connection: Connection, levels: Mapping[str, int], kind: int, *, validate_only: bool
 ) -> dict[str, ClientError | None]:
-    """What came of each. `kind`: 1 to upgrade, 2 or 3 for a safe or an unsafe downgrade."""
+    """Return the outcome for each feature. `kind`: 1 to upgrade, 2 or 3 for a safe or an unsafe downgrade."""
     updates = [
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind, allow_downgrade=kind != 1)
         for name, level in levels.items()

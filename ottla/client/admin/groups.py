@@ -1,4 +1,4 @@
-"""Consumer groups: list, describe with lag, delete, delete offsets, remove members. And listing groups of any type."""
+"""Consumer groups: list, describe with lag, delete, delete offsets, remove members. Also lists groups of any type."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 
-_FIRST_WITH_TYPES = 5  # of ListGroups
-_LAST_WITH_NAMES = 9  # of OffsetFetch: later versions take topic ids
+_FIRST_WITH_TYPES = 5  # version of ListGroups
+_LAST_WITH_NAMES = 9  # version of OffsetFetch: later ones use topic ids
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
     group: str
     state: str
-    type: str  # as Kafka writes it: Classic, Consumer, Share, Streams; empty from brokers that do not say
+    type: (
+        str  # in Kafka's spelling: Classic, Consumer, Share, Streams; empty if the broker does not report it
+    )
     protocol: str
 
     @property
     def simple(self) -> bool:
-        """Offsets are committed to it, but no consumer ever joined."""
+        """True if the group has committed offsets but never had a member."""
         return not self.protocol
 
 
@@ -80,8 +82,8 @@ class GroupDescription:
 
 class CommittedOffset(NamedTuple):
     offset: int
-    leader_epoch: int | None  # in which it was read
-    metadata: str  # a note of the consumer
+    leader_epoch: int | None  # epoch of the committed record
+    metadata: str  # the consumer's metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,13 @@ class PartitionLag:
     consumer_id: str | None
     host: str | None
     client_id: str | None
-    leader_epoch: int | None = None  # in which the committed offset was read
+    leader_epoch: int | None = None  # epoch of the committed offset
 
 
 def list_groups(
     cluster: Cluster, *, types: Iterable[str] = (), states: Iterable[str] = ()
 ) -> list[GroupListing]:
-    """Of all coordinators, each once; only some types or states, if they are named."""
+    """List the groups of all coordinators, each once; optionally only some types or states."""
     types, states = list(types), list(states)
     request = messages.ListGroupsRequest(states_filter=states, types_filter=types)
 
@@ -116,7 +118,7 @@ def list_groups(
     found: dict[str, GroupListing] = {}
     for node in list(cluster.nodes()):
         for each in when_ready(cluster, lambda node=node: ask(node)).groups:  # type: ignore[misc]
-            # Brokers write the type in lower case or not; Kafka's tools always with a capital.
+            # Brokers differ in the type's case; Kafka's tools capitalize it.
             listing = GroupListing(
                 each.group_id, each.group_state, each.group_type.capitalize(), each.protocol_type
             )
@@ -125,13 +127,13 @@ def list_groups(
 
 
 def list_consumer_groups(cluster: Cluster) -> list[GroupListing]:
-    """Those that consumers joined or committed offsets to, by name."""
+    """List the groups that consumers joined or committed offsets to, sorted by name."""
     listed = (each for each in list_groups(cluster) if each.protocol in ("consumer", ""))
     return sorted(listed, key=lambda listing: listing.group)
 
 
 def describe_group(cluster: Cluster, group: str) -> GroupDescription:
-    """GroupNotFound for a group that has neither members nor offsets, or is of another type."""
+    """Raises GroupNotFound for a group of another type, or without members and offsets."""
 
     def ask(connection: Connection, node: Node) -> GroupDescription:
         described = None
@@ -146,7 +148,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
 
 
 def _describe_consumer(connection: Connection, group: str, node: Node) -> GroupDescription | None:
-    """None if it is not a group of the new protocol."""
+    """Return None if the group does not use the new protocol."""
     request = ConsumerGroupDescribeRequest(group_ids=[group])
     [found] = connection.request(request, ConsumerGroupDescribeResponse).groups
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
@@ -189,7 +191,7 @@ def _describe_classic(connection: Connection, group: str, node: Node) -> GroupDe
 
 
 def _assigned(data: bytes) -> list[Partition]:
-    """What a consumer was assigned by its group's leader. Nothing while the group rebalances."""
+    """Return the partitions assigned to a consumer by the group's leader; none during a rebalance."""
     if not data:
         return []
     version = min(int.from_bytes(data[:2], "big", signed=True), ConsumerProtocolAssignment.versions[1])
@@ -230,7 +232,7 @@ def committed(cluster: Cluster, group: str) -> dict[Partition, CommittedOffset]:
 
 
 def group_lag(cluster: Cluster, described: GroupDescription) -> list[PartitionLag]:
-    """One row for each partition that has a committed offset or an owner, and for each idle member."""
+    """Return one row for each partition with a committed offset or an owner, and for each idle member."""
     positions = committed(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted(positions.keys() | owners.keys())
@@ -276,9 +278,9 @@ def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
 def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[Partition], state: str | None = None
 ) -> None:
-    """Forget committed offsets. Members may be active, but not subscribed to these topics.
+    """Delete committed offsets. Members may be active, but not subscribed to these topics.
 
-    `state` is that of a group that is neither classic nor a consumer group.
+    `state` is the state of a group that is neither classic nor a consumer group.
     """
     state = describe_group(cluster, group).state if state is None else state
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
@@ -309,7 +311,7 @@ def delete_offsets(
 
 
 def remove_members(cluster: Cluster, group: str, members: Collection[str]) -> None:
-    """Let members that will not come back leave a classic group."""
+    """Remove members that will not return from a classic group."""
     request = messages.LeaveGroupRequest(
         group_id=group, members=[messages.MemberIdentity(member_id=member) for member in members]
     )

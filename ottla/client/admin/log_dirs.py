@@ -1,4 +1,4 @@
-"""Log directories of brokers: the replicas in them, their sizes, and moving replicas from one to another."""
+"""Log directories of brokers: their replicas and sizes, and moves between directories."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Replica:
     partition: int
     size: int
     offset_lag: int
-    is_future: bool  # being moved into this directory
+    is_future: bool  # being moved to this directory
 
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
     path: str
-    error: str | None  # Kafka's name of what is wrong with the directory
+    error: str | None  # Kafka's error name for the directory
     replicas: list[Replica]
-    # Of the volume that the directory is on; None where the broker does not say.
+    # Size of the directory's volume; None if the broker does not report it.
     total_bytes: int | None = None
     usable_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
-    """The directory of a replica, and the one it is being moved to."""
+    """The directory of a replica, and the target of a current move."""
 
     current: str | None = None
     future: str | None = None
 
 
 def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ()) -> list[LogDir]:
-    """The log directories of a broker with the replicas of topics in them; of all topics if none is named."""
+    """Return a broker's log directories with the replicas of these topics, by default of all."""
     names = list(topics)
     asked = None
     if names:
@@ -58,7 +58,7 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
 
 
 def describe_volumes(cluster: Cluster, broker: int) -> list[LogDir]:
-    """The log directories of a broker without their replicas: cheap, however many there are."""
+    """Return a broker's log directories without replicas, which is cheap for any number of them."""
     return _ask(cluster, broker, [])
 
 
@@ -93,7 +93,7 @@ def _ask(cluster: Cluster, broker: int, asked: list[messages.DescribableLogDirTo
 
 
 def describe_replicas(cluster: Cluster, topics: Iterable[str]) -> list[Replica]:
-    """The replicas of topics in every log directory of every broker; a directory that failed has none."""
+    """Return the replicas of topics in all log directories of all brokers. Failed directories have none."""
     names = list(topics)
     if not names:
         return []
@@ -108,7 +108,7 @@ def describe_replicas(cluster: Cluster, topics: Iterable[str]) -> list[Replica]:
 def sizes_on_leaders(
     cluster: Cluster, topics: Iterable[str], leaders: Mapping[tuple[str, int], int]
 ) -> dict[tuple[str, int], int]:
-    """Bytes of each partition where its leader is; nothing where brokers do not say."""
+    """Return the size of each partition at its leader, as far as brokers report it."""
     try:
         replicas = describe_replicas(cluster, topics)
     except ClientError:
@@ -121,7 +121,7 @@ def sizes_on_leaders(
 
 
 def places(cluster: Cluster, topics: Iterable[str]) -> dict[ReplicaKey, ReplicaPlace]:
-    """The log directories of the replicas of topics, and those they are being moved to."""
+    """Return the log directories of the topics' replicas, and the targets of current moves."""
     found: dict[ReplicaKey, ReplicaPlace] = {}
     for replica in describe_replicas(cluster, topics):
         key = (replica.topic, replica.partition, replica.broker)
@@ -134,8 +134,7 @@ def places(cluster: Cluster, topics: Iterable[str]) -> dict[ReplicaKey, ReplicaP
 
 
 def move_replicas(cluster: Cluster, wanted: Mapping[ReplicaKey, str]) -> set[ReplicaKey]:
-    """Ask the brokers to move replicas into other log directories. Those that a broker does not have yet are left
-    out of the result."""
+    """Ask the brokers to move replicas to other log directories. The result omits replicas unknown to their broker."""
     by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
     for (topic, number, broker), path in wanted.items():
         by_broker.setdefault(broker, {}).setdefault(path, {}).setdefault(topic, []).append(number)

@@ -1,4 +1,4 @@
-"""What many groups have committed, in few requests: one per coordinator."""
+"""Committed offsets of many groups, with one request per coordinator."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.errors import ClientError
 from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 
-_FIRST_WITH_MANY_GROUPS = 8  # of OffsetFetch
+_FIRST_WITH_MANY_GROUPS = 8  # version of OffsetFetch
 _LAST_WITH_NAMES = 9
 
 
 def committed_by_group(cluster: Cluster, groups: Sequence[str]) -> dict[str, dict[Partition, int]]:
-    """Offsets by group. A group that its coordinator does not answer for is left out."""
+    """Return offsets by group. Groups without an answer from their coordinator are omitted."""
     found: dict[str, dict[Partition, int]] = {}
     if not groups:
         return found

@@ -1,4 +1,4 @@
-"""Offsets of partitions: where they start, where they end, where a moment lies; and deleting what lies before one."""
+"""Partition offsets: start, end, and by timestamp; and deletion of earlier records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ottla.protocol.messages.fetch import (
 
 Partition = tuple[str, int]
 
-# How long to wait for a partition whose leader is being elected. Longer does not help who looks at a cluster.
+# Maximum wait for a leader election. Someone looking at a cluster does not benefit from a longer one.
 _PATIENCE = 2.0
-_END = -1  # in place of an offset: the high watermark
+_END = -1  # means the high watermark instead of an offset
 
 
 def earliest_offsets(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -32,8 +32,8 @@ def latest_offsets(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Pa
 
 
 def offsets_at(cluster: Cluster, partitions: Iterable[Partition], timestamp_ms: int) -> dict[Partition, int]:
-    """The first offset at or after a moment; the end of the partition where there is none."""
-    # A timestamp in the future is asked for as it is: the answer is "none", hence the end.
+    """Return the first offset at or after a timestamp, or the partition's end."""
+    # A future timestamp is sent unchanged: the answer "none" becomes the end.
     found = offsets_by_time(cluster, partitions, max(timestamp_ms, 0))
     missing = [partition for partition, offset in found.items() if offset < 0]
     return {**found, **latest_offsets(cluster, missing)}
@@ -42,8 +42,10 @@ def offsets_at(cluster: Cluster, partitions: Iterable[Partition], timestamp_ms: 
 def offsets_by_time(
     cluster: Cluster, partitions: Iterable[Partition], moment: int, patience: float = _PATIENCE
 ) -> dict[Partition, int]:
-    """The first offset at or after a timestamp, or Kafka's special moments (-1 latest, -2 earliest, -3 max
-    timestamp, …), as the leaders answer: -1 where there is none."""
+    """Return the first offset at or after a timestamp or special value (-1 latest, -2 earliest, -3 max timestamp, …).
+
+    Partitions without such a record yield -1, as answered by their leaders.
+    """
     wanted = {TopicPartition(*partition): moment for partition in partitions}
     found = list_offsets(cluster, wanted, seconds=patience)
     return {partition: found[partition].offset for partition in wanted}
@@ -52,7 +54,7 @@ def offsets_by_time(
 def available_offsets(
     cluster: Cluster, partitions: Iterable[Partition]
 ) -> tuple[dict[Partition, int], dict[Partition, int]]:
-    """Start and end offsets of those partitions that have a leader to ask."""
+    """Return start and end offsets of the partitions that have a leader."""
     known = list(partitions)
     try:
         return earliest_offsets(cluster, known), latest_offsets(cluster, known)
@@ -69,7 +71,7 @@ def available_offsets(
 
 
 def delete_records(cluster: Cluster, before: Mapping[Partition, int | None]) -> dict[Partition, int]:
-    """Delete what lies before an offset of each partition (None: everything); the new start offsets."""
+    """Delete the records before an offset in each partition (None: all). Return the new start offsets."""
     left = {TopicPartition(*partition): offset for partition, offset in before.items()}
     starts: dict[Partition, int] = {}
 

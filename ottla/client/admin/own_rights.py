@@ -1,4 +1,4 @@
-"""Rights of the client itself."""
+"""Rights of the current user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.security.acls import Operation
 
 
 def cluster_operations(cluster: Cluster) -> frozenset[Operation]:
-    """Operations on the CLUSTER resource. Brokers tell none to a client that may not describe it."""
+    """Return the allowed operations on the CLUSTER resource; none without the right to describe it."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     answer = cluster.any_connection().request(request, DescribeClusterResponse)
     check_accepted("The rights on the cluster", answer)

@@ -10,7 +10,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import check_accepted
 from ottla.protocol.messages import quotas as messages
 
-# Who a quota is for: user, client-id, ip → a name, or None for the default of all that have no quota of their own.
+# Entity of a quota: user, client-id or ip → a name, or None for the default.
 Entity = Mapping[str, str | None]
 
 ANY = object()
@@ -24,7 +24,7 @@ class Quota:
 
 
 def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quota]:
-    """The quotas of exactly these kinds; ANY stands for every name of a kind."""
+    """Return the quotas of exactly these kinds; ANY matches every name of a kind."""
     components = []
     for kind, name in entity.items():
         if name is ANY:

@@ -1,4 +1,4 @@
-"""Moving partitions between brokers, and electing their leaders. Both are the controller's to do."""
+"""Partition reassignments and leader elections, both performed by the controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """One that goes on: `replicas` has those that are added and those that are removed."""
+    """A current reassignment: `replicas` includes added and removed ones."""
 
     replicas: list[int]
     adding: list[int]
@@ -46,7 +46,7 @@ def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
 
 
 def keeps_replication_factor(cluster: Cluster) -> bool:
-    """Whether the controller can be asked to refuse a reassignment that would change the replication factor."""
+    """Return True if the controller can refuse reassignments that change the replication factor."""
     _, newest = cluster.controller().versions.get(messages.AlterPartitionReassignmentsRequest.api_key, (0, 0))
     return newest >= 1
 
@@ -57,7 +57,7 @@ def reassign(
     *,
     may_change_replication_factor: bool = True,
 ) -> dict[Partition, str]:
-    """Start to move partitions, or stop it where None is wanted. What was refused, and why."""
+    """Start moving partitions, or cancel a move where None is given. Return the reasons of refusals."""
     if not may_change_replication_factor and not keeps_replication_factor(cluster):
         raise ClientError("The broker is too old to hold on to the replication factor.")
     topics: dict[str, list[messages.ReassignablePartition]] = {}
@@ -88,7 +88,7 @@ def reassign(
 def elect_leaders(
     cluster: Cluster, election_type: int, partitions: Sequence[Partition] | None
 ) -> dict[Partition, tuple[str, str | None]]:
-    """What came of it for each partition: Kafka's name of the error and its explanation. None means all."""
+    """Return Kafka's error name and message for each partition. None selects all partitions."""
     asked: dict[str, list[int]] = {}
     for topic, number in partitions or ():
         asked.setdefault(topic, []).append(number)

@@ -1,4 +1,4 @@
-"""Moving a group's offsets: a plan first, then its execution."""
+"""Reset a group's offsets: plan first, then execute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: `value` is an offset, a distance or a timestamp in milliseconds, as the kind wants it."""
+    """Target of a reset: `value` is an offset, a distance or a timestamp in milliseconds, depending on the kind."""
 
     kind: Literal["earliest", "latest", "offset", "shift", "timestamp", "current"]
     value: int = 0
@@ -30,9 +30,9 @@ class OffsetChange:
     partition: int
     current_offset: int | None
     new_offset: int
-    # What was asked for, if it lies outside the partition and was clamped.
+    # Requested offset, if it was outside the partition and clamped.
     clamped_from: int | None = None
-    # A moment was asked for, and the partition has nothing since then: it is the end instead.
+    # True if the partition has no records since the requested time, so the target is its end.
     nothing_since: bool = False
 
 
@@ -41,7 +41,7 @@ def clamp(wanted: int, start: int, end: int) -> int:
 
 
 def parse_topic_selection(text: str) -> tuple[str, list[int] | None]:
-    """`orders` or `orders:0,2` (partitions)."""
+    """Parse `orders` or `orders:0,2` (partitions)."""
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None
@@ -68,7 +68,7 @@ def select_partitions(cluster: Cluster, selections: Sequence[str]) -> list[Parti
 def plan_reset(
     cluster: Cluster, group: str, target: Target, *, topics: Sequence[str] = (), all_topics: bool = False
 ) -> list[OffsetChange]:
-    """What a reset would do. The group must have no members; it need not exist if topics are named."""
+    """Plan a reset. The group must have no members; it need not exist if topics are named."""
     committed = _committed_by_idle(cluster, group, must_exist=all_topics)
     partitions = sorted(committed) if all_topics else select_partitions(cluster, topics)
     if not partitions:
@@ -101,7 +101,7 @@ def plan_reset(
 
 
 def plan_offsets(cluster: Cluster, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:
-    """A reset to offsets that were written down for each partition."""
+    """Plan a reset to given offsets per partition."""
     committed = _committed_by_idle(cluster, group)
     partitions = sorted(wanted)
     there = set(partitions_of(cluster, [topic for topic, _ in partitions]))
@@ -115,7 +115,7 @@ def plan_offsets(cluster: Cluster, group: str, wanted: Mapping[Partition, int]) 
 
 
 def _committed_by_idle(cluster: Cluster, group: str, *, must_exist: bool = False) -> dict[Partition, int]:
-    """What the group has committed; GroupNotEmpty while it has members."""
+    """Return the group's committed offsets. Raises GroupNotEmpty while it has members."""
     try:
         described = describe_group(cluster, group)
     except GroupNotFound:

@@ -1,4 +1,4 @@
-"""Asking the broker that must answer: the controller, or the coordinator of a group or of a transactional id."""
+"""Send requests to the responsible broker: the controller, or the coordinator of a group or transactional id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.errors import ErrorCode
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
 
-# While a controller or a coordinator is elected, moved or loaded, brokers answer with these.
+# Errors during an election, a move or the loading of a controller or coordinator.
 _NOT_YET = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -27,12 +27,12 @@ _NOT_YET = frozenset(
 
 
 def timeout_ms(cluster: Cluster) -> int:
-    """How long a broker may work on a request: a little less than we wait for its answer."""
+    """Return the broker's time limit for a request, slightly shorter than the client's."""
     return round(cluster.settings.request_timeout * 900)
 
 
 def when_ready(cluster: Cluster, ask: Callable[[], T], *, again_on: frozenset[ErrorCode] = frozenset()) -> T:
-    """What `ask` returns. It is called again while a role moves, or fails with one of `again_on`."""
+    """Return the result of `ask`. Retry while a role moves, or after errors in `again_on`."""
     deadline = time.monotonic() + cluster.settings.api_timeout
     while True:
         try:
@@ -45,7 +45,7 @@ def when_ready(cluster: Cluster, ask: Callable[[], T], *, again_on: frozenset[Er
 
 
 def ask_controller(cluster: Cluster, request: Request, answer: type[R], check: Callable[[R], T]) -> T:
-    """What `check` makes of the controller's answer; it raises what the answer refuses."""
+    """Send a request to the controller and return the result of `check`, which raises refusals."""
     return when_ready(cluster, lambda: check(cluster.controller().request(request, answer)))
 
 
@@ -57,7 +57,7 @@ def ask_coordinator(
     *,
     again_on: frozenset[ErrorCode] = frozenset(),
 ) -> T:
-    """As `when_ready`, with the coordinator looked up each time."""
+    """Like `when_ready`, with a new coordinator lookup for each attempt."""
 
     def ask_there() -> T:
         node = cluster.coordinators(kind, [key])[key]
@@ -69,7 +69,7 @@ def ask_coordinator(
 def ask_group_coordinator(
     cluster: Cluster, group: str, request: Request, answer: type[R], check: Callable[[R], T]
 ) -> T:
-    """What `check` makes of the answer of the group's coordinator."""
+    """Send a request to the group's coordinator and return the result of `check`."""
     return ask_coordinator(
         cluster,
         CoordinatorType.GROUP,

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users: describe, set, delete. The password itself never leaves this process."""
+"""SCRAM credentials of users: describe, set, delete. Passwords never leave this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError, check_accepted
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import scram as messages
 
-# The mechanisms by the numbers of the protocol, and their hashes.
+# Mechanism → protocol number and hash.
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 DEFAULT_ITERATIONS = 4096
 _SALT_BYTES = 24
@@ -32,7 +32,7 @@ class Secret:
 
 
 def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Credential]:
-    """None for all users; those without credentials are left out."""
+    """Return the credentials of these users, or of all with None. Users without credentials are omitted."""
     asked = None if users is None else [messages.UserName(name=user) for user in users]
     request = messages.DescribeUserScramCredentialsRequest(users=asked)
     answer = cluster.any_connection().request(request, messages.DescribeUserScramCredentialsResponse)
@@ -51,7 +51,7 @@ def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Cred
 def alter_credentials(
     cluster: Cluster, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
 ) -> None:
-    """By mechanism."""
+    """Set and delete credentials by mechanism."""
     upsertions = []
     for mechanism, secret in set_.items():
         number, digest = MECHANISMS[mechanism]

@@ -1,4 +1,4 @@
-"""Share groups: describe them, where they are in their partitions, move that, delete."""
+"""Share groups: describe, show and move positions, delete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShareGroup:
 
 @dataclass(frozen=True, slots=True)
 class SharePosition:
-    """Where a group is in a partition: None until a member has read from it."""
+    """A group's position in a partition; None until a member has read from it."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class SharePosition:
 
 
 def describe_share_group(cluster: Cluster, group: str) -> ShareGroup:
-    """Fails with GROUP_ID_NOT_FOUND for a group that does not exist or is of another type."""
+    """Fails with GROUP_ID_NOT_FOUND for a missing group or another type."""
 
     def ask(connection: Connection, node: Node) -> ShareGroup:
         request = messages.ShareGroupDescribeRequest(group_ids=[group])
@@ -108,7 +108,7 @@ def _position(topic: str, found: messages.DescribeShareGroupOffsetsResponseParti
 
 
 def move_share_group(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Let an empty group go on somewhere else."""
+    """Move the positions of an empty group."""
     topics: dict[str, messages.AlterShareGroupOffsetsRequestTopic] = {}
     for (name, number), offset in offsets.items():
         topic = topics.setdefault(name, messages.AlterShareGroupOffsetsRequestTopic(topic_name=name))
@@ -125,7 +125,7 @@ def move_share_group(cluster: Cluster, group: str, offsets: Mapping[Partition, i
 
 
 def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict[str, ClientError | None]:
-    """Delete where an empty group is in these topics; for each what came of it."""
+    """Delete an empty group's positions in these topics. Return the outcome for each."""
     request = messages.DeleteShareGroupOffsetsRequest(
         group_id=group,
         topics=[
@@ -160,7 +160,7 @@ def delete_share_group(cluster: Cluster, group: str) -> None:
 def _explained(
     cluster: Cluster, group: str, partitions: Collection[Partition] | None = None
 ) -> Iterator[None]:
-    """What only the share coordinator can do: if nobody leads the partition that it keeps, that is the reason."""
+    """Explain failures of share coordinator requests: a leaderless state partition is the likely reason."""
     try:
         yield
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): describe them, and how far behind their tasks are."""
+"""Streams groups (KIP-1071): describe them, and the lag of their tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StreamsGroup:
     epoch: int
     assignment_epoch: int
     coordinator: Node
-    # What each subtopology reads.
+    # Source topics by subtopology.
     sources: dict[str, list[str]]
     internal_topics: list[str]
     members: list[StreamsMember]
@@ -60,7 +60,7 @@ class StreamsLag:
 
 
 def describe_streams_group(cluster: Cluster, group: str) -> StreamsGroup:
-    """Fails with GROUP_ID_NOT_FOUND for a group that does not exist or is of another type."""
+    """Fails with GROUP_ID_NOT_FOUND for a missing group or another type."""
 
     def ask(connection: Connection, node: Node) -> StreamsGroup:
         request = messages.StreamsGroupDescribeRequest(group_ids=[group])
@@ -73,7 +73,7 @@ def describe_streams_group(cluster: Cluster, group: str) -> StreamsGroup:
             sources[each.subtopology_id] = [*each.source_topics, *repartition]
             internal |= {*repartition, *(topic.name for topic in each.state_changelog_topics)}
         for each in subtopologies:
-            internal -= set(each.source_topics)  # a source topic may serve as changelog
+            internal -= set(each.source_topics)  # a source topic may serve as a changelog
         members = [
             StreamsMember(
                 member.member_id,
@@ -102,7 +102,7 @@ def describe_streams_group(cluster: Cluster, group: str) -> StreamsGroup:
 
 
 def streams_lag(cluster: Cluster, group: StreamsGroup) -> list[StreamsLag]:
-    """Of the partitions that active tasks read now. Without a committed offset the whole partition is ahead."""
+    """Return the lag of partitions read by active tasks. Without a committed offset the whole partition counts."""
     partitions: dict[Partition, None] = {}
     for member in group.members:
         for subtopology, numbers in member.assignment.active.items():

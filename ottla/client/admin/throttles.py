@@ -1,4 +1,4 @@
-"""Replication throttles: the rates of brokers and the replicas of topics that they hold back while partitions move."""
+"""Replication throttles: broker rates, and throttled replicas of topics during reassignments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Of one partition: brokers that are read from, and brokers that get a replica."""
+    """Source and target brokers of one partition."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -30,7 +30,7 @@ def moves_of(
     wanted: Mapping[Partition, list[int]],
     current: Mapping[Partition, list[int]],
 ) -> dict[Partition, Move]:
-    """What will move once `wanted` has been asked for on top of what is `ongoing`."""
+    """Return all moves after adding `wanted` to the `ongoing` reassignments."""
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
         for partition, each in ongoing.items()
@@ -43,7 +43,7 @@ def moves_of(
 
 
 def throttled_replicas(moves: Mapping[Partition, Move]) -> dict[str, dict[str, str]]:
-    """The settings of topics that name the replicas to hold back, `partition:broker` each."""
+    """Return the topic settings that name the throttled replicas, each as `partition:broker`."""
     names: dict[str, dict[str, set[str]]] = {}
     for (topic, number), move in moves.items():
         settings = names.setdefault(topic, {LEADER_REPLICAS: set(), FOLLOWER_REPLICAS: set()})
@@ -56,7 +56,7 @@ def throttled_replicas(moves: Mapping[Partition, Move]) -> dict[str, dict[str, s
 
 
 def set_throttle(cluster: Cluster, moves: Mapping[Partition, Move], rate: int) -> None:
-    """Bytes per second between brokers, for the replicas that move."""
+    """Limit the bytes per second between brokers for moving replicas."""
     for topic, settings in throttled_replicas(moves).items():
         alter_configs(cluster, Resource("topic", topic), set_=settings)
     brokers = {broker for move in moves.values() for broker in (*move.sources, *move.destinations)}

@@ -59,10 +59,10 @@ class PartitionDescription:
     start_offset: int | None = None
     end_offset: int | None = None
     size: int | None = None
-    # Replicas that may lead without loss though they left the ISR; None where the broker does not say.
+    # Replicas that left the ISR but may lead without loss; None if the broker does not report it.
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
-    offline_replicas: list[int] = field(default_factory=list)  # their brokers or their disks are down
+    offline_replicas: list[int] = field(default_factory=list)  # on failed brokers or disks
 
     @property
     def messages(self) -> int | None:
@@ -112,9 +112,9 @@ def describe_topics(
     skip_missing: bool = False,
     at_once: int | None = None,
 ) -> list[TopicDescription]:
-    """In the order asked for; TopicNotFound for the first that does not exist.
+    """Describe topics in the given order. Raises TopicNotFound for the first missing one.
 
-    `at_once` is how many partitions the broker may describe in one answer.
+    `at_once` limits the partitions per response.
     """
     if not names:
         return []
@@ -165,7 +165,7 @@ def describe_topics(
 
 
 def _describe(cluster: Cluster, names: list[str], at_once: int | None) -> list[_AnyTopic]:
-    """What the broker says about each name, errors included, in the order asked for."""
+    """Return the broker's answer for each name, including errors, in the given order."""
     found: dict[str, _AnyTopic] = {}
     connection = cluster.any_connection()
     if DescribeTopicPartitionsRequest.api_key not in connection.versions:
@@ -199,7 +199,7 @@ def _overridden_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dic
         try:
             entries = describe_configs(cluster, Resource("topic", name))
         except ClientError as error:
-            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted in the meantime
                 raise
             continue
         overridden[name] = {
@@ -226,7 +226,7 @@ def create_topic(
     assignment: Sequence[Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """The broker's defaults apply to what is omitted. `assignment` has the replicas of each partition."""
+    """Create a topic. Omitted values get the broker's defaults. `assignment` has the replicas of each partition."""
     placed = [
         CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
         for number, replicas in enumerate(assignment or ())
@@ -248,7 +248,7 @@ def create_topic(
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
-    """If one is refused, the others are deleted all the same."""
+    """Delete topics. A refusal does not affect the others."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names],
         topic_names=list(names),
@@ -266,7 +266,7 @@ def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
 def add_partitions(
     cluster: Cluster, name: str, total: int, assignment: Sequence[Sequence[int]] | None = None
 ) -> None:
-    """`assignment` has the replicas of each partition that is added."""
+    """`assignment` has the replicas of each added partition."""
     placed = None
     if assignment is not None:
         placed = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignment]

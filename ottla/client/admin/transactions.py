@@ -1,4 +1,4 @@
-"""Transactions and the producers that write in them: list, describe, end those that nobody else will end."""
+"""Transactions and their producers: list, describe, and abort hanging ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_wo
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import transactions as messages
 
-# As Kafka's client does by default: the new timeout of a transactional id that is fenced.
+# Transaction timeout for fencing, as in Kafka's client.
 _FENCE_TIMEOUT_MS = 30_000
 _PARTITIONS_AT_ONCE = 500
 
@@ -41,7 +41,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """What a partition remembers of a producer."""
+    """A partition's state of a producer."""
 
     producer_id: int
     producer_epoch: int
@@ -58,7 +58,7 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """Of all coordinators. `duration_ms`: only those that have been running for longer."""
+    """List the transactions of all coordinators; with `duration_ms` only those running for longer."""
     found = []
     for node in list(cluster.nodes()):
         connection = cluster.node(node)
@@ -82,7 +82,7 @@ def list_transactions(
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
-    """None for an id that no producer uses."""
+    """Return None for an unused id."""
 
     def ask(connection: Connection, node: Node) -> TransactionDescription:
         request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
@@ -110,7 +110,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 def describe_producers(
     cluster: Cluster, partitions: Collection[Partition], broker: int | None = None
 ) -> dict[Partition, list[Producer]]:
-    """As their leaders know them, or as one broker does."""
+    """Return the producers known to the leaders, or to one broker."""
     found: dict[Partition, list[Producer]] = {}
     for node, topics in _by_broker(cluster, partitions, broker).items():
         request = messages.DescribeProducersRequest(
@@ -139,7 +139,7 @@ def describe_producers(
 def _by_broker(
     cluster: Cluster, partitions: Collection[Partition], broker: int | None
 ) -> dict[int, dict[str, list[int]]]:
-    """Which broker to ask about which partitions: broker → topic → partitions."""
+    """Group partitions by the broker to ask: broker → topic → partitions."""
     wanted = set(partitions)
     asked: dict[int, dict[str, list[int]]] = {}
     for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics:
@@ -159,7 +159,7 @@ def _by_broker(
 def abort_transaction(
     cluster: Cluster, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """End a producer's transaction in one partition, whatever its coordinator thinks."""
+    """Abort a producer's transaction in one partition, regardless of its coordinator."""
     [leader] = _by_broker(cluster, [partition], None)
     marker = messages.WritableTxnMarker(
         producer_id=producer_id,
@@ -177,7 +177,7 @@ def abort_transaction(
 
 
 def force_terminate(cluster: Cluster, transactional_id: str) -> None:
-    """Fence the producer that uses the id: its open transaction is aborted by the coordinator."""
+    """Fence the producer of the id: the coordinator aborts its open transaction."""
 
     def ask(connection: Connection, _node: Node) -> None:
         request = messages.InitProducerIdRequest(
@@ -185,7 +185,7 @@ def force_terminate(cluster: Cluster, transactional_id: str) -> None:
         )
         check_in_kafkas_words(connection.request(request, messages.InitProducerIdResponse))
 
-    # The open transaction is aborted first, and until then the answer is that there is one.
+    # The coordinator aborts the open transaction first, and until then reports it.
     ask_coordinator(
         cluster,
         CoordinatorType.TRANSACTION,
@@ -198,7 +198,7 @@ def force_terminate(cluster: Cluster, transactional_id: str) -> None:
 def find_hanging(
     cluster: Cluster, partitions: Collection[Partition], *, broker: int | None, longer_than_ms: int
 ) -> list[tuple[Partition, Producer]]:
-    """Open transactions whose coordinator does not know of them, hence never ends them."""
+    """Return open transactions that are unknown to their coordinator and therefore never end."""
     now = round(time.time() * 1000)
     chosen = list(partitions)
     candidates = [

@@ -1,1 +1,1 @@
-"""Rules that a schema has for those who write and read with it."""
+"""Data contract rules of a schema for writers and readers."""

@@ -1,7 +1,7 @@
-"""The part of CEL (Common Expression Language) that conditions of data contracts mostly consist of.
+"""The subset of CEL (Common Expression Language) common in data contracts.
 
 Literals, lists, fields (`message.a.b`, `m['k']`, `l[0]`), comparisons, `in`, `&&`, `||`, `!`, `? :`, arithmetic, and
-size(), has(), startsWith(), endsWith(), contains(), matches(). What else CEL has is refused when it is parsed.
+size(), has(), startsWith(), endsWith(), contains(), matches(). The parser refuses everything else.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _TOKEN = re.compile(
 
 
 class NotSupported(ValueError):
-    """What is no CEL, or not of the part that is known here."""
+    """Invalid or unsupported CEL."""
 
 
 class CelError(ValueError):
-    """What an expression cannot be evaluated with."""
+    """An expression cannot be evaluated with the given values."""
 
 
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> Any:
-    """By an engine that takes no longer than the text is long, as CEL asks for: Python's may take for ever."""
+    """Compile a pattern with a linear-time engine, as CEL requires: Python's may take forever."""
     try:
         import jsonschema_rs
 
@@ -42,7 +42,7 @@ def _pattern(text: str) -> Any:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
     except ImportError:
         raise CelError("matches() needs jsonschema-rs, which is not installed") from None
-    except Exception as error:  # of the library, on a pattern that it cannot read
+    except Exception as error:  # raised by the library for an invalid pattern
         raise CelError(f"the pattern {text!r} cannot be used: {error}") from None
 
 
@@ -118,7 +118,7 @@ class _Parser:
             found = self._tokens[self._at][1] if self._at < len(self._tokens) else "the end"
             raise NotSupported(f"'{found}' is not understood" if not sign else f"'{sign}' is missing")
 
-    # From what binds least to what binds most
+    # From lowest to highest precedence
 
     def choice(self) -> Evaluate:
         condition = self._either()

@@ -1,7 +1,7 @@
-"""Rules of a schema that whoever writes and reads with it has to follow: conditions in CEL, as far as we know it.
+"""Rules of a schema for writers and readers: conditions in the supported subset of CEL.
 
-A rule of another type, or with another expression, cannot be carried out here. Nothing is written then, because a
-rule may be there to encrypt a field; a reader goes on without it.
+Other rule types and expressions cannot be executed here. Writes are then refused, because a rule may exist to encrypt a
+field; a reader continues without it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _KINDS = ("domainRules", "encodingRules")
 
 
 class RuleFailed(ValueError):
-    """A record that does not keep a rule, or a rule that cannot be carried out."""
+    """A record violates a rule, or a rule cannot be executed."""
 
 
 @dataclass(frozen=True)
 class _Rule:
     name: str
     condition: Evaluate | None
-    #: Why there is no condition.
+    #: Reason for a missing condition.
     reason: str = ""
 
 
 class Rules:
-    """Those of one schema in one direction."""
+    """Rules of one schema in one direction."""
 
     def __init__(self, rule_set: str, direction: Direction) -> None:
         self._direction = direction
@@ -44,7 +44,7 @@ class Rules:
         return bool(self._rules)
 
     def check(self, record: Any) -> None:
-        """RuleFailed, if the record does not keep one of them."""
+        """Raises RuleFailed if the record violates a rule."""
         for rule in self._rules:
             if rule.condition is None:
                 raise RuleFailed(
@@ -60,7 +60,7 @@ class Rules:
 
 
 def _applicable(rule_set: str, direction: Direction) -> Iterable[Mapping[str, Any]]:
-    """Rules that are not disabled, are for this direction, and whose failure matters."""
+    """Yield the enabled rules for this direction whose failure matters."""
     given = json.loads(rule_set) if rule_set else {}
     for kind in _KINDS:
         for rule in given.get(kind) or ():
@@ -72,7 +72,7 @@ def _applicable(rule_set: str, direction: Direction) -> Iterable[Mapping[str, An
 
 
 def _action(rule: Mapping[str, Any], direction: Direction, mode: str) -> str:
-    """onFailure may have two actions, for writing and for reading. DLQ is an error here, as ERROR."""
+    """Return the failure action. onFailure may name two, for writing and reading. DLQ is an error here, like ERROR."""
     actions = str(rule.get("onFailure") or "ERROR").upper().split(",")
     return actions[-1 if mode == "WRITEREAD" and direction == "READ" else 0].strip()
 

@@ -1,9 +1,9 @@
-"""Keys in a file of JSON, which only its owner (and, if it must be, its group) may read.
+"""Keys in a JSON file, readable only by its owner (and, if necessary, its group).
 
     {"keys": {"default": {"1": "Base64 of 32 bytes", "2": "…"}}}
 
-A key has a name and versions. The latest version wraps new data keys; the others unwrap what they have wrapped, until
-they are taken out of the file. The file is read whenever a data key is made or met, and not kept in memory.
+A key has a name and versions. The latest version wraps new data keys; earlier ones unwrap existing data keys until they
+are removed from the file. The file is read for each new data key, and not kept in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Keys = dict[str, dict[int, bytes]]
 
 
 class KeyFile:
-    """`names` are the keys that may be used, the first one for new data keys; without any it is all of them."""
+    """`names` are the permitted keys, the first one for new data keys; by default all keys."""
 
     def __init__(self, path: str | Path, names: Sequence[str] = ()) -> None:
         self.path = Path(path)
@@ -102,7 +102,7 @@ def _associated(name: str, version: int) -> bytes:
 def read_key_file(path: Path) -> Keys:
     text = _read(path)
     keys: Keys = {}
-    # The parser's error has the whole text in it: ours must not have it as its context.
+    # The parser's error contains the whole text and must not become the context of ours.
     with suppress(ValueError, TypeError, AttributeError, LookupError):
         keys = {
             name: {int(version): base64.b64decode(key, validate=True) for version, key in versions.items()}
@@ -146,7 +146,7 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 
 def make_key_file(path: Path, name: str = DEFAULT_NAME) -> None:
-    """A new file with one key."""
+    """Create a file with one key."""
     _check_name(name)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -160,7 +160,7 @@ def make_key_file(path: Path, name: str = DEFAULT_NAME) -> None:
 
 
 def add_key_version(path: Path, name: str | None = None) -> tuple[str, int]:
-    """A new version of a key, or a new key. Returns its name and version. The file is replaced as a whole."""
+    """Add a version to a key, or a new key. Return name and version. Replaces the file atomically."""
     keys = read_key_file(path)
     if name is None:
         name = next(iter(keys)) if len(keys) == 1 else DEFAULT_NAME

@@ -1,11 +1,11 @@
-"""Where keys are, as one line that has no secret in it: it may stand in options, plans and logs.
+"""One-line references to keys. They contain no secrets and may appear in options, plans and logs.
 
     file:/etc/secrets/keys.json                                      a key file; the word file: may be omitted
     file:/etc/secrets/keys.json#orders                               only the key of this name
     vault:https://vault.example:8200#orders                        Vault's transit engine, and the key in it
     vault:https://vault.example:8200/mount?token-file=/run/token&ca-file=/etc/ca.pem&namespace=team#orders,old
 
-Of several names the first is used to encrypt, and all of them to decrypt.
+The first of several names encrypts, and all of them decrypt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 def open_keys(reference: str) -> KeyProvider:
-    """The keys that a reference names. Nothing is read and nobody is asked before the first of them is needed."""
+    """Return the keys of a reference. Nothing is read or requested before the first use."""
     text, _, fragment = reference.strip().partition("#")
     names = tuple(name.strip() for name in fragment.split(",") if name.strip())
     for name in names:
@@ -57,7 +57,7 @@ def _vault(text: str, names: tuple[str, ...]) -> VaultTransit:
             "Which key of Vault? Write its name behind a #, as in vault:https://host:8200#orders."
         )
     given = dict(parse_qsl(url.query, keep_blank_values=True))
-    # Whatever is written here is shown in plans and logs.
+    # References appear in plans and logs.
     if url.username is not None or url.password is not None or "token" in given:
         raise EncryptionError(
             "A token does not belong here: set VAULT_TOKEN, or name a file with ?token-file=/path."

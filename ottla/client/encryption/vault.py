@@ -21,7 +21,7 @@ _TRIES = 4
 _FIRST_PAUSE = 0.25
 _MOST_BYTES = 1 << 20
 _MOST_REASON = 200
-#: Busy, sealed or on its way to another leader: it may answer in a moment.
+#: Busy, sealed or changing its leader: a retry may succeed.
 _RETRIED = frozenset({412, 429, 472, 473, 500, 502, 503, 504})
 _BAD_REQUEST, _FORBIDDEN, _NOT_FOUND = 400, 403, 404
 
@@ -30,7 +30,7 @@ class VaultAddress(NamedTuple):
     host: str
     port: int
     tls: bool = True
-    #: Where the transit engine is mounted.
+    #: Mount point of the transit engine.
     mount: str = "transit"
 
     def __str__(self) -> str:
@@ -38,10 +38,10 @@ class VaultAddress(NamedTuple):
 
 
 class VaultTransit:
-    """`names` are the keys that may be used, the first one for new data keys.
+    """`names` are the permitted keys, the first one for new data keys.
 
-    The token is in `token_file`, else in VAULT_TOKEN or in ~/.vault-token, as for Vault's own command. It is read for
-    every request, so that it can be renewed. Certificates are checked, with VAULT_CACERT if `ca_file` is not given.
+    The token is in `token_file`, else in VAULT_TOKEN or ~/.vault-token, as for Vault's own command. It is reread for
+    every request, so that it can be renewed. Certificates are checked, with VAULT_CACERT if `ca_file` is missing.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class VaultTransit:
         return self._text(self._transform("rewrap", key_name, wrapped), "ciphertext").encode()
 
     def _transform(self, verb: str, name: str, wrapped: bytes) -> dict[str, Any]:
-        # The name comes from a record: without this, whoever writes records would choose the key.
+        # The name comes from a record: without this check its writer could choose the key.
         if name not in self._names:
             raise BadValue(
                 f"The value is encrypted with the key '{name}', which is not one of those to be used."
@@ -114,7 +114,7 @@ class VaultTransit:
     # -- HTTP -----------------------------------------------------------------------------------------------
 
     def _post(self, path: str, body: dict[str, Any], name: str) -> dict[str, Any] | _Refusal:
-        """What the answer has in "data". Retried while that may help, for some seconds at most."""
+        """Return "data" of the response. Retries for a few seconds while that may help."""
         reason = ""
         what = "cannot be used"
         for attempt in range(_TRIES):
@@ -147,7 +147,7 @@ class VaultTransit:
         raise KeysUnavailable(f"{self._who} {what}: {reason.rstrip('.')}.")
 
     def _request(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        # Not urllib, which would take the token along to wherever a redirection leads.
+        # Not urllib, which would send the token to the target of a redirect.
         headers = {
             "X-Vault-Token": self._token(),
             "X-Vault-Request": "true",

@@ -1,8 +1,8 @@
-"""Writing to a topic that is storage, so that a leader that was replaced cannot write any more.
+"""Write to a storage topic such that a replaced leader is fenced.
 
-Who takes over asks for the producer id of one transactional id, which all members share, and so gets a higher epoch
-than everybody before; its first record makes the partition know that epoch. From then on the broker refuses what an
-older leader sends. No transaction is opened: the log has the records that are written, and no markers.
+A new leader requests the producer id of a transactional id shared by all members, and gets a higher epoch than all
+earlier leaders. Its first record makes the partition aware of that epoch. From then on the broker refuses records of
+older leaders. No transaction is opened, so the log contains no markers.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 
 
 class Fenced(Exception):
-    """Another producer of the same transactional id has taken over."""
+    """Another producer with the same transactional id has taken over."""
 
 
 class TooLarge(Exception):
-    """The broker takes no record of this size."""
+    """The broker rejects records of this size."""
 
 
 Entry = tuple[bytes, bytes | None]
@@ -56,7 +56,7 @@ Entry = tuple[bytes, bytes | None]
 class LogProducer:
     """Used by one thread at a time.
 
-    Without a transactional id nobody is fenced, and a record whose fate is unknown may be there twice.
+    Without a transactional id there is no fencing, and a record with an unknown outcome may be duplicated.
     """
 
     def __init__(self, settings: Settings, topic: str, transactional_id: str, partition: int = 0) -> None:
@@ -72,7 +72,7 @@ class LogProducer:
         self._cluster.close()
 
     def take_over(self) -> None:
-        """Fence everybody before us, from the next record on that we append."""
+        """Fence all earlier producers, effective with the next record."""
         try:
             begun = TransactionClient(self._cluster).begin(self._transactional_id, _TRANSACTION_TIMEOUT_MS)
             self._producer_id, self._epoch = begun.producer_id, begun.producer_epoch
@@ -95,9 +95,9 @@ class LogProducer:
         self._is_uncertain = False
 
     def append(self, entries: Sequence[Entry], seconds: float) -> int:
-        """All or none of the records; the offset of the last. Sent again until it is known whether they are there."""
+        """Append all records or none, and return the last offset. Repeats the request until the outcome is known."""
         if self._is_uncertain:
-            # Under the same sequence number the broker would take other records for those of the last time.
+            # The broker would mistake other records under the same sequence number for the earlier ones.
             raise Fenced("it is not known whether the last records were written")
         now = time.time_ns() // 1_000_000
         idempotent = self._producer_id != _NO_PRODUCER

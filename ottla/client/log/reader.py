@@ -1,4 +1,4 @@
-"""A thread that reads a partition from its beginning and never stops: a topic as storage."""
+"""A thread that reads a partition from its beginning forever, for topics used as storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAIT_MS = 250
 
 
 class Batch(NamedTuple):
-    """What was read. With `restart` the log begins anew: what was read before is void."""
+    """Records read. `restart` means that the log starts over: earlier records are void."""
 
     records: list[Record]
     next_offset: int
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
 
 
 class LogReader:
-    """`deliver` is called in the thread of the reader, in the order of the log."""
+    """Calls `deliver` in the reader's thread, in log order."""
 
     def __init__(
         self, settings: Settings, topic: str, deliver: Callable[[Batch], None], partition: int = 0
@@ -88,7 +88,7 @@ class LogReader:
         return position
 
     def _is_another(self, cluster: Cluster, topic_id: bytes | None) -> bool:
-        """The topic was deleted and created again."""
+        """Return True if the topic was deleted and recreated."""
         try:
             cluster.leader(self._partition)
             return topic_id is not None and cluster.topic_id(self._partition.topic) != topic_id
