@@ -1,4 +1,4 @@
-"""Ends of leader epochs, which reveal whether a log is still the one that a client has read."""
+"""Ends of leader epochs, which reveal whether a log still contains the records that a client has read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The schema registry: Confluent's API over a topic `_schemas` in Confluent's format. A client of the broker."""
+"""The schema registry: Confluent's API on a topic `_schemas` in Confluent's format. A client of the broker."""

@@ -1,4 +1,4 @@
-"""What the registry refuses, with Confluent's codes and messages."""
+"""Errors of the registry, with Confluent's codes and messages."""
 
 from __future__ import annotations
 

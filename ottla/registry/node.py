@@ -1,4 +1,4 @@
-"""One node of the registry: who leads, and commands that are carried out by the leader, one after the other.
+"""One node of the registry: follows the leader election, and executes commands sequentially while leading.
 
 Owner: the event loop.
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class NotLeader(Exception):
-    """Nothing was written: another node has to do it."""
+    """Nothing was written, because another node leads."""
 
 
 class Node:
@@ -59,11 +59,11 @@ class Node:
         return self.settings.defaults
 
     async def load(self) -> None:
-        """Read all there is. Raises UnusableTopic, ClientError or TimeoutError."""
+        """Read the whole log. Raises UnusableTopic, ClientError or TimeoutError."""
         await self.store.start(self.settings.init_timeout)
 
     def join(self, identity: Identity) -> None:
-        """Take part in the election, as the node that is reached there."""
+        """Join the election under this address."""
         self.identity = identity
         loop = asyncio.get_running_loop()
 
@@ -87,7 +87,7 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        """As far as we know. A NOOP that is not ours was written by the one who took over from us."""
+        """Return True if this node leads, as far as it knows. A foreign NOOP shows that another node took over."""
         return self._leads and self.state.last_noop == self._own_noop
 
     def _elected(self, leader: Identity | None) -> None:
@@ -122,7 +122,7 @@ class Node:
                 await asyncio.sleep(self.settings.client.retry_backoff)
 
     def _step_down(self) -> None:
-        """Whether we lead is for the group to say."""
+        """Stop leading. Only the group elects a leader."""
         self._leads = False
         self.leader = None
         self._known.clear()
@@ -130,7 +130,7 @@ class Node:
             self._member.rejoin()
 
     async def find_leader(self) -> Identity:
-        """Waits for an election. Raises RegistryError 50004."""
+        """Wait for an election. Raises RegistryError 50004."""
         try:
             async with asyncio.timeout(self.settings.timeout):
                 while True:
@@ -147,10 +147,10 @@ class Node:
     async def execute(
         self, decide: Callable[[State], tuple[T, Sequence[Write]]], *, takes_long: bool = False
     ) -> T:
-        """Decide by the state and write what follows from it. Raises NotLeader, and what `decide` raises.
+        """Decide by the state and write the resulting records. Raises NotLeader, and errors of `decide`.
 
-        What takes long is decided in a thread, so that others are answered meanwhile. The state stays as it is: only
-        the leader writes, one command after the other, and each was read back.
+        Slow decisions run in a thread, to keep the event loop responsive. The state does not change in the meantime:
+        only the leader writes, one command after the other, and each was read back.
         """
         async with self._lock:
             if not self.is_leader:

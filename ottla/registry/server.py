@@ -1,4 +1,4 @@
-"""A registry: its node, its listeners, and how they start and stop."""
+"""A registry server: its node and listeners, with startup and shutdown."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ottla.security.acls import Acl, AclFilter, ResourceType
 
 _log = logging.getLogger(__name__)
 
-#: A change of an ACL takes effect within this time.
+#: Maximum delay until a changed ACL takes effect.
 _ACL_SECONDS = 5.0
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class RegistryServer:
-    """Raises, when started: BadSettings, UnusableTopic, ClientError, TimeoutError, OSError."""
+    """`start` raises BadSettings, UnusableTopic, ClientError, TimeoutError, OSError."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self.settings = settings
@@ -79,7 +79,7 @@ class RegistryServer:
             raise
 
     async def stop(self) -> None:
-        """Answers what is under way, leaves the group, and lets go of the log."""
+        """Finish running requests, leave the group, and close the log."""
         if self._reading_acls is not None:
             self._reading_acls.cancel()
         await asyncio.gather(*(server.stop() for _, server in self._servers))
@@ -113,7 +113,7 @@ class RegistryServer:
             raise BadSettings(str(error)) from None
 
     async def _acls(self) -> list[Acl]:
-        """The ACLs on topics. The registry's own user needs DESCRIBE on the cluster. Raises ClientError."""
+        """Return the topic ACLs. The registry's own user needs DESCRIBE on the cluster. Raises ClientError."""
 
         def ask() -> list[Acl]:
             with shared_cluster(self.settings.client) as cluster:
@@ -131,7 +131,7 @@ class RegistryServer:
 
     @property
     def urls(self) -> list[str]:
-        """Where clients on this machine reach it."""
+        """URLs for clients on this machine."""
         found = []
         for listener, server in self._servers:
             host = "127.0.0.1" if listener.host in _EVERY_INTERFACE else listener.host

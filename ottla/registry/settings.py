@@ -1,4 +1,4 @@
-"""The settings of a registry, by the names of Confluent's schema-registry.properties."""
+"""Settings of a registry, with the names of Confluent's schema-registry.properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTENER = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^\]]*\]|[^:/]*):(?P<po
 
 
 class BadSettings(ValueError):
-    """One sentence that names the setting."""
+    """An invalid setting. The message is one sentence that names it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RegistrySettings:
     init_timeout: float = 60.0
     group_times: GroupTimes = field(default_factory=GroupTimes)
     max_body: int = 16 << 20
-    #: Names that clients without a login may use in the header Host, beside those that the server knows.
+    #: Additional Host header names accepted from clients without a login.
     allowed_hosts: tuple[str, ...] = ()
 
     @classmethod
@@ -89,11 +89,11 @@ class RegistrySettings:
 
 
 def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """How the cluster is reached: `kafkastore.security.protocol` is the client's `security.protocol`."""
+    """Return the cluster's client properties: `kafkastore.security.protocol` becomes `security.protocol`."""
     client = {
         name.removeprefix(_PREFIX): value for name, value in properties.items() if name.startswith(_PREFIX)
     }
-    # Addresses may have their protocol in front, as Confluent's have.
+    # Addresses may start with a protocol, as in Confluent's files.
     servers = client.get("bootstrap.servers", "")
     client["bootstrap.servers"] = re.sub(r"\b[A-Z_]+://", "", servers)
     return client

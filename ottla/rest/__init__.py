@@ -1,11 +1,11 @@
-"""The REST proxy: Kafka over HTTP, with Confluent's paths (v2 and v3), and streams of records besides.
+"""The REST proxy: Kafka over HTTP, with Confluent's paths (v2 and v3), plus streams of records.
 
-It is a client like any other, so it works with Apache Kafka too.
+As an ordinary client it works with Apache Kafka, too.
 
 - `settings`: kafka-rest.properties under Confluent's names
-- `clients`: the connections to the cluster, those of the proxy or those of the user who asks
+- `clients`: connections to the cluster, shared by the proxy or per user
 - `formats`: records in JSON ↔ bytes
-- `produce`, `consumers`, `streams`: what is behind the routes
+- `produce`, `consumers`, `streams`: implementation of the routes
 - `v2`, `v3/`: the routes
-- `server`: all of it together
+- `server`: the proxy as a whole
 """

@@ -1,4 +1,4 @@
-"""The JSON of requests, looked at before it is used."""
+"""Validation of JSON request bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def json_object(request: Request) -> dict[str, Any]:
 
 
 def items(given: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """A list of objects that must be there."""
+    """Return a required list of objects."""
     found = given.get(name)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise unprocessable(f"{name} must be a list of objects.")

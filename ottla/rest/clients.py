@@ -1,7 +1,7 @@
-"""The connections to the cluster: those of the proxy, or with authentication.method=PROPAGATE those of each user.
+"""Connections to the cluster: the proxy's own, or with authentication.method=PROPAGATE each user's.
 
-Reading and writing is aiokafka's, which needs no threads, so that a thousand consumers can be open. What is
-administrative is `ottla.client`'s, in threads.
+Reads and writes use aiokafka, which needs no threads, so that a thousand consumers can be open. Administration uses
+`ottla.client` in threads.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 _ADMIN_THREADS = 16
 _ENDING_SECONDS = 10.0
-#: A user's connections are closed after so long without a request.
+#: Idle time after which a user's connections are closed.
 _IDLE_SECONDS = 600.0
 _MAX_REQUEST_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose connections: nobody's are the proxy's own."""
+    """Owner of connections; without a user, the proxy itself."""
 
     user: str | None = None
     password: str | None = None
@@ -50,7 +50,7 @@ class Identity:
 
 
 class Clients:
-    """Owner: the event loop; threads only run functions of `ottla.client`, each with a cluster of its own."""
+    """Owner: the event loop; threads only run functions of `ottla.client`, each with its own cluster."""
 
     def __init__(self, settings: RestSettings) -> None:
         self._settings = settings
@@ -84,7 +84,7 @@ class Clients:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> T:
-        """A function of `ottla.client`. What the cluster refuses is an HttpError."""
+        """Run a function of `ottla.client` in a thread. Refusals of the cluster become HttpErrors."""
         settings = self.settings(identity)
 
         def call() -> T:
@@ -106,7 +106,7 @@ class Clients:
     # Reading and writing
 
     async def producer(self, identity: Identity) -> AIOKafkaProducer:
-        """One for all requests of an identity, started with the first."""
+        """Return the producer shared by all requests of an identity, started on first use."""
         self._used[identity] = time.monotonic()
         starting = self._producers.get(identity)
         if starting is None or (starting.done() and starting.exception() is not None):
@@ -141,7 +141,7 @@ class Clients:
             await client.start()
         except (KafkaError, OSError) as error:
             await self.end(client)
-            # aiokafka says only that it cannot connect; this says why, such as a wrong password.
+            # aiokafka reports only a failed connection; this request reveals the reason, such as a wrong password.
             await self.admin(identity, Cluster.metadata, [])
             raise of_aiokafka(error) from None
         except BaseException:
@@ -149,7 +149,7 @@ class Clients:
             raise
 
     async def end(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-        """Goes on to its end even if the one who waits for it is cancelled: a client may be gone by now."""
+        """Close a client completely, even if the waiting caller is cancelled: its connection may be gone."""
         task = asyncio.create_task(_stop(client))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -205,7 +205,7 @@ async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     except KafkaError as error:
         logger.warning("A connection to the cluster could not be ended as it should: %s", error)
     except asyncio.CancelledError:
-        pass  # aiokafka's own tasks, which had not begun when they were cancelled
+        pass  # aiokafka's own tasks, cancelled before they started
 
 
 @contextmanager

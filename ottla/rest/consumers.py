@@ -1,4 +1,4 @@
-"""Consumer instances of v2: made by one request, read by others, and ended when nobody asks for long enough."""
+"""Consumer instances of v2: created by one request, used by others, and closed after a timeout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAST_TIMEOUT = 0.001
 
 
 class Instance:
-    """Owner: the event loop. Requests for one instance are carried out one after another."""
+    """Owner: the event loop. Requests for one instance run sequentially."""
 
     def __init__(
         self,
@@ -51,10 +51,12 @@ class Instance:
         self.used = time.monotonic()
         self._request_timeout = request_timeout
         self._max_bytes = max_bytes
-        self._left: list[ConsumerRecord[Any, Any]] = []  # fetched, and not answered yet
-        self._answered: dict[TopicPartition, int] = {}  # the offset after the last one, since the last commit
+        self._left: list[ConsumerRecord[Any, Any]] = []  # fetched but not yet returned
+        self._answered: dict[
+            TopicPartition, int
+        ] = {}  # offset after the last returned record, since the last commit
         self.commits = commits
-        self._is_subscribed = False  # which a pattern that matches no topic yet does not show
+        self._is_subscribed = False  # needed because a pattern may match no topic yet
         self._next_commit = 0.0
 
     def touch(self) -> None:
@@ -77,7 +79,7 @@ class Instance:
         self.forget_fetched()
 
     def answered_positions(self) -> dict[TopicPartition, int]:
-        """Of the partitions that it still has."""
+        """Return the positions in currently assigned partitions."""
         assigned = self.consumer.assignment()
         return {each: offset for each, offset in self._answered.items() if each in assigned}
 
@@ -88,14 +90,14 @@ class Instance:
             await self.consumer.commit(positions)
 
     async def commit_in_time(self) -> None:
-        """What auto.commit.enable asks for. What was fetched and has not been answered is not read."""
+        """Commit for auto.commit.enable. Fetched but unreturned records do not count as read."""
         now = time.monotonic()
         if self.commits and self._answered and now >= self._next_commit:
             self._next_commit = now + _COMMIT_SECONDS
             await self.commit_answered()
 
     async def records(self, timeout: float | None, max_bytes: int | None) -> list[ConsumerRecord[Any, Any]]:
-        """What there is within the time, as much as fits; what does not fit comes with the next request."""
+        """Return the records available within the time and size limits; the rest comes with the next request."""
         from aiokafka.errors import KafkaError
         from aiokafka.structs import TopicPartition
 
@@ -126,7 +128,7 @@ class Instance:
             self._left = [record for records in found.values() for record in records]
 
     def put_back(self, records: list[ConsumerRecord[Any, Any]]) -> None:
-        """They were not answered after all."""
+        """Put back records that were not returned after all."""
         from aiokafka.structs import TopicPartition
 
         self._left[:0] = records
@@ -134,7 +136,7 @@ class Instance:
             self._answered[TopicPartition(record.topic, record.partition)] = record.offset
 
     def forget_fetched(self) -> None:
-        """After a seek, what was fetched before it is void."""
+        """Discard fetched records after a seek."""
         self._left.clear()
         self._answered.clear()
 
@@ -151,12 +153,12 @@ class Instance:
 
 
 class Consumers:
-    """Invariant: an instance that is named in an answer is in `_instances` until it was deleted or has timed out."""
+    """Invariant: an instance named in a response stays in `_instances` until it is deleted or times out."""
 
     def __init__(self, clients: Clients, settings: RestSettings) -> None:
         self._clients = clients
         self._settings = settings
-        self._instances: dict[tuple[str, str], Instance | None] = {}  # None: being made
+        self._instances: dict[tuple[str, str], Instance | None] = {}  # None: being created
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -199,10 +201,10 @@ class Consumers:
                 identity,
                 group_id=group,
                 auto_offset_reset=reset,
-                enable_auto_commit=False,  # of what was fetched; `Instance` commits what was answered
+                enable_auto_commit=False,  # it would commit fetched records; `Instance` commits returned ones
                 isolation_level=isolation,
                 fetch_min_bytes=fetch_min_bytes,
-                # The proxy answers for the client while it thinks; it is the instance's timeout that ends it.
+                # The proxy polls on behalf of idle clients; only the instance timeout ends an instance.
                 max_poll_interval_ms=int(self._settings.consumer_instance_timeout * 1000) * 2,
             )
             max_bytes = self._settings.consumer_request_max_bytes
@@ -214,7 +216,7 @@ class Consumers:
             raise
 
     def find(self, group: str, name: str, identity: Identity) -> Instance:
-        """Another user's instance is as good as none."""
+        """Return an instance. Another user's instance counts as missing."""
         instance = self._instances.get((group, name))
         if instance is None or instance.identity != identity:
             raise errors.consumer_not_found()
@@ -260,7 +262,7 @@ def _listener(instance: Instance) -> Any:
     from aiokafka import ConsumerRebalanceListener
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-        """What aiokafka tells before partitions go to another consumer of the group."""
+        """Called by aiokafka before partitions move to another consumer of the group."""
 
         async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
             await instance.revoked(revoked)

@@ -1,4 +1,4 @@
-"""The formats of keys and values in requests and answers, with schemas of the registry where a format has them."""
+"""Formats of keys and values in requests and responses, with registry schemas where required."""
 
 from __future__ import annotations
 
@@ -94,15 +94,15 @@ def _encoded(found: Registered, data: Any) -> bytes:
 
 
 class Embedded:
-    """Asks the registry as the caller if `as_caller`, so that the caller's rights on subjects apply.
+    """With `as_caller`, asks the registry as the caller, so that the caller's rights on subjects apply.
 
-    Owner: the event loop; threads ask the registry. Schemas that have an id never change, and are kept.
+    Owner: the event loop; threads ask the registry. Schemas are cached by id, since they never change.
     """
 
     def __init__(self, registry_url: str | None, *, as_caller: bool = False) -> None:
         self._as_caller = as_caller
         self._registry: RegistrySettings | None = None
-        #: By caller; the caller used last is at the end.
+        #: By caller, least recently used first.
         self._codecs: OrderedDict[Identity, SchemaCodecs] = OrderedDict()
         if registry_url:
             self._registry = RegistrySettings.from_properties({"schema.registry.url": registry_url})
@@ -123,7 +123,7 @@ class Embedded:
         return found
 
     async def encoder(self, caller: Identity, kind: Format, topic: str, body: dict[str, Any]) -> Encoder:
-        """`key_schema`, `key_schema_id` and those of the value are in the body of the request."""
+        """Build an encoder. The body contains `key_schema`, `key_schema_id` and the same for the value."""
         if kind not in TYPES:
             return Encoder(kind, None, None)
         found = {}
@@ -138,7 +138,7 @@ class Embedded:
     async def encode_inline(
         self, caller: Identity, kind: Format | None, topic: str, which: str, part: dict[str, Any]
     ) -> tuple[bytes | None, dict[str, Any]]:
-        """A key or value of v3, which brings its type or its schema along; and what the answer says of it."""
+        """Encode a v3 key or value with its own type or schema. Also return its description for the response."""
         if kind is not None and kind not in TYPES:
             data = formats.encode(part.get("data"), kind)
             return data, {"type": kind.upper(), "size": len(data or b"")}
@@ -161,7 +161,7 @@ class Embedded:
         except BadData as error:
             raise unprocessable(str(error), BAD_CONVERSION) from None
 
-    # The registry
+    # Registry
 
     async def _registered(
         self, caller: Identity, kind: Format | None, subject: str, given: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What goes wrong, under the codes of Confluent's REST proxy."""
+"""Errors with the codes of Confluent's REST proxy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bad_request(message: str) -> HttpError:
 
 
 def of_client(error: ClientError) -> HttpError:
-    """What a cluster refused, or that it cannot be reached."""
+    """Convert a refusal of the cluster, or its unavailability."""
     if isinstance(error, TopicNotFound) or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return HttpError(404, 40403, "This server does not host this topic-partition.")
     if isinstance(error, GroupNotFound) or error.code is ErrorCode.GROUP_ID_NOT_FOUND:

@@ -1,4 +1,4 @@
-"""Keys and values between JSON and bytes: base64, JSON itself, and text."""
+"""Convert keys and values between JSON and bytes: base64, JSON, and text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal
 from ottla.client.schema_codecs import is_nested_too_deep
 from ottla.rest.errors import BAD_CONVERSION, bad_request, unprocessable
 
-#: The encoder of JSON fails beyond Python's limit on recursion, which is 1,000.
+#: The JSON encoder fails beyond Python's recursion limit of 1,000.
 _MOST_LEVELS = 500
 Format = Literal["binary", "json", "string", "avro", "jsonschema", "protobuf"]
 
 V2_JSON = "application/vnd.kafka.v2+json"
-#: By the content types of v2.
+#: By content type, for v2.
 FORMATS: dict[str, Format] = {
     "application/vnd.kafka.binary.v2+json": "binary",
     "application/vnd.kafka.json.v2+json": "json",
@@ -23,7 +23,7 @@ FORMATS: dict[str, Format] = {
     "application/vnd.kafka.jsonschema.v2+json": "jsonschema",
     "application/vnd.kafka.protobuf.v2+json": "protobuf",
 }
-#: By the names of v3.
+#: By name, for v3.
 TYPES: dict[str, Format] = {
     "BINARY": "binary",
     "JSON": "json",
@@ -35,7 +35,7 @@ TYPES: dict[str, Format] = {
 
 
 def encode(data: Any, kind: Format) -> bytes | None:
-    """Bytes of what a request has. Raises HttpError 422."""
+    """Encode a value from a request. Raises HttpError 422."""
     if kind == "binary":
         if data is None:
             return None
@@ -55,7 +55,7 @@ def encode(data: Any, kind: Format) -> bytes | None:
 
 
 def decode(data: bytes | None, kind: Format) -> Any:
-    """Return bytes as JSON for an answer. Raise HttpError if they are not of that format."""
+    """Decode bytes to JSON for a response. Raises HttpError if they do not have that format."""
     if data is None:
         return None
     if kind == "binary":
@@ -69,7 +69,7 @@ def decode(data: bytes | None, kind: Format) -> Any:
 
 
 def _parsed(data: bytes) -> Any:
-    """Parse JSON. Raise ValueError if it is none, or nests too deep to be written into an answer."""
+    """Parse JSON. Raises ValueError if it is invalid or too deeply nested for a response."""
     value = json.loads(data)
     if data.count(b"[") + data.count(b"{") > _MOST_LEVELS and is_nested_too_deep(value, _MOST_LEVELS):
         raise ValueError("too deep")
@@ -82,7 +82,7 @@ def shown(data: str | bytes) -> str:
 
 
 def best_effort(data: bytes | None) -> Any:
-    """For streams of records whose format nobody named: JSON, else text, else base64."""
+    """Decode records of unspecified format: JSON, else text, else base64."""
     if data is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Records of one request, written with one batch for each partition."""
+"""Write the records of one request, with one batch per partition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Producing:
     async def write(
         self, identity: Identity, topic: str, records: Sequence[NewRecord]
     ) -> list[Written | HttpError]:
-        """One result for each record. Raises HttpError where the topic is not there."""
+        """Return one result per record. Raises HttpError if the topic does not exist."""
         from aiokafka.errors import KafkaError
 
         producer = await self._clients.producer(identity)
@@ -71,7 +71,7 @@ class Producing:
             try:
                 written = await future
                 for index, place in enumerate(places):
-                    # The broker tells the time only if it is its own.
+                    # The broker returns a timestamp only if it assigned it.
                     at = written.timestamp if written.timestamp >= 0 else records[place].timestamp
                     results[place] = Written(
                         written.partition, written.offset + index, now if at is None else at
@@ -86,7 +86,7 @@ class Producing:
         from aiokafka.errors import KafkaError
 
         if not producer.client.cluster.partitions_for_topic(topic):
-            # aiokafka would wait as long as a request may take for a topic that is not there.
+            # aiokafka would wait for a missing topic as long as a request may take.
             await self._find(identity, topic)
         try:
             found = await producer.partitions_for(topic)
@@ -95,7 +95,7 @@ class Producing:
         return sorted(found)
 
     async def _find(self, identity: Identity, topic: str) -> None:
-        """Makes the topic, if the cluster makes topics by itself."""
+        """Find the topic, creating it if the cluster creates topics automatically."""
         metadata = await self._clients.admin(identity, Cluster.metadata, [topic], create=True)
         for each in metadata.topics:
             code = error_code(each.error_code)
@@ -107,7 +107,7 @@ class Producing:
     def _by_partition(
         self, records: Sequence[NewRecord], partitions: list[int], spread: int
     ) -> dict[int, list[int]]:
-        """Records without a key and a partition go together, so that they are one batch."""
+        """Group records by partition. Those without key and partition go together, to form one batch."""
         placed: dict[int, list[int]] = {}
         keyless = partitions[spread % len(partitions)]
         for place, record in enumerate(records):

@@ -11,23 +11,23 @@ from ottla.http.cross_site import names_of
 
 DEFAULT_PORT = 8082
 
-#: Clients of all kinds take these; a more special name has the last word.
+#: Prefix for all kinds of clients; more specific prefixes take precedence.
 _CLIENT_PREFIX = "client."
 _AUTHENTICATION = ("NONE", "BASIC", "PROPAGATE")
 
 
 class BadSettings(ValueError):
-    """Which setting is wrong and why, in one sentence."""
+    """An invalid setting. The message is one sentence with name and reason."""
 
 
 @dataclass(frozen=True)
 class RestSettings:
-    """`properties` are for the connections to the cluster, under Kafka's names."""
+    """`properties` configure the connections to the cluster, under Kafka's names."""
 
     properties: Mapping[str, str]
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-    #: NONE; BASIC checks users of a password file; PROPAGATE logs in to the cluster as the user who asks.
+    #: NONE; BASIC checks users of a password file; PROPAGATE logs in to the cluster as the caller.
     authentication: str = "NONE"
     password_file: str | None = None
     schema_registry_url: str | None = None
@@ -36,7 +36,7 @@ class RestSettings:
     consumer_request_max_bytes: int = 64 * 1024 * 1024
     max_consumers: int = 2000
     max_body: int = 32 * 1024 * 1024
-    #: The ssl.* settings of a listener with https.
+    #: ssl.* settings of an https listener.
     tls: Mapping[str, str] | None = None
     #: Log in to the registry as the caller, too.
     registry_as_caller: bool = False
@@ -95,7 +95,7 @@ def _registry_as_caller(given: Mapping[str, str], authentication: str) -> bool:
 
 
 def _servers(given: Mapping[str, str]) -> str:
-    # Confluent's file has the protocol in front: PLAINTEXT://host:9092.
+    # Confluent's file has a protocol prefix: PLAINTEXT://host:9092.
     servers = given.get("bootstrap.servers", "").strip()
     if not servers:
         raise BadSettings("bootstrap.servers is missing: say where the cluster is.")

@@ -1,11 +1,11 @@
-"""Records as they come, for as long as the client listens: server-sent events, lines of JSON, or a WebSocket.
+"""Streams of records while the client listens: server-sent events, JSON lines, or a WebSocket.
 
     GET /topics/{topic}/stream?offset=latest&partition=0&format=json
     GET /consumers/{group}/stream?topics=a,b
 
-The first reads without a group: `offset` is `earliest`, `latest` (the default), or a number with a partition; who
-comes back with `Last-Event-ID` goes on after it. The second is a member of a group, and commits what it has sent.
-A client that reads slowly is waited for: nothing is fetched meanwhile.
+The first reads without a group: `offset` is `earliest`, `latest` (the default), or a number with a partition. A client
+that reconnects with `Last-Event-ID` continues after it. The second joins a group, and commits the sent records. A slow
+client delays fetching.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Streams:
         return Response(200, body, EVENTS if as_events else LINES, headers)
 
     async def websocket(self, socket: WebSocket) -> None:
-        """Each message is one record as JSON; what the client says is not listened to."""
+        """Send each record as one JSON message. Messages from the client are ignored."""
         request = socket.request
         show = _shown(request)
         consumer = await self._consumer(request)
@@ -85,7 +85,7 @@ class Streams:
 
         positions: dict[tuple[str, int], int] = {}
         try:
-            # At once, so that the client knows that it is connected.
+            # At once, so that the client knows it is connected.
             yield b": connected\n\n" if as_events else b""
             async for records in _batches(consumer):
                 if not records:
@@ -147,7 +147,7 @@ class Streams:
         return consumer
 
     async def _partitions(self, identity: Identity, topic: str) -> set[int]:
-        """Asks without making a topic that is not there."""
+        """Look up partitions without creating a missing topic."""
         try:
             [described] = await self._clients.admin(identity, describe_topics, [topic])
         except HttpError as error:
@@ -181,7 +181,7 @@ async def _position(consumer: AIOKafkaConsumer, request: Request, start: str, fo
 
 
 def _last_event(request: Request, topic: str) -> list[tuple[int, int]]:
-    """`topic/0/17,topic/1/4`: where the client was when it was cut off."""
+    """Parse `topic/0/17,topic/1/4`, the client's position when it was disconnected."""
     found = []
     for each in request.headers.get("last-event-id", "").split(","):
         name, partition, offset = ["", "", *each.strip().split("/")][-3:]
@@ -191,7 +191,7 @@ def _last_event(request: Request, topic: str) -> list[tuple[int, int]]:
 
 
 async def _batches(consumer: AIOKafkaConsumer) -> AsyncIterator[list[ConsumerRecord[Any, Any]]]:
-    """Those that have come; an empty one now and then, while nothing comes."""
+    """Yield arriving records, with an occasional empty batch during silence."""
     while True:
         found = await consumer.getmany(timeout_ms=int(_KEEP_ALIVE_SECONDS * 1000), max_records=500)
         yield [record for records in found.values() for record in records]

@@ -1,4 +1,4 @@
-"""The routes of v2: topics, partitions, brokers, producing, and consumers with instances."""
+"""Routes of v2: topics, partitions, brokers, producing, and consumer instances."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class V2:
 
     async def produce(self, request: Request) -> Response:
         kind = FORMATS.get(request.content_type)
-        if kind is None:  # there is no body
+        if kind is None:  # no body
             raise unprocessable("The request has no records.")
         topic = request.params["topic"]
         only = bodies.path_number(request, "partition") if "partition" in request.params else None
@@ -259,7 +259,7 @@ class V2:
                 key = await self._embedded.decode(instance.identity, record.key, instance.format)
                 value = await self._embedded.decode(instance.identity, record.value, instance.format)
             except HttpError as error:
-                # Those before it are answered; it comes first the next time, until the client seeks past it.
+                # Earlier records are returned; the bad one comes first next time, until the client seeks past it.
                 instance.put_back(found[place:])
                 if answer:
                     break
@@ -341,7 +341,7 @@ class V2:
 
 
 def _names_a_format(request: Request) -> bool:
-    """Whoever accepts anything gets the format of the instance."""
+    """A client that accepts any type gets the instance's format."""
     return any(name in request.headers.get("accept", "").lower() for name in FORMATS)
 
 

@@ -1,4 +1,4 @@
-"""`/compatibility`: whether a schema could be registered, without registering it."""
+"""`/compatibility`: check whether a schema could be registered, without registering it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Compatibility(Resource):
         return self._check(request, subject, given, [] if found is None else [found])
 
     async def with_all(self, request: Request) -> Response:
-        """As registering would: with the latest version, or with all of them."""
+        """Check like a registration: against the latest version or all versions."""
         given = read_given(read_object(await request.body()))
         subject = subject_of(request, self.state)
         return self._check(request, subject, given, list(self.state.versions(subject)))

@@ -1,4 +1,4 @@
-"""What is read of a request, and how answers are put: the same in every resource."""
+"""Reading requests and formatting responses, shared by all resources."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 
 
 def page(request: Request, values: list[Any]) -> list[Any]:
-    """By `offset` and `limit`; a negative limit is none."""
+    """Apply `offset` and `limit`; a negative limit means none."""
     offset, limit = number(request, "offset", 0), number(request, "limit", -1)
     offset = max(offset, 0)
     return values[offset:] if limit < 0 else values[offset : offset + limit]
@@ -70,12 +70,12 @@ def number(request: Request, name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError:
-        # As JAX-RS answers a parameter that is not of its type.
+        # JAX-RS's answer to a parameter of the wrong type.
         raise HttpError(404, 404, "HTTP 404 Not Found") from None
 
 
 def is_extended(request: Request) -> bool:
-    """Whether the client copes with fields that older ones do not know: newer ones say who they are."""
+    """Return True if the client accepts newer fields: newer clients identify themselves."""
     headers = request.headers
     if "confluent-client-version" in headers:
         return True
@@ -86,7 +86,7 @@ def is_extended(request: Request) -> bool:
 
 
 def subject_of(request: Request, state: State, *, resolve: bool = True) -> str:
-    """The subject of the path, in the context of the path, aliases resolved."""
+    """Return the subject in the path, within the path's context, with aliases resolved."""
     name = request.params["subject"]
     if "context" in request.params:
         name = in_context(context_name(request.params["context"]), name)
@@ -95,7 +95,7 @@ def subject_of(request: Request, state: State, *, resolve: bool = True) -> str:
 
 
 def scope_of(request: Request) -> str | None:
-    """The subject or context whose config or mode is meant; None is that of the default context."""
+    """Return the subject or context of a config or mode; None is the default context."""
     name = request.params.get("subject")
     if "context" in request.params:
         context = context_name(request.params["context"])
@@ -112,7 +112,7 @@ def context_of_path(request: Request) -> str:
 
 
 def version_of(request: Request) -> int:
-    """-1 for "latest"."""
+    """Return -1 for "latest"."""
     text = request.params["version"]
     if text in ("latest", "-1"):
         return -1
@@ -139,7 +139,7 @@ def read_object(data: bytes) -> Json:
 
 
 def read_given(fields: Json) -> Given:
-    """The schema in a body."""
+    """Read the schema in a body."""
     schema = _text(fields, "schema") or ""
     references = fields.get("references")
     references = [] if references is None else references
@@ -182,7 +182,7 @@ def read_integer(fields: Json, name: str, default: int) -> int:
 
 
 def with_references(request: Request, version: SchemaVersion) -> SchemaVersion:
-    """With `referenceFormat=qualified` the subjects of references are named with their context."""
+    """Add contexts to the subjects of references if `referenceFormat=qualified`."""
     if not version.references or request.query.get("referenceFormat", "").lower() != "qualified":
         return version
     context = context_of(version.subject)
@@ -197,7 +197,7 @@ def with_references(request: Request, version: SchemaVersion) -> SchemaVersion:
 
 
 def read_tags(fields: Json, name: str) -> dict[Entity, list[str]]:
-    """Tags of a request, by what they are on."""
+    """Return the tags in a request, by entity."""
     value = fields.get(name)
     if value is None:
         return {}

@@ -1,4 +1,4 @@
-"""What every resource has: the node, and the way to the leader for requests that write."""
+"""Base of all resources: access to the node, and forwarding of writes to the leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Resource:
         return self.node.state
 
     def formatted(self, request: Request, version: SchemaVersion) -> str | None:
-        """The schema as `format=` asks for it, which may spell out its references. None without `format=`."""
+        """Return the schema in the requested `format=`, which may inline its references. None without `format=`."""
         wanted = request.query.get("format", "").strip()
         if not wanted:
             return None
@@ -46,9 +46,9 @@ class Resource:
         *,
         takes_long: bool = False,
     ) -> Response:
-        """Carried out here if this node leads, else by the leader; while a new one is elected, it waits.
+        """Run a write here if this node leads, otherwise on the leader; wait during an election.
 
-        `body` is that of the request, which can be read only once.
+        `body` is the request's body, which can be read only once.
         """
         deadline = asyncio.get_running_loop().time() + self.node.settings.timeout
         while True:
@@ -60,7 +60,7 @@ class Resource:
                         response.headers = {READ_UNTIL: str(self.node.store.next_offset - 1)}
                     return response
                 if FORWARDED in request.headers:
-                    raise unknown_leader()  # we are not the one whom the other node takes for the leader
+                    raise unknown_leader()  # the other node considers us the leader, wrongly
                 answer = await self._forwarder.pass_on(leader, request, body, marks=MARKS)
                 return await self._read_too(answer)
             except NotLeader:
@@ -75,7 +75,7 @@ class Resource:
             await asyncio.sleep(self.node.settings.client.retry_backoff)
 
     async def _read_too(self, response: Response) -> Response:
-        """The answer of the leader, when what it tells of can be read here as well."""
+        """Return the leader's response once this node has read the written records as well."""
         offset = (response.headers or {}).get(READ_UNTIL, "")
         if offset.isdecimal():
             await self.node.store.read_until(int(offset))

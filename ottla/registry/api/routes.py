@@ -1,4 +1,4 @@
-"""All routes in one table. Each is there a second time under `/contexts/{context}`."""
+"""All routes in one table. Each also exists under `/contexts/{context}`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
 
 
 def _guarded(handler: Handler, operation: Operation | None, rights: Rights) -> Handler:
-    """Errors of the registry become answers, and rights are looked at first, if there are any."""
+    """Convert registry errors to responses, and check rights first, if any are configured."""
 
     async def finish(waiting: Awaitable[Response]) -> Response:
         try:

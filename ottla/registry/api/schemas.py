@@ -28,7 +28,7 @@ _LARGEST = 2**31 - 1
 class Schemas(Resource):
     def __init__(self, node: Node, forwarder: Forwarder, rights: Rights) -> None:
         super().__init__(node, forwarder, rights)
-        # A schema by its id never changes: the bytes of the answer, by what was asked for.
+        # Response bytes by request. A schema with an id never changes.
         self._cache: OrderedDict[tuple[str, int, bool], bytes] = OrderedDict()
         node.store.on_restart = self._cache.clear
         node.store.state.on_change = self._forget
@@ -77,7 +77,7 @@ class Schemas(Resource):
         )
 
     def _live_places(self, request: Request) -> list[Place]:
-        """Deleted ones only with `deleted=true`; only those of a subject with `subject=`."""
+        """Return the places of the id. `deleted=true` includes deleted ones; `subject=` selects a subject."""
         places = self._places(request)
         subject = request.query.get("subject")
         name = parse_subject(subject).name if subject else ""
@@ -90,7 +90,7 @@ class Schemas(Resource):
         ]
 
     def _places(self, request: Request) -> Mapping[Place, SchemaVersion]:
-        """Where the id is in use, in the context that is meant."""
+        """Return the uses of the id in the selected context."""
         text = request.params["id"]
         if not (text.isascii() and text.isdecimal()) or int(text) > _LARGEST:
             raise HttpError(404, 404, "HTTP 404 Not Found")
@@ -99,7 +99,7 @@ class Schemas(Resource):
         subject = request.query.get("subject", "")
         places = self.state.places_of(context_of(in_context(context, subject)), schema_id)
         if not places and subject and not subject.startswith(":."):
-            # The subject may be in another context than its name says.
+            # The subject may be in another context than its name suggests.
             for other in self.state.context_names():
                 found = self.state.places_of(other, schema_id)
                 if any(parse_subject(place[0]).name == subject for place in found):
@@ -109,7 +109,7 @@ class Schemas(Resource):
         return places
 
     def _one(self, request: Request, places: Mapping[Place, SchemaVersion]) -> SchemaVersion:
-        """Any of them has the schema; one that is not deleted, of the subject that was asked for, comes first."""
+        """Return the schema, preferring versions that are not deleted and belong to the requested subject."""
         subject = parse_subject(request.query.get("subject", "")).name
         return min(
             places.values(),

@@ -1,4 +1,4 @@
-"""`/config` and `/mode`: of all subjects, of a context, of one subject."""
+"""`/config` and `/mode`: globally, per context, and per subject."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _in_order(config: Json) -> Json:
 
 
 def _as_request(asked: Json, config: Json) -> Json:
-    """What was asked for and is now in force, by the names of the request."""
+    """Return the requested fields as now in force, with the names of the request."""
     answered = {}
     for name in FIELDS:
         asked_as = "compatibility" if name == "compatibilityLevel" else name

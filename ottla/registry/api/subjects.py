@@ -35,9 +35,9 @@ from ottla.registry.model.state import State
 from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_subject
 from ottla.registry.model.tags import found_json, with_tags
 
-#: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
+#: Larger schemas are first parsed in a thread, to keep the event loop responsive.
 _LARGE = 64 * 1024
-#: Which a schema may have to be compared with.
+#: Comparing with this many versions counts as slow.
 _MANY_VERSIONS = 20
 
 
@@ -84,7 +84,7 @@ class Subjects(Resource):
         return answer(request, page(request, sorted(ids)))
 
     def get_by_metadata(self, request: Request) -> Response:
-        """The latest version whose metadata has these properties: `?key=owner&value=ann`, repeated."""
+        """Return the latest version whose metadata has these properties: `?key=owner&value=ann`, repeated."""
         subject = subject_of(request, self.state)
         given = request.query_values()
         keys = [value for name, value in given if name == "key"]
@@ -114,7 +114,7 @@ class Subjects(Resource):
         found = version_json(with_references(request, version), text, extended=is_extended(request))
         return found | tags_of(request, version)
 
-    # Looking up and registering
+    # Lookup and registration
 
     async def look_up(self, request: Request) -> Response:
         body = await request.body()
@@ -142,11 +142,11 @@ class Subjects(Resource):
         normalize = flag(request, "normalize")
         added, removed = read_tags(fields, "schemaTagsToAdd"), read_tags(fields, "schemaTagsToRemove")
         if added or removed:
-            # The text must be a schema before anything can be found in it.
+            # Validate the text before searching for it.
             parse(self.state, subject, given.schema_type, given.schema, given.references)
             given = replace(given, schema=with_tags(given.schema_type, given.schema, added, removed))
 
-        # What is there already needs no leader: producers ask this whenever they start.
+        # Existing schemas need no leader: producers send this request at each start.
         known = self._known(subject, given)
         if known is not None and not normalize:
             return answer(request, registered_json(known, extended=is_extended(request)))
@@ -157,7 +157,7 @@ class Subjects(Resource):
 
         takes_long = len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS
         if not takes_long and self.node.is_leader:
-            # Parsed while others are being written; what is wrong with it is said when it is its turn.
+            # Parse while other writes run; the actual command reports any error.
             with suppress(RegistryError):
                 parse(self.state, subject, given.schema_type, given.schema, given.references)
         return await self.write(
@@ -169,7 +169,7 @@ class Subjects(Resource):
         )
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
-        """The same text in the latest version, word for word."""
+        """Return the latest version if it has exactly the same text."""
         latest = self.state.latest(subject)
         is_same = (
             latest is not None
@@ -207,7 +207,7 @@ class Subjects(Resource):
         )
 
     async def tag(self, request: Request) -> Response:
-        """A new version with other tags, metadata or rules than this one."""
+        """Create a version with other tags, metadata or rules."""
         body = await request.body()
         fields = read_object(body)
         subject, wanted = subject_of(request, self.state), version_of(request)
@@ -232,7 +232,7 @@ class Subjects(Resource):
 
         return await self.write(request, decide, lambda made: self._registered(request, made, None), body)
 
-    # Deleting
+    # Deletion
 
     async def delete_version(self, request: Request) -> Response:
         subject, wanted = subject_of(request, self.state, resolve=False), version_of(request)
@@ -256,13 +256,13 @@ class Subjects(Resource):
 
 
 def tags_of(request: Request, version: SchemaVersion) -> Json:
-    """With `findTags`."""
+    """Return the tags requested by `findTags`."""
     wanted = request.query.get("findTags", "")
     return {"schemaTags": found_json(version.schema_type, version.schema, wanted)} if wanted else {}
 
 
 def has_prefix(subject: str, prefix: str) -> bool:
-    """`:*:` is every context; a prefix without a context is one in the default context."""
+    """`:*:` matches every context; a prefix without a context applies to the default context."""
     if prefix.startswith(ANY_CONTEXT):
         return parse_subject(subject).name.startswith(prefix.removeprefix(ANY_CONTEXT))
     wanted, held = parse_subject(prefix), parse_subject(subject)

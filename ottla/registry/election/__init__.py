@@ -1,1 +1,1 @@
-"""Which node writes: an election by the protocol of consumer groups, as Confluent's registry holds it."""
+"""Election of the writing node through the consumer group protocol, as in Confluent's registry."""

@@ -1,4 +1,4 @@
-"""Passing a request on to the leader of the registry."""
+"""Forward requests to the leader of the registry."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ssl
 
 from ottla.http.forwarding import Forwarder
 
-#: Marks a request that has been passed on: it is not passed on again.
+#: Marks forwarded requests, which are not forwarded again.
 FORWARDED = "x-forward"
-#: The offset up to which the leader has read the log, so that what it has done can be read on this node as well.
+#: The leader's log position, so that this node can wait until it has read the same records.
 READ_UNTIL = "x-read-until"
 MARKS = {"X-Forward": "true"}
 _PASSED_ON = (

@@ -1,4 +1,4 @@
-"""What a member of the registry's group says and hears: who it is, and who leads."""
+"""The registry's group membership: announces this node and learns the leader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Election:
-    """`on_leader` is called in the thread of the member, with None while it is not known who leads."""
+    """Calls `on_leader` in the member's thread, with None while the leader is unknown."""
 
     type = PROTOCOL_TYPE
 

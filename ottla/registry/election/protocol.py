@@ -1,4 +1,4 @@
-"""What nodes tell each other in the group: who they are, and who leads. Pure."""
+"""Messages between the group's nodes: identities and the elected leader. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DUPLICATE_URLS = 1
 
 
 class Identity(NamedTuple):
-    """Where a node is reached by the others."""
+    """Address of a node for other nodes."""
 
     host: str
     port: int
@@ -59,12 +59,12 @@ def encode_identity(identity: Identity) -> bytes:
 
 
 def decode_identity(data: bytes) -> Identity:
-    """ValueError, KeyError or TypeError if it is none."""
+    """Raises ValueError, KeyError or TypeError for invalid data."""
     return identity_of(json.loads(data))
 
 
 def elect(members: Mapping[str, Identity]) -> Assignment:
-    """Of those that may lead, the one with the smallest URL."""
+    """Elect the eligible node with the smallest URL."""
     urls = [each.url for each in members.values()]
     if len(set(urls)) < len(urls):
         return Assignment(DUPLICATE_URLS, None, None)

@@ -1,1 +1,1 @@
-"""The topic `_schemas`: who may be it, how it is read and written. The only place of the registry that blocks."""
+"""The topic `_schemas`: requirements, reading and writing. The only blocking part of the registry."""

@@ -1,4 +1,4 @@
-"""Writing to the schemas topic, as the leader that has fenced those before it."""
+"""Write to the schemas topic as a leader that has fenced its predecessors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class LogProducer:
         self._producer.close()
 
     def take_over(self, seconds: float) -> int:
-        """Fence everybody before us. The offset of our NOOP: what is before it is all that they have written."""
+        """Fence all earlier leaders. Return the offset of our NOOP: all their records precede it."""
         self._producer.take_over()
         return self.append([Write(Key(NOOP), None)], seconds)
 
     def append(self, writes: list[Write], seconds: float) -> int:
-        """All or none of the records; the offset of the last."""
+        """Append all records or none. Return the last offset."""
         return self._producer.append(
             [(encode_key(each.key), None if each.value is None else to_bytes(each.value)) for each in writes],
             seconds,

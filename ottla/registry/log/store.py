@@ -1,7 +1,7 @@
-"""The state as the log has it so far, and writes that are answered only after they were read back.
+"""The state derived from the log, and writes that complete once they were read back.
 
-Invariant: the state is changed by what the reader delivers, and by nothing else. Owner: the event loop; the reader and
-the producer have threads of their own, which touch nothing here.
+Invariant: only records delivered by the reader change the state. Owner: the event loop; reader and producer have their
+own threads, which touch nothing here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Store:
         self.cluster_id = ""
         self.next_offset = 0
         self.is_caught_up = False
-        #: Called when the log begins anew and the state with it.
+        #: Called when log and state start over.
         self.on_restart: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
@@ -60,7 +60,7 @@ class Store:
         self._producer: LogProducer | None = None
 
     async def start(self, seconds: float) -> None:
-        """Returns when all that was in the log has been read. Raises UnusableTopic, ClientError, TimeoutError."""
+        """Return once the existing log has been read. Raises UnusableTopic, ClientError, TimeoutError."""
         loop = asyncio.get_running_loop()
         await self._in_thread(partial(self._prepare, seconds))
         self._producer = LogProducer(self._settings, self._topic, f"{self._group}-{self._topic}")
@@ -74,7 +74,7 @@ class Store:
             await self._caught_up.wait()
 
     def _prepare(self, seconds: float) -> None:
-        """Brokers that are started at the same time may come later."""
+        """Wait for brokers that start at the same time."""
         cluster = Cluster(self._settings)
         deadline = time.monotonic() + seconds
         has_warned = False
@@ -125,7 +125,7 @@ class Store:
                 future.set_result(None)
 
     async def read_until(self, offset: int) -> None:
-        """The record at this offset has become part of the state. Raises RegistryError 50002."""
+        """Wait until the record at this offset is part of the state. Raises RegistryError 50002."""
         if offset < self.next_offset:
             return
         future = asyncio.get_running_loop().create_future()
@@ -139,14 +139,14 @@ class Store:
     # Writing
 
     async def take_over(self) -> int:
-        """Fence the leader before us and read all that it has written. The offset of the NOOP that does it."""
+        """Fence the previous leader and read all its records. Return the offset of the fencing NOOP."""
         assert self._producer is not None
         offset = await self._in_thread(partial(self._producer.take_over, self.timeout))
         await self.read_until(offset)
         return offset
 
     async def write(self, writes: Sequence[Write]) -> None:
-        """Returns when they are in the log and in the state. Raises Fenced, and RegistryError for all else."""
+        """Return once the records are in the log and the state. Raises Fenced, and RegistryError otherwise."""
         assert self._producer is not None
         try:
             offset = await self._in_thread(partial(self._producer.append, list(writes), self.timeout))

@@ -1,4 +1,4 @@
-"""The topic that holds all schemas: it has one partition and is compacted, or it is refused."""
+"""The topic with all schemas. It must have one partition and be compacted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _log = logging.getLogger(__name__)
 
 
 class UnusableTopic(Exception):
-    """One sentence for the operator: what is wrong with the topic, and what to do."""
+    """An unsuitable topic. The message gives the operator problem and fix in one sentence."""
 
 
 def ensure_topic(cluster: Cluster, name: str, replication_factor: int) -> None:
-    """The topic is there and can be used. Raises UnusableTopic, or ClientError."""
+    """Create or check the topic. Raises UnusableTopic or ClientError."""
     found = describe_topics(cluster, [name], skip_missing=True)
     if not found:
         _create(cluster, name, replication_factor)
@@ -69,7 +69,7 @@ def _create(cluster: Cluster, name: str, replication_factor: int) -> None:
     except ClientError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-        # Another node was faster.
+        # Another node created it first.
     cluster.retrying(lambda: _require(cluster, name))
 
 

@@ -1,5 +1,5 @@
-"""What the registry knows and decides, without sockets, clocks and threads.
+"""State and decisions of the registry, without sockets, clocks and threads.
 
-Records of `_schemas` go in and become the state; a command looks at the state and gives the records to write, or an
-error. Nothing changes the state but records that were read.
+Records of `_schemas` make up the state. A command reads the state and returns the records to write, or an error. Only
+records that were read back change the state.
 """

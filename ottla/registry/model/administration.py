@@ -1,4 +1,4 @@
-"""Configs, modes and contexts: what changing them writes."""
+"""Commands that change configs, modes and contexts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.registry.model.scopes import (
 from ottla.registry.model.state import State
 from ottla.registry.model.subjects import DEFAULT_CONTEXT, context_of, parse_subject
 
-#: In the order in which they are stored and answered.
+#: In the order of storage and responses.
 FIELDS = (
     "alias",
     "normalize",
@@ -38,7 +38,7 @@ _TEXTS = ("alias", "compatibilityGroup")
 
 
 def set_config(state: State, subject: str | None, request: Json, defaults: Defaults) -> list[Write]:
-    """Fields that the request omits stay as they are; null takes one away."""
+    """Set a config. Omitted fields stay; null removes a field."""
     _check_writable(state, subject, defaults)
     key = scope_key(subject)
     config = {name: value for name, value in state.configs.get(key, {}).items() if name in FIELDS}
@@ -83,7 +83,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def delete_config(state: State, subject: str | None, defaults: Defaults) -> tuple[Json, list[Write]]:
-    """The config as it was."""
+    """Return the previous config."""
     _check_writable(state, subject, defaults)
     key = scope_key(subject)
     if key not in state.configs:
@@ -103,7 +103,7 @@ def _check_writable(state: State, subject: str | None, defaults: Defaults) -> No
 
 
 def set_mode(state: State, subject: str | None, mode: object, *, force: bool = False) -> list[Write]:
-    """Schemas with ids of another registry are imported where none are, unless it is forced."""
+    """Set the mode. IMPORT requires an empty scope, unless forced."""
     name = mode.upper() if isinstance(mode, str) else ""
     if name not in MODES:
         raise errors.invalid_mode()
@@ -126,7 +126,7 @@ def _check_empty(state: State, subject: str | None) -> None:
 def delete_mode(
     state: State, subject: str | None, defaults: Defaults, *, recursive: bool = False
 ) -> tuple[str, list[Write]]:
-    """The mode as it was. `recursive` deletes those of all subjects of a context as well."""
+    """Return the previous mode. `recursive` also deletes the modes of all subjects in a context."""
     key = scope_key(subject)
     scope = parse_subject(subject or "")
     if recursive and not scope.name:

@@ -1,6 +1,6 @@
-"""What is answered of a schema: only the fields that Confluent documents, since older Java clients refuse others.
+"""JSON of schemas in responses: only the fields documented by Confluent, since older Java clients reject others.
 
-Clients that say that they cope with more get the newer ones too (`extended`).
+Clients that declare support for more get the newer fields, too (`extended`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.registry.model.records import SchemaVersion
 
 
 def version_json(version: SchemaVersion, text: str | None = None, *, extended: bool = False) -> Json:
-    """A version of a subject; with `text` in another format than that in which it is stored."""
+    """Describe a version of a subject; `text` replaces the stored format."""
     answer: Json = {"subject": version.subject, "version": version.version, "id": version.id}
     if extended:
         answer["guid"] = version.guid
@@ -23,7 +23,7 @@ def version_json(version: SchemaVersion, text: str | None = None, *, extended: b
 def schema_json(
     version: SchemaVersion, text: str | None = None, *, extended: bool = False, max_id: int | None = None
 ) -> Json:
-    """A schema by its id."""
+    """Describe a schema by its id."""
     answer = _content(version, text, extended=extended)
     if extended:
         answer |= {"guid": version.guid, **_when(version)}
@@ -33,7 +33,7 @@ def schema_json(
 
 
 def registered_json(version: SchemaVersion, *, extended: bool = False, with_content: bool = False) -> Json:
-    """`with_content` where it is not what the client has sent. Else it keeps its own, in the format that it likes."""
+    """Describe a registered schema. `with_content` adds the content if it differs from the request."""
     if not extended:
         return {"id": version.id}
     answer: Json = {"id": version.id, "version": version.version, "guid": version.guid}

@@ -1,4 +1,4 @@
-"""Whether a new schema may follow the versions that are there."""
+"""Check whether a new schema may follow the existing versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ottla.registry.schemas import ParsedSchema
 def comparable(
     config: Json, metadata: Json | None, versions: Sequence[SchemaVersion]
 ) -> Sequence[SchemaVersion]:
-    """With a compatibilityGroup, only versions with the same value of that property of their metadata."""
+    """Return the comparable versions: with a compatibilityGroup, those with the same
+    value of that metadata property.
+    """
     group = config.get("compatibilityGroup")
     if not group:
         return versions
@@ -32,7 +34,7 @@ def check(
     *,
     level: str | None = None,
 ) -> list[str]:
-    """What is incompatible, as Confluent puts it; empty if nothing is. `versions` are in order."""
+    """Return incompatibilities in Confluent's words; empty if compatible. `versions` are in order."""
     level = level or config["compatibilityLevel"]
     if level == "NONE":
         return []

@@ -1,4 +1,4 @@
-"""Metadata and rule sets: the shape in which they are kept, how they are merged, and what is hashed of them."""
+"""Metadata and rule sets: storage format, merging and hashing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 _KINDS = ("TRANSFORM", "CONDITION")
 _MIGRATION_MODES = ("UPGRADE", "DOWNGRADE", "UPDOWN")
 _DOMAIN_MODES = ("WRITE", "READ", "WRITEREAD")
-#: The lists of a rule set, in the order in which they are stored and hashed.
+#: The lists of a rule set, in the order of storage and hashing.
 _LISTS = ("migrationRules", "domainRules", "encodingRules")
 _RULE_TEXTS = ("name", "doc", "kind", "mode", "type", "expr", "onSuccess", "onFailure")
 
@@ -35,7 +35,7 @@ class Reference(NamedTuple):
 
 
 def read_metadata(value: object) -> Json | None:
-    """Sorted, as it is stored; an error if it is not metadata."""
+    """Return sorted metadata, as stored. Raises RegistryError for anything else."""
     if value is None:
         return None
     given = _object(value, "metadata")
@@ -53,7 +53,7 @@ def read_metadata(value: object) -> Json | None:
 
 
 def merge_metadata(older: Json | None, newer: Json | None) -> Json | None:
-    """What `newer` has wins, key by key."""
+    """Merge metadata; `newer` wins for each key."""
     if older is None or newer is None:
         return newer if older is None else older
     return read_metadata(
@@ -130,7 +130,7 @@ def _check_rule_name(name: str | None) -> None:
 
 
 def merge_rule_sets(older: Json | None, newer: Json | None) -> Json | None:
-    """A rule in `newer` replaces the one of the same name."""
+    """Merge rule sets; a rule in `newer` replaces one of the same name."""
     if older is None or newer is None:
         return newer if older is None else older
     merged = {}
@@ -149,7 +149,7 @@ def merge_rule_sets(older: Json | None, newer: Json | None) -> Json | None:
 def content_md5(
     schema: str, references: Iterable[Reference], metadata: Json | None, rules: Json | None
 ) -> bytes:
-    """What makes two schemas the same: they get the same id in a context."""
+    """Return the hash that identifies a schema: equal ones share an id in a context."""
     parts: list[bytes] = [schema.encode()]
     for reference in references:
         parts += [reference.name.encode(), reference.subject.encode(), bytes([reference.version & 0xFF])]
@@ -203,7 +203,7 @@ def _list(value: object, what: str) -> Sequence[Any]:
 
 
 def _texts(value: object, what: str) -> list[str]:
-    """A set of strings, sorted."""
+    """Return a sorted set of strings."""
     texts = _list(value, what)
     if not all(isinstance(each, str) for each in texts):
         raise bad_request(f"{what} must be an array of strings.")
@@ -211,7 +211,7 @@ def _texts(value: object, what: str) -> list[str]:
 
 
 def _scalar(value: object) -> str:
-    """Jackson reads numbers and booleans as strings where a string is wanted."""
+    """Convert like Jackson, which reads numbers and booleans as strings where needed."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):

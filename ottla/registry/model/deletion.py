@@ -1,4 +1,4 @@
-"""Deleting versions and subjects: first so that they can be brought back, then for good."""
+"""Deletion of versions and subjects: soft first, then permanent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.registry.model.state import State
 def delete_version(
     state: State, subject: str, number: int, defaults: Defaults, *, permanent: bool = False
 ) -> tuple[int, list[Write]]:
-    """The version that is deleted, and what to write."""
+    """Return the deleted version, and the records to write."""
     _check_mode(state, subject, defaults)
     if subject not in state.subjects:
         raise errors.subject_not_found(subject)
@@ -67,7 +67,7 @@ def _check_unreferenced(state: State, subject: str, version: int) -> None:
 
 
 def _settings_of(state: State, subject: str) -> list[Write]:
-    """A subject without versions has no config and no mode of its own."""
+    """Remove config and mode of a subject without versions."""
     writes = []
     if subject in state.modes:
         writes.append(Write(Key(MODE, subject), None))

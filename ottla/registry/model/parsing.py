@@ -1,4 +1,4 @@
-"""From the text of a schema to a parsed one, with everything that it refers to."""
+"""Parse the text of a schema together with all its references."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.registry.model.subjects import context_of, in_context
 from ottla.registry.schemas import InvalidSchema, ParsedSchema
 
 TYPES = ("JSON", "PROTOBUF", "AVRO")
-_DEEPEST = 100  # references of references
+_DEEPEST = 100  # depth of nested references
 _LARGE = 64 * 1024
 
 _References = tuple[tuple[str, ParsedSchema], ...]
@@ -29,9 +29,9 @@ def parse(
     *,
     stored: bool = False,
 ) -> ParsedSchema:
-    """RegistryError 42201, if it is not valid or if one of its references is not.
+    """Raises RegistryError 42201 if the schema or one of its references is invalid.
 
-    One that is `stored` already is not held against rules that another registry did not have when it was registered.
+    `stored` schemas skip rules that another registry did not enforce at their registration.
     """
     if schema_type not in TYPES:
         raise invalid_schema(f"Invalid schema type {schema_type}")
@@ -60,7 +60,7 @@ def parse_version(state: State, version: SchemaVersion) -> ParsedSchema:
 
 
 def referenced_subjects(state: State, subject: str, references: Sequence[Reference]) -> set[str]:
-    """All subjects that a schema of `subject` with these references refers to, directly or not."""
+    """Return all subjects that a schema of `subject` refers to, directly or indirectly."""
     found: set[str] = set()
     seen: set[Place] = set()
     waiting = [(context_of(subject), each) for each in references]
@@ -76,19 +76,19 @@ def referenced_subjects(state: State, subject: str, references: Sequence[Referen
 
 
 class _Resolver:
-    """What one schema refers to, directly or not: each version is parsed once, however often it is referred to."""
+    """Resolves the direct and indirect references of one schema, parsing each version once."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._parsed: dict[Place, ParsedSchema] = {}
-        self._open: list[Place] = []  # from the schema to what is resolved now
+        self._open: list[Place] = []  # path from the schema to the current reference
 
     def resolve(self, context: str, references: Sequence[Reference]) -> _References:
         return tuple((each.name, self._one(context, each)) for each in references)
 
     def _one(self, context: str, reference: Reference) -> ParsedSchema:
         subject = in_context(context, reference.subject)
-        # A soft-deleted version can still be what an older schema refers to.
+        # An older schema may refer to a soft-deleted version.
         found = self._state.version(subject, reference.version, deleted=reference.version != -1)
         if found is None:
             raise InvalidSchema(
@@ -110,8 +110,8 @@ def _parse(schema_type: str, text: str, references: _References, stored: bool) -
     return parse_text(schema_type, text, references, stored)
 
 
-# References are compared by identity, which the caches themselves keep the same. Few large ones are kept: they cost
-# memory, and are parsed in a thread and then used at once.
+# References are compared by identity, which the caches preserve. Few large schemas are kept: they use memory, and are
+# used right after being parsed in a thread.
 
 
 @lru_cache(maxsize=2000)

@@ -1,4 +1,4 @@
-"""The records of `_schemas`, byte for byte as Confluent's registry writes them."""
+"""The records of `_schemas`, byte for byte as in Confluent's registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_SUBJECTS = (CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT)
 
 
 class Key(NamedTuple):
-    """`subject` is None in the config and the mode of the default context. `context` is that of a CONTEXT."""
+    """`subject` is None for config and mode of the default context. `context` belongs to a CONTEXT key."""
 
     keytype: str
     subject: str | None = None
@@ -33,14 +33,14 @@ class Key(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A record to be written; without a value it is a tombstone."""
+    """A record to write; without a value it is a tombstone."""
 
     key: Key
     value: Json | None
 
 
 def to_bytes(value: object) -> bytes:
-    """JSON as Jackson writes it: no blanks, no escapes that are not needed."""
+    """Encode JSON like Jackson: without blanks or unnecessary escapes."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
@@ -57,7 +57,7 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(data: bytes) -> Key | None:
-    """None if it is no key that we know."""
+    """Return None for unknown keys."""
     try:
         fields = json.loads(data)
         keytype = fields["keytype"]
@@ -76,7 +76,7 @@ def decode_key(data: bytes) -> Key | None:
 
 @dataclass(frozen=True)
 class SchemaVersion:
-    """A version of a subject, as a SCHEMA record has it."""
+    """A version of a subject, as in a SCHEMA record."""
 
     subject: str
     version: int
@@ -92,7 +92,7 @@ class SchemaVersion:
 
     @cached_property
     def md5(self) -> bytes:
-        """Of what is there: older records have none, and copied ones need not be trusted."""
+        """Hash of the actual content: older records lack it, and copied ones are not trusted."""
         return content_md5(self.schema, self.references, self.metadata, self.rule_set)
 
     @property
@@ -130,7 +130,7 @@ class SchemaVersion:
 
 
 def schema_version(value: Json, offset: int, timestamp: int) -> SchemaVersion:
-    """ValueError, KeyError or TypeError if the value is not that of a SCHEMA record."""
+    """Raises ValueError, KeyError or TypeError for an invalid SCHEMA value."""
     references = tuple(
         Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
         for each in value.get("references") or ()

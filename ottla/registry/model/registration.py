@@ -1,4 +1,4 @@
-"""Registering a schema under a subject, and looking one up."""
+"""Registration and lookup of schemas under a subject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla.registry.schemas import ParsedSchema
 
 @dataclass(frozen=True)
 class Given:
-    """A schema as a client sends it. Without an id, or without a version, the registry gives one."""
+    """A schema sent by a client. The registry assigns a missing id or version."""
 
     schema: str
     schema_type: str = "AVRO"
@@ -38,7 +38,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Registration:
-    """What the answer is, and what has to be written first; nothing if it was there already."""
+    """The response and the records to write; none if the schema existed already."""
 
     version: SchemaVersion
     writes: tuple[Write, ...] = ()
@@ -91,7 +91,7 @@ def _check_version(state: State, subject: str, given: Given) -> None:
 
 
 def _pinned(state: State, subject: str, given: Given) -> Given:
-    """A reference to the latest version (-1) is stored as the version that it is now."""
+    """Replace references to the latest version (-1) by the current version number."""
     if all(each.version != -1 for each in given.references):
         return given
     pinned = []
@@ -104,7 +104,7 @@ def _pinned(state: State, subject: str, given: Given) -> Given:
 
 
 def _with_contracts(state: State, subject: str, given: Given, config: Json) -> Given:
-    """Metadata and rules: what is omitted is taken from the latest version, between defaults and overrides."""
+    """Complete metadata and rules: omitted ones come from the latest version, between defaults and overrides."""
     latest = state.latest(subject)
     metadata = given.metadata if given.metadata is not None or latest is None else latest.metadata
     rules = given.rule_set if given.rule_set is not None or latest is None else latest.rule_set
@@ -118,7 +118,7 @@ def _with_contracts(state: State, subject: str, given: Given, config: Json) -> G
 
 
 def _is_that(existing: SchemaVersion, given: Given) -> bool:
-    """An import that names an id and a version means just these."""
+    """Match an import that names id and version exactly."""
     return given.id in (-1, existing.id) and given.version in (0, existing.version)
 
 
@@ -145,7 +145,7 @@ def _new_version(state: State, subject: str, given: Given) -> Registration:
     if context != DEFAULT_CONTEXT and context not in state.named_contexts:
         writes.append(Write(Key(CONTEXT, context=context), {"tenant": TENANT, "context": context}))
     writes.append(version.write())
-    # It takes the place of the same schema that was soft-deleted.
+    # Replaces the same schema after a soft deletion.
     writes += [
         Write(each.key, None)
         for each in state.versions(subject, deleted=True)
@@ -167,13 +167,13 @@ def _check_import(state: State, subject: str, given: Given, md5: bytes, number: 
 
 
 def _same_in(versions: Iterable[SchemaVersion], given: Given) -> SchemaVersion | None:
-    """The newest with this content; one that is not deleted comes first."""
+    """Return the newest version with this content, preferring one that is not deleted."""
     md5 = content_md5(given.schema, given.references, given.metadata, given.rule_set)
     same = [each for each in versions if each.md5 == md5]
     return max(same, key=lambda each: (not each.deleted, each.version), default=None)
 
 
-# Looking up
+# Lookup
 
 
 def lookup(
@@ -199,7 +199,7 @@ def lookup(
 
 
 def _spellings(parsed: ParsedSchema, given: Given, normalize: bool) -> list[str]:
-    """Confluent's registry may have stored what it was sent: an equal text is found as well."""
+    """Return equivalent texts, because Confluent's registry may have stored the original one."""
     if normalize:
         return [parsed.normalized, parsed.canonical]
     return list(dict.fromkeys([parsed.canonical, given.schema]))
@@ -208,7 +208,7 @@ def _spellings(parsed: ParsedSchema, given: Given, normalize: bool) -> list[str]
 def lookup_version(
     state: State, subject: str, given: Given, *, deleted: bool = False
 ) -> SchemaVersion | None:
-    """The same content; without metadata and rules in the request, those of a version do not matter."""
+    """Find the same content. Without metadata and rules in the request, those of versions are ignored."""
     found = _same_in(state.versions(subject, deleted=deleted), given)
     if found is not None or given.metadata is not None or given.rule_set is not None:
         return found

@@ -1,4 +1,4 @@
-"""Which config and which mode is in force: the subject's own, its context's, that of all contexts, the default."""
+"""Effective config and mode: of the subject, its context, all contexts, or the default."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ READ_ONLY = ("READONLY", "READONLY_OVERRIDE")
 
 @dataclass(frozen=True)
 class Defaults:
-    """Of the settings of the registry."""
+    """Defaults from the registry's settings."""
 
     compatibility_level: str = "BACKWARD"
     mode: str = "READWRITE"
 
 
 def scope_key(subject: str | None) -> str | None:
-    """What the config or mode of a subject, of a context (a subject without a name) or of all is stored under."""
+    """Return the storage key of a config or mode: for a subject, a context (a subject without a name), or globally."""
     if subject is None:
         return None
     parsed = parse_subject(subject)
@@ -41,7 +41,7 @@ def scope_key(subject: str | None) -> str | None:
 
 
 def scopes(subject: str | None) -> list[str | None]:
-    """From the narrowest to the widest."""
+    """Return the scopes from the narrowest to the widest."""
     keys: list[str | None] = []
     if subject is not None:
         parsed = parse_subject(subject)
@@ -56,12 +56,12 @@ def scopes(subject: str | None) -> list[str | None]:
 
 
 def effective_config(state: State, subject: str | None, defaults: Defaults) -> Json:
-    """Field by field, the narrowest scope that has it."""
+    """Take each field from the narrowest scope that has it."""
     config: Json = {"compatibilityLevel": defaults.compatibility_level}
     keys = scopes(subject)
     for key in reversed(keys):
         config.update(
-            # An alias names another subject for this one only.
+            # An alias applies to this subject only.
             (name, value)
             for name, value in state.configs.get(key, {}).items()
             if name != "subject" and (name != "alias" or key == keys[0])
@@ -77,7 +77,7 @@ def effective_mode(state: State, subject: str | None, defaults: Defaults) -> str
 
 
 def resolve_alias(state: State, subject: str) -> str:
-    """The subject that is meant, where this one is an alias. An alias of an alias is not followed."""
+    """Resolve an alias, without following further aliases."""
     alias = state.configs.get(scope_key(subject), {}).get("alias")
     if not alias:
         return subject

@@ -1,4 +1,4 @@
-"""Everything the registry knows: what the records of `_schemas` add up to.
+"""The registry's state: the result of all records in `_schemas`.
 
 Invariant: the same records in the same order give the same state, in every node. Owner: the event loop.
 """
@@ -22,31 +22,31 @@ Place = tuple[str, int]  # subject and version
 
 @dataclass
 class Context:
-    """Ids are given out per context."""
+    """Each context assigns its own ids."""
 
     max_id: int = 0
     by_id: dict[int, dict[Place, SchemaVersion]] = field(default_factory=dict)
-    ids: dict[bytes, set[int]] = field(default_factory=dict)  # by the MD5 of the content
+    ids: dict[bytes, set[int]] = field(default_factory=dict)  # by MD5 of the content
 
 
 class State:
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaVersion]] = {}
         self.contexts: dict[str, Context] = {DEFAULT_CONTEXT: Context()}
-        self.named_contexts: set[str] = set()  # those with a CONTEXT record
+        self.named_contexts: set[str] = set()  # contexts with a CONTEXT record
         self.configs: dict[str | None, Json] = {}
         self.modes: dict[str | None, str] = {}
         self.referrers: dict[Place, set[Place]] = {}
-        self.guids: dict[bytes, set[tuple[str, int]]] = {}  # context and id by the MD5
-        #: The offset of the last record by which a node took over.
+        self.guids: dict[bytes, set[tuple[str, int]]] = {}  # context and id, by MD5
+        #: Offset of the last takeover record.
         self.last_noop = -1
-        #: Called with the context and the id of a schema whose places have changed.
+        #: Called with context and id of a schema whose places have changed.
         self.on_change: Callable[[str, int], None] | None = None
 
     # Reading records
 
     def apply(self, key_bytes: bytes | None, value_bytes: bytes | None, offset: int, timestamp: int) -> None:
-        """A record that cannot be understood is logged and skipped: the others must stay readable."""
+        """Apply a record. Malformed records are logged and skipped, so that the others stay readable."""
         key = None if key_bytes is None else records.decode_key(key_bytes)
         if key is None:
             _log.error("Skipped the record at offset %d of the schemas topic: its key is not known.", offset)
@@ -99,7 +99,7 @@ class State:
         context.max_id = max(context.max_id, version.id)
         others = context.by_id.get(version.id, {})
         if any(each.md5 != version.md5 for held, each in others.items() if held != place):
-            # Two nodes wrote at the same time, one of which no longer led: the first counts, on every node.
+            # Two nodes wrote at the same time, one without leading: the first record counts, on every node.
             _log.error(
                 "Skipped version %d of %s at offset %d: its id %d stands for another schema.",
                 version.version,
@@ -123,7 +123,7 @@ class State:
         self._changed(name, version.id)
 
     def _replace(self, place: Place, version: SchemaVersion) -> None:
-        """The same content, deleted or brought back."""
+        """Replace a version by the same content, deleted or restored."""
         name = context_of(version.subject)
         self.subjects[version.subject][version.version] = version
         self.contexts[name].by_id[version.id][place] = version
@@ -152,10 +152,10 @@ class State:
         if self.on_change is not None:
             self.on_change(context, schema_id)
 
-    # Asking
+    # Queries
 
     def versions(self, subject: str, *, deleted: bool = False) -> Iterator[SchemaVersion]:
-        """In order; those that are soft-deleted only with `deleted`."""
+        """Yield versions in order; soft-deleted ones only with `deleted`."""
         for version in self.subjects.get(subject, {}).values():
             if deleted or not version.deleted:
                 yield version
@@ -164,7 +164,7 @@ class State:
         return max(self.versions(subject, deleted=deleted), key=lambda each: each.version, default=None)
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> SchemaVersion | None:
-        """-1 is the latest."""
+        """Return a version; -1 is the latest."""
         if number == -1:
             return self.latest(subject, deleted=deleted)
         found = self.subjects.get(subject, {}).get(number)
@@ -184,7 +184,7 @@ class State:
         return 1 if held is None else held.max_id + 1
 
     def referring_to(self, subject: str, version: int) -> list[SchemaVersion]:
-        """Versions that refer to this one and are not deleted."""
+        """Return live versions that refer to this one."""
         found = (self.version(*place) for place in self.referrers.get((subject, version), ()))
         return [each for each in found if each is not None]
 

@@ -1,4 +1,4 @@
-"""Subjects and the contexts they are in: `:.context:subject`, or the subject alone in the default context."""
+"""Subjects and their contexts: `:.context:subject`, or the subject alone in the default context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.registry.errors import invalid_subject
 DEFAULT_CONTEXT = "."
 #: Its config and mode apply to all contexts.
 GLOBAL_CONTEXT = ".__GLOBAL"
-#: As a prefix it means the subjects of all contexts.
+#: As a prefix it selects the subjects of all contexts.
 ANY_CONTEXT = ":*:"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -23,7 +23,7 @@ class Subject(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As it is stored and as clients write it."""
+        """Format as stored and as used by clients."""
         return self.name if self.context == DEFAULT_CONTEXT else f":{self.context}:{self.name}"
 
 
@@ -35,7 +35,7 @@ def parse_subject(text: str) -> Subject:
 
 
 def checked_subject(text: str) -> str:
-    """The name as it is stored; RegistryError if no schema can be under it."""
+    """Return the stored name. Raises RegistryError for invalid subjects."""
     subject = parse_subject(text)
     if not subject.name or subject.name in _RESERVED or _CONTROL.search(text) or len(text) > _LONGEST:
         raise invalid_subject(text)
@@ -47,12 +47,12 @@ def context_of(subject: str) -> str:
 
 
 def in_context(context: str, subject: str) -> str:
-    """The subject in this context, unless it names one itself."""
+    """Return the subject in this context, unless it names one itself."""
     return subject if subject.startswith(":.") else str(Subject(context, subject))
 
 
 def context_name(text: str) -> str:
-    """`ctx`, `.ctx` and `:.ctx:` name the same context."""
+    """Accept `ctx`, `.ctx` and `:.ctx:` for the same context."""
     name = text.strip(":") or DEFAULT_CONTEXT
     name = name if name.startswith(".") else f".{name}"
     if _CONTROL.search(name) or ":" in name:
@@ -61,5 +61,5 @@ def context_name(text: str) -> str:
 
 
 def context_prefix(context: str) -> str:
-    """What configs and modes of a whole context are stored under; None stands for the default one."""
+    """Return the storage key for configs and modes of a whole context; None for the default one."""
     return f":{context}:"

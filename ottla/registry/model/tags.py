@@ -1,7 +1,7 @@
-"""Tags inside schemas: `confluent:tags` on records and fields, and the paths by which they are named.
+"""Tags inside schemas: `confluent:tags` on records and fields, and their paths.
 
-An Avro record is named by its full name, a field by `full.name.field`. In a JSON Schema the path says how one gets
-there: `object.lines.array.object.price`, `object.shape.oneof.1.object.radius`.
+The path of an Avro record is its full name; that of a field is `full.name.field`. In a JSON Schema the path lists the
+steps to the entity: `object.lines.array.object.price`, `object.shape.oneof.1.object.radius`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def tagged_entities(schema_type: str, text: str) -> dict[Entity, list[str]]:
 
 
 def found_json(schema_type: str, text: str, wanted: str) -> list[Json]:
-    """The answer to `findTags`: a tag, several with commas between them, or `*` for all."""
+    """Return the answer to `findTags`: one tag, several separated by commas, or `*` for all."""
     names = {each.strip() for each in wanted.split(",")}
     return [
         {"schemaEntity": {"entityPath": entity.path, "entityType": entity.kind}, "tags": tags}
@@ -46,7 +46,7 @@ def found_json(schema_type: str, text: str, wanted: str) -> list[Json]:
 
 
 def with_tags(schema_type: str, text: str, added: Tags, removed: Tags) -> str:
-    """The schema with other tags; an error, if one of the entities is not in it."""
+    """Return the schema with changed tags. Raises RegistryError if an entity is missing."""
     if not added and not removed:
         return text
     if schema_type == "PROTOBUF":
@@ -102,7 +102,7 @@ def _avro(node: Any, namespace: str) -> Iterator[tuple[Entity, Json]]:
 
 
 def _json_schema(node: Any, before: str) -> Iterator[tuple[Entity, Json]]:
-    """`before` is the path to this schema, with a dot at its end unless it is the whole one."""
+    """`before` is the path to this schema with a trailing dot, empty for the root."""
     if not isinstance(node, dict):
         return
     if "properties" in node or node.get("type") == "object":

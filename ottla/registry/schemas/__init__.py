@@ -1,6 +1,6 @@
-"""Schemas of the three types that the registry knows: parsing, stored texts, compatibility. Pure.
+"""The three schema types of the registry: parsing, stored texts, compatibility. Pure.
 
-`parse` reads a text, `check` compares two schemas that it made.
+`parse` reads a text, `check` compares two parsed schemas.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SCHEMA_TYPES = ("JSON", "PROTOBUF", "AVRO")
 def parse(
     schema_type: str, text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False
 ) -> ParsedSchema:
-    """The schema of `text`, which refers to `references` by their names. Raises `InvalidSchema`.
+    """Parse `text`, which refers to `references` by their names. Raises `InvalidSchema`.
 
-    A schema that is `stored` already may be older than a rule that it breaks: defaults in Avro, patterns in
-    JSON Schema, reserved numbers and names in Protobuf are checked for new ones only.
+    A `stored` schema may predate a rule that it violates. Defaults in Avro, patterns in JSON Schema, and reserved
+    numbers and names in Protobuf are checked for new schemas only.
     """
-    # Each type has libraries of its own; a registry with Avro schemas only never loads the others.
+    # Each type has its own libraries; a registry with only Avro schemas never loads the others.
     if schema_type == "AVRO":
         from ottla.registry.schemas.avro import parse_avro
 
@@ -39,7 +39,7 @@ def parse(
 
 
 def check(reader: ParsedSchema, writer: ParsedSchema, policy: str = "STRICT") -> list[Incompatibility]:
-    """Why data written with `writer` cannot be read with `reader`; empty if it can.
+    """Return why data written with `writer` cannot be read with `reader`; empty if it can.
 
     `policy` (STRICT, LENIENT, LOGICAL) matters for JSON Schema only.
     """

@@ -1,4 +1,4 @@
-"""JSON in and out as Jackson, Confluent's parser, reads and writes it; hostile documents are refused early."""
+"""Read and write JSON like Jackson, Confluent's parser, and refuse hostile documents early."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 from ottla.registry.schemas.parsed import InvalidSchema
 
-# A third of Jackson's 1,000: what walks over a document recursively, in two frames per level, stays well below
-# Python's limit.
+# A third of Jackson's 1,000: recursive code with two frames per level stays well below Python's limit.
 MAX_DEPTH = 350
 
 _COMMENTS = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
@@ -19,7 +18,7 @@ _CONTROLS = re.compile(r"\\u00[01][0-9a-f]")
 
 
 def load(text: str, *, comments: bool = False) -> Any:
-    """Parse `text`. With `comments`, those of Java are skipped, as Avro's own parser does."""
+    """Parse `text`. With `comments`, skip Java comments like Avro's own parser."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -33,7 +32,7 @@ def load(text: str, *, comments: bool = False) -> Any:
 
 
 def dump(value: Any, *, sort_keys: bool = False) -> str:
-    """Compact JSON as Jackson writes it: characters as they are, numbers in Java's notation."""
+    """Write compact JSON like Jackson: characters unescaped, numbers in Java's notation."""
     if _has_odd_float(value):
         return _written(value, sort_keys)
     return _dumped(value, sort_keys)
@@ -45,7 +44,7 @@ def _dumped(value: Any, sort_keys: bool) -> str:
 
 
 def _written(value: Any, sort_keys: bool) -> str:
-    """Without recursion. The stack has values, and texts that stand between them."""
+    """Write without recursion. The stack holds values and the texts between them."""
     out: list[str] = []
     stack: list[tuple[bool, Any]] = [(False, value)]
     while stack:
@@ -87,9 +86,9 @@ def check_depth(value: Any) -> None:
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: plain between 0.001 and 10,000,000, in scientific notation elsewhere."""
+    """Format like `Double.toString`: plain between 0.001 and 10,000,000, otherwise scientific."""
     if not math.isfinite(value):
-        # Not a number of JSON: Jackson writes text.
+        # Not a JSON number: Jackson writes a string.
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)

@@ -1,4 +1,4 @@
-"""What every format has in common: a parsed schema, and what is said about one that cannot read another."""
+"""Interface of parsed schemas, and descriptions of incompatibilities."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 
 class InvalidSchema(ValueError):
-    """The text is no schema of its type; the message says what is wrong and where."""
+    """An invalid schema. The message gives reason and place."""
 
 
 @dataclass(frozen=True)
 class Incompatibility:
     """One reason why data of the writer cannot be read with the reader.
 
-    `template` has `{reader}` and `{writer}` where the two schemas are named: which of them is the new one depends
-    on the direction of the check.
+    `template` contains `{reader}` and `{writer}`: the direction of the check determines which schema is new.
     """
 
     type: str
@@ -28,14 +27,14 @@ class Incompatibility:
 
     @property
     def description(self) -> str:
-        """The description when the reader is the new schema, as it is for BACKWARD."""
+        """Description for BACKWARD, where the reader is the new schema."""
         return self.described()
 
     def described(self, *, reader: str = "new", writer: str = "old") -> str:
         return self.template.replace("{reader}", reader).replace("{writer}", writer)
 
     def message(self, *, reader: str = "new", writer: str = "old") -> str:
-        """The line of a verbose answer. For FORWARD the reader is the old schema, and the writer the new one."""
+        """Return a line of a verbose answer. For FORWARD the reader is the old schema."""
         q = self.quote
         text = (
             f"errorType:{q}{self.type}{q}, description:{q}{self.described(reader=reader, writer=writer)}{q}"
@@ -46,7 +45,7 @@ class Incompatibility:
 
 
 class ParsedSchema(ABC):
-    """A valid schema with the schemas it refers to, by the names it uses for them. Never changes."""
+    """A valid immutable schema, with its references by name."""
 
     schema_type: str
     references: Mapping[str, ParsedSchema]
@@ -56,17 +55,17 @@ class ParsedSchema(ABC):
     @property
     @abstractmethod
     def canonical(self) -> str:
-        """The text that is stored."""
+        """The stored text."""
 
     @property
     @abstractmethod
     def normalized(self) -> str:
-        """The text that all spellings of the same schema have in common (`normalize=true`)."""
+        """The text shared by all spellings of the same schema (`normalize=true`)."""
 
     def formatted(self, format: str) -> str:
-        """The text for `?format=`. A format that this type does not know gives the stored text."""
+        """Return the text for `?format=`. An unknown format yields the stored text."""
         return self.canonical
 
     @abstractmethod
     def check(self, writer: Any, policy: str = "STRICT") -> list[Incompatibility]:
-        """Why data of `writer`, a schema of the same type, cannot be read with this one."""
+        """Return why data of `writer`, a schema of the same type, cannot be read with this one."""

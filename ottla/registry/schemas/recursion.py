@@ -1,7 +1,7 @@
-"""Recursive functions whose depth is limited by memory only.
+"""Recursive functions whose depth is limited only by memory.
 
-Schemas that refer to each other may form chains of any length, whatever the depth of their documents. A function
-that follows such chains is written as a generator: it yields the calls it wants made and is sent their results.
+Schemas that refer to each other may form chains of any length. A function that follows such chains is written as a
+generator: it yields its recursive calls and receives their results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Steps = Generator[Generator[Any, Any, Any], Any, R]
 
 
 def run(first: Steps[R]) -> R:
-    """Carry out `first` and every call that it and its callees yield."""
+    """Run `first` and every call that it and its callees yield."""
     stack: list[Generator[Any, Any, Any]] = [first]
     result: Any = None
     while stack:

@@ -1,1 +1,1 @@
-"""Who reaches the registry, and what they may do: TLS, passwords, rights per subject."""
+"""Security of the registry: TLS, passwords, rights per subject."""

@@ -4,8 +4,8 @@
     authentication.roles=admin,developer
     authentication.realm=SchemaRegistry-Props
 
-The users are in the password file of the JAAS section of that name, in the file that `SCHEMA_REGISTRY_OPTS` names by
-`-Djava.security.auth.login.config=`, or in that of `authentication.password.file`.
+The users are in the password file named by the JAAS section of that realm, in the JAAS file that `SCHEMA_REGISTRY_OPTS`
+names by `-Djava.security.auth.login.config=`, or in `authentication.password.file`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JAAS_FILE = re.compile(r"-Djava\.security\.auth\.login\.config=(\"[^\"]*\"|\S+)
 
 
 def authentication(settings: RegistrySettings) -> Authenticate | None:
-    """None if the registry lets everybody in."""
+    """Return None if no login is required."""
     properties = settings.properties
     method = properties.get("authentication.method", "NONE").strip().upper() or "NONE"
     if method == "NONE":
@@ -45,7 +45,7 @@ def authentication(settings: RegistrySettings) -> Authenticate | None:
         users = read_password_file(path)
     except BadPasswordFile as error:
         raise BadSettings(str(error)) from None
-    # Jetty's ** is whoever has logged in, with or without a role.
+    # Jetty's ** admits any logged-in user, with or without a role.
     given = properties.get("authentication.roles", "*").replace("**", "*")
     roles = [each.strip() for each in given.split(",")]
     return BasicAuthentication(users, realm=realm, roles=roles)

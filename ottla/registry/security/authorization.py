@@ -1,7 +1,6 @@
-"""Who may do what with which subject: the operations of Confluent's security plugin, and the ACLs that allow them.
+"""Authorization per subject: operations of Confluent's security plugin, and ACLs that allow them.
 
-The ACLs are in a file (`confluent.schema.registry.acl.file`), a line each, with the options of Confluent's
-`sr-acl-cli`:
+The ACLs are lines in a file (`confluent.schema.registry.acl.file`), with the options of Confluent's `sr-acl-cli`:
 
     --principal ann --subject orders-value --operation SUBJECT_READ:SUBJECT_WRITE
     --principal * --operation GLOBAL_SUBJECTS_READ
@@ -36,23 +35,23 @@ class Operation(enum.Enum):
     GLOBAL_COMPATIBILITY_WRITE = enum.auto()
     GLOBAL_READ = enum.auto()
     GLOBAL_WRITE = enum.auto()
-    #: Cannot be allowed by itself: whoever may read one of the subjects that have the schema may read it.
+    #: Never granted directly: the right to read one of the schema's subjects implies it.
     SCHEMA_READ = enum.auto()
 
 
 class BadAcls(ValueError):
-    """One sentence that names the file and the line."""
+    """A malformed ACL file. The message names file and line."""
 
 
 @dataclass(frozen=True)
 class SubjectAcl:
-    principal: str  # `*` is everybody
-    subject: str  # `*` in it matches anything; empty for operations on the whole registry
+    principal: str  # `*` is everyone
+    subject: str  # `*` matches any text; empty for operations on the whole registry
     operations: frozenset[Operation]
 
 
 class Rights:
-    """No limits: everybody may do everything. `LimitedRights` is for registries with ACLs."""
+    """Rights without limits. `LimitedRights` is for registries with ACLs."""
 
     are_limited = False
 
@@ -65,7 +64,7 @@ class Rights:
     def check_references(self, request: Request, subject: str, references: Sequence[Reference]) -> None:
         """Raises HttpError 403 unless the caller may read every subject that a schema refers to.
 
-        References of references count as well. The schema belongs to `subject`.
+        Indirect references count as well. The schema belongs to `subject`.
         """
 
 
@@ -105,19 +104,19 @@ class LimitedRights(Rights):
                 )
 
     def _subjects(self, request: Request) -> set[str]:
-        """The subject that is named, and the one that it is an alias of; "" for the whole registry."""
+        """Return the named subject and the target of its alias; "" for the whole registry."""
         subject = request.params.get("subject", "")
         if not subject:
             return {""}
         if "context" in request.params:
             subject = in_context(context_name(request.params["context"]), subject)
-        # `:.:` names no subject but the default context; it must not count as the whole registry.
+        # `:.:` is the default context without a subject; it must not count as the whole registry.
         subject = str(parse_subject(subject)) or subject
         return {subject, resolve_alias(self._state(), subject)}
 
 
 class AclFileRights(LimitedRights):
-    """The rights that a file of ACLs gives."""
+    """Rights from a file of ACLs."""
 
     def __init__(
         self, acls: Iterable[SubjectAcl], state: Callable[[], State], super_users: Collection[str] = ()

@@ -1,4 +1,4 @@
-"""Which subjects a request for a schema by its id or guid is about."""
+"""Subjects of a request for a schema by id or guid."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rights on subjects that follow from the cluster's ACLs on topics, where callers log in with their Kafka users.
+"""Rights on subjects derived from the cluster's topic ACLs, for callers that log in with their Kafka users.
 
-The topic of a subject is its name without `-key` or `-value`. Confluent's TopicAclAuthorizer does the same:
+The topic of a subject is its name without `-key` or `-value`. The rules are those of Confluent's TopicAclAuthorizer:
 
     READ or WRITE on the topic     read its schemas, config and mode
     WRITE                          register schemas, test their compatibility
@@ -46,7 +46,7 @@ class TopicRights(LimitedRights):
         self._authorizer = Authorizer()
 
     def replace(self, acls: Iterable[Acl]) -> None:
-        """The ACLs of the cluster from now on."""
+        """Replace the cluster's ACLs."""
         entries: dict[ResourcePattern, set[Entry]] = {}
         for acl in acls:
             entries.setdefault(acl.pattern, set()).add(acl.entry)

@@ -1,1 +1,1 @@
-"""The routes of v3: resources with links to each other, as Confluent's API has them."""
+"""Routes of v3: resources linked to each other, as in Confluent's API."""

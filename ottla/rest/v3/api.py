@@ -1,4 +1,4 @@
-"""What the handlers of v3 share: who asks, which cluster, and how it is described."""
+"""Shared parts of v3 handlers: caller, cluster and documentation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Api:
         self.scheme = scheme
 
     def add(self, router: Router, method: str, path: str, call: Call, summary: str) -> None:
-        """`path` is below the cluster."""
+        """`path` is relative to the cluster."""
 
         async def handler(request: Request) -> Response:
             return await call(await self.asked(request))

@@ -121,7 +121,7 @@ class Clusters:
 
 
 class Configs:
-    """The settings of one kind of resource, which topics and brokers have in common."""
+    """Settings of one resource type, for topics and brokers."""
 
     def __init__(self, api: Api, resource: Any, kind: str) -> None:
         self._api = api

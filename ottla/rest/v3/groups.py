@@ -1,4 +1,4 @@
-"""Consumer groups: members, what they read, and how far behind they are."""
+"""Consumer groups: members, assignments and lag."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Groups:
             try:
                 data.append(_group(asked.links, await self._api.admin(asked, describe_group, each.group)))
             except HttpError as error:
-                if error.status != 404:  # deleted meanwhile
+                if error.status != 404:  # deleted in the meantime
                     raise
         return asked.links.listed("KafkaConsumerGroupList", (_GROUPS,), data)
 

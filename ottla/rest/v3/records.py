@@ -1,6 +1,6 @@
-"""Writing with v3: a stream of JSON objects in, a stream of results out, as long as the client likes.
+"""Produce with v3: a stream of JSON objects in, a stream of results out, for as long as the client likes.
 
-Objects that have arrived together are written together.
+Objects that arrive together are written together.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _failure(error: HttpError) -> dict[str, Any]:
 
 
 async def _objects(request: Request) -> AsyncIterator[list[Any]]:
-    """JSON objects one after another, those together that arrived together. The last may be an HttpError."""
+    """Yield JSON objects in groups that arrived together. The last may be an HttpError."""
     decoder = json.JSONDecoder()
     left = b""
     async for chunk in request.chunks():
@@ -145,7 +145,7 @@ async def _objects(request: Request) -> AsyncIterator[list[Any]]:
 
 
 def _decoded(decoder: json.JSONDecoder, data: bytes) -> tuple[list[Any], bytes, HttpError | None]:
-    """All objects that are complete, and the bytes that are left."""
+    """Return all complete objects, and the remaining bytes."""
     end = data.rfind(b"}") + 1
     if not end:
         return [], data, None
@@ -171,6 +171,6 @@ def _decoded(decoder: json.JSONDecoder, data: bytes) -> tuple[list[Any], bytes, 
         except RecursionError:
             return found, b"", bad_request("A record is nested too deeply.")
         except ValueError:
-            break  # not complete yet
+            break  # still incomplete
         found.append(value)
     return found, text[position:].encode() + data[end:], None

@@ -1,4 +1,4 @@
-"""What v3 answers look like: resources with a kind, their own address and addresses of what belongs to them."""
+"""Format of v3 responses: resources with a kind, their own URL and related URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.http import Request, Response, json_response
 
 
 class Links:
-    """Addresses of resources, as the client that asked reaches them."""
+    """URLs of resources, as reachable by the caller."""
 
     def __init__(self, request: Request, cluster_id: str, scheme: str) -> None:
         scheme = request.headers.get("x-forwarded-proto", scheme)

@@ -1,4 +1,4 @@
-"""Avro, as Java's library 1.12 parses, prints and compares it."""
+"""Avro: parsing, printing and comparison as in Java's library 1.12."""
 
 from ottla.registry.schemas.avro.schema import AvroSchema, parse_avro
 

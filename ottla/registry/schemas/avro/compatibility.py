@@ -1,6 +1,6 @@
-"""Whether data of one Avro schema can be read with another: the rules of Java's SchemaCompatibility.
+"""Check whether data of one Avro schema can be read with another: the rules of Java's SchemaCompatibility.
 
-Logical types do not matter. A pair of types that is compared already counts as compatible where it meets itself again.
+Logical types do not matter. A pair of types under comparison counts as compatible where it recurs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.registry.schemas.avro.types import Array, AvroType, Enum, Field, Fixe
 from ottla.registry.schemas.parsed import Incompatibility
 from ottla.registry.schemas.recursion import Steps, run
 
-# What a reader takes from another primitive type.
+# Primitive types that a reader accepts besides its own.
 _PROMOTIONS = {
     "long": {"int"},
     "float": {"int", "long"},
@@ -35,7 +35,7 @@ _TEMPLATES = {
 }
 
 Result = list[Incompatibility]
-# The place in the schema, from the inside out: types that refer to each other may be nested to any depth.
+# Position in the schema, from the inside out: mutually recursive types may be nested to any depth.
 Path = tuple[Any, str] | None
 
 
@@ -46,7 +46,7 @@ def check_types(reader: AvroType, writer: AvroType) -> Result:
 
 class _Comparison:
     def __init__(self) -> None:
-        # None while a pair is being compared.
+        # None during the comparison of a pair.
         self._pairs: dict[tuple[int, int], Result | None] = {}
         self._readable: list[tuple[int, int]] = []
         self._branches: dict[int, dict[str, list[AvroType]]] = {}
@@ -62,7 +62,7 @@ class _Comparison:
         result: Result = yield self._compare(reader, writer, path)
         self._pairs[pair] = result
         if result:
-            # Pairs below were found readable on the assumption that this one is.
+            # Inner pairs were found readable on the assumption that this pair is.
             for below in self._readable[before:]:
                 del self._pairs[below]
             del self._readable[before:]
@@ -99,7 +99,9 @@ class _Comparison:
         return [_incompatibility("TYPE_MISMATCH", path, info)]
 
     def _candidates(self, reader: Union, writer: AvroType) -> list[AvroType]:
-        """The branches that may read the writer: unions of thousands of records are not compared each with each."""
+        """Return the branches that may read the writer, to avoid comparing all pairs in
+        unions of thousands of records.
+        """
         if not isinstance(writer, Named):
             return reader.branches
         by_name = self._branches.get(id(reader))
@@ -133,7 +135,7 @@ class _Comparison:
             elif field.has_default:
                 continue
             elif isinstance(field.type, Enum) and field.type.default is not None:
-                # Java looks for the enum in the record, and finds that out.
+                # Java looks for the enum in the record and reports that.
                 result.extend((yield self.compare(field.type, writer, (here, "type"))))
             else:
                 result.append(_incompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name))

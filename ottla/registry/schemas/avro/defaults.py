@@ -1,4 +1,4 @@
-"""Whether a JSON value is a default of an Avro type, as Java's parser decides it."""
+"""Check whether a JSON value is a valid default of an Avro type, like Java's parser."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _valid(type_: AvroType, value: Any, open_records: set[tuple[int, int]]) -> S
     assert isinstance(type_, Record)
     if not isinstance(value, dict):
         return False
-    # A field that is missing in the value takes its own default: a record whose default needs itself has none.
+    # A field missing in the value gets its own default: a record whose default needs itself has none.
     here = (id(type_), id(value))
     if here in open_records:
         return False

@@ -1,4 +1,4 @@
-"""From JSON to Avro's types, with the checks of Java's parser: names, symbols, unions, defaults."""
+"""Parse Avro types from JSON, with the checks of Java's parser: names, symbols, unions, defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.registry.schemas.avro.types import (
 from ottla.registry.schemas.json_text import dump
 from ottla.registry.schemas.parsed import InvalidSchema
 
-# The attributes that Avro knows; all others are properties, which are kept.
+# Avro's own attributes; all others are properties, which are kept.
 _NAMED = {"type", "name", "namespace", "doc", "aliases"}
 _RESERVED = {
     "record": _NAMED | {"fields"},
@@ -52,7 +52,7 @@ _RESERVED_SCHEMA = {
 def parse_types(
     document: Any, known: Mapping[str, Named], *, check_defaults: bool = True
 ) -> tuple[AvroType, dict[str, Named]]:
-    """The type of `document`, and the named types that it defines. `known` are those it may refer to."""
+    """Return the type of `document` and the named types that it defines. `known` are those it may refer to."""
     parser = _Parser(known)
     root = parser.resolved(parser.parse(document, "", ""))
     if check_defaults:
@@ -227,7 +227,7 @@ class _Parser:
         self.defined[full] = type_
 
     def resolved(self, root: AvroType) -> AvroType:
-        """Put the types that were defined after their first use where they were used."""
+        """Insert types defined after their first use."""
         if not self._forwards:
             return root
         stack: list[AvroType] = [*self.defined.values(), root]
@@ -261,7 +261,9 @@ class _Parser:
         return found
 
     def check_defaults(self) -> None:
-        """Only now are all types complete: a default may be a value of the record that has the field."""
+        """Check defaults last, once all types are complete: a default may be a value of
+        the record that has the field.
+        """
         for field, path in self._defaults:
             if not is_valid_default(field.type, field.default):
                 raise InvalidSchema(

@@ -1,4 +1,4 @@
-"""Avro's types back to JSON, attributes in the order in which Java writes them."""
+"""Print Avro types as JSON, with attributes in Java's order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ottla.registry.schemas.avro.types import Array, AvroType, Enum, Field, Fixe
 from ottla.registry.schemas.json_text import MAX_DEPTH, dump
 from ottla.registry.schemas.parsed import InvalidSchema
 
-# A type is defined where it is first used: types that are used before they are defined come to stand inside each
-# other. A record takes three levels of JSON.
+# A type is defined at its first use, so types used before their definition become nested. A record takes three levels
+# of JSON.
 _MAX_NESTING = MAX_DEPTH // 3
 
 
 def to_text(root: AvroType, written: set[str], *, sort: bool = False) -> str:
-    """The schema as text. Types whose names are in `written` are not defined again, only named."""
+    """Return the schema as text. Types named in `written` are not defined again."""
     return dump(_Printer(set(written), sort).json(root, ""))
 
 

@@ -38,7 +38,7 @@ class AvroSchema(ParsedSchema):
         return to_text(self.raw, set(self.known), sort=True)
 
     def formatted(self, format: str) -> str:
-        """`resolved`: types of other subjects are defined where they are first used."""
+        """`resolved` defines types of other subjects at their first use."""
         return to_text(self.raw, set()) if format == "resolved" else self.canonical
 
     def check(self, writer: AvroSchema, policy: str = "STRICT") -> list[Incompatibility]:
@@ -53,6 +53,6 @@ def parse_avro(text: str, references: Mapping[str, ParsedSchema], *, stored: boo
         known.update(reference.named_types)
     raw, defined = parse_types(load(text, comments=True), known, check_defaults=not stored)
     schema = AvroSchema(raw, defined, known, references)
-    # What cannot be printed cannot be stored.
+    # A schema that cannot be printed cannot be stored.
     _ = schema.canonical
     return schema

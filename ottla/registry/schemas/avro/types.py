@@ -18,7 +18,7 @@ class AvroType:
 
     @property
     def branch(self) -> str:
-        """What a union may have only one of, and what messages call the type."""
+        """The type's name in messages, unique within a union."""
         return self.type
 
 
@@ -93,7 +93,7 @@ class Record(Named):
 
 @dataclass(eq=False)
 class Forward(Named):
-    """A name that is used before it is defined; there is none in a parsed schema."""
+    """A name used before its definition. A parsed schema contains none."""
 
     fallback: str = ""
     """The name in no namespace."""

@@ -1,4 +1,4 @@
-"""Arrays: their items by position, and the rest."""
+"""Arrays: items by position, and additional items."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _rest(comparison: Comparison, read: Schema, written: Schema, path: str) -> S
 
 
 def _positions(view: View) -> tuple[list[Schema], Schema]:
-    """The schemas of the first items, and that of all others."""
+    """Return the schemas of the first items, and the schema of all others."""
     words, document = view.words, view.document
     items = words.get("items", True)
     if document.draft >= 2020:

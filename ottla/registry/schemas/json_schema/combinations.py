@@ -18,7 +18,7 @@ Schema = tuple[Any, Document]
 
 
 def compare_only(comparison: Comparison, reader: View, writer: View, path: str) -> Steps[Result | None]:
-    """Schemas of which at least one is nothing but a combination. None: look at their parts."""
+    """Compare schemas of which at least one is a pure combination. None: compare their parts."""
     if reader.only_combiner and writer.only_combiner:
         keywords = reader.only_combiner, writer.only_combiner
         compared: Result = yield _compare_lists(comparison, keywords[0], reader, keywords[1], writer, path)
@@ -40,7 +40,7 @@ def compare_only(comparison: Comparison, reader: View, writer: View, path: str) 
 
 
 def compare_mixed(comparison: Comparison, reader: View, writer: View, path: str) -> Steps[Result]:
-    """The combinations of the reader beside its other keywords."""
+    """Compare the reader's combinations beside its other keywords."""
     result: Result = []
     for keyword in reader.combiners:
         if (yield _accepted_by(comparison, keyword, reader, writer, path)):
@@ -54,7 +54,7 @@ def compare_mixed(comparison: Comparison, reader: View, writer: View, path: str)
 
 
 def follows_from_part(comparison: Comparison, reader: View, writer: View, path: str) -> Steps[bool]:
-    """Whether one of the schemas that every instance of the writer meets is enough."""
+    """Return True if one of the schemas that every writer instance satisfies is sufficient."""
     for part in writer.combined("allOf"):
         if not (yield comparison.compare_views(reader, comparison.view(part), path)):
             return True
@@ -71,7 +71,7 @@ def follows_from_part(comparison: Comparison, reader: View, writer: View, path: 
 
 
 def _accepted_by(comparison: Comparison, keyword: str, reader: View, writer: View, path: str) -> Steps[bool]:
-    """Whether the writer as a whole fits one of the alternatives, or all parts of a product."""
+    """Return True if the writer as a whole fits one alternative, or all parts of a product."""
     accepted = []
     for part in reader.combined(keyword):
         fits = not (yield comparison.compare_views(comparison.view(part), writer, path))
@@ -124,7 +124,7 @@ def _compare_lists(
 
 
 def _distinct(schemas: list[Schema]) -> list[Schema]:
-    """Without repetitions."""
+    """Remove duplicates."""
     found: dict[Any, Schema] = {}
     for schema, document in schemas:
         found.setdefault(frozen(schema), (schema, document))
@@ -132,11 +132,11 @@ def _distinct(schemas: list[Schema]) -> list[Schema]:
 
 
 def _matched(pairs: list[list[int]], right: int) -> int:
-    """How many on the left find a partner of their own on the right."""
+    """Return the number of left items that can be paired with distinct right items."""
     owner: list[int | None] = [None] * right
     partner_of: list[int | None] = [None] * len(pairs)
     for start in range(len(pairs)):
-        # Breadth first, so that long chains of exchanges need no recursion.
+        # Breadth first, so that long augmenting paths need no recursion.
         asked_by: dict[int, int] = {}
         queue = [start]
         free: int | None = None
@@ -166,7 +166,7 @@ def compare_not(comparison: Comparison, reader: View, writer: View, path: str) -
     path = f"{path}/not"
     refused = (reader.words["not"], reader.document)
     if "not" in writer.words:
-        # What the reader refuses must be refused by the writer already.
+        # The writer must already refuse everything that the reader refuses.
         if (yield comparison.compare((writer.words["not"], writer.document), refused, path)):
             return comparison.found("NOT_TYPE_EXTENDED", path)
         return []

@@ -1,9 +1,9 @@
-"""Whether every instance of one JSON Schema is an instance of another: Confluent's rules.
+"""Check whether every instance of one JSON Schema is an instance of another: Confluent's rules.
 
-A schema is a conjunction of its keywords. Each thing that the reader demands must follow from what the writer says with
-the same keyword; anything that is not understood must be the same in both. So an answer "compatible" can be relied on,
-but for two things that Confluent allows: a required property that was added with a default, and alternatives of a
-`oneOf` that overlap.
+A schema is a conjunction of its keywords. Each requirement of the reader must follow from the same keyword of the
+writer; keywords that are not understood must be equal in both. The answer "compatible" is therefore reliable, except
+for two cases that Confluent allows: an added required property with a default, and overlapping alternatives of a
+`oneOf`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.registry.schemas.json_schema.views import View, Views
 from ottla.registry.schemas.parsed import Incompatibility
 from ottla.registry.schemas.recursion import Steps, run
 
-# Schemas made to keep a registry busy compare everything with everything.
+# Limit for hostile schemas that compare everything with everything.
 _MAX_COMPARISONS = 50_000
 
 Result = list[Incompatibility]
@@ -40,7 +40,7 @@ class Comparison:
     def __init__(self, policy: str) -> None:
         self._lenient = policy.upper() == "LENIENT"
         self._views = Views()
-        # None while a pair is being compared.
+        # None during the comparison of a pair.
         self._pairs: dict[tuple[int, int], Result | None] = {}
         self._readable: list[tuple[int, int]] = []
         self._kept: list[View] = []
@@ -55,7 +55,7 @@ class Comparison:
         return [incompatibility(type_, path if path != "#" else "#/")]
 
     def found_always(self, type_: str, path: str) -> Result:
-        """Whatever the policy."""
+        """Report regardless of the policy."""
         return [incompatibility(type_, path)]
 
     def compare(self, reader: tuple[Any, Document], writer: tuple[Any, Document], path: str) -> Steps[Result]:
@@ -72,14 +72,14 @@ class Comparison:
         self._left -= 1
         if self._left < 0:
             raise _TooComplex
-        # Their identities are the keys: they must outlive the comparison.
+        # Their identities are keys, so they must outlive the comparison.
         self._kept += (reader, writer)
         self._pairs[pair] = None
         before = len(self._readable)
         result: Result = yield self._compare(reader, writer, path)
         self._pairs[pair] = result
         if result:
-            # Pairs below were found readable on the assumption that this one is.
+            # Inner pairs were found readable on the assumption that this pair is.
             for below in self._readable[before:]:
                 del self._pairs[below]
             del self._readable[before:]

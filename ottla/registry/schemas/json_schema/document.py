@@ -1,4 +1,4 @@
-"""A JSON Schema document: where its `$ref`s lead, in it and in the documents that it refers to."""
+"""A JSON Schema document: resolves its `$ref`s, inside and into referenced documents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ottla.registry.schemas.json_schema.drafts import META_SCHEMAS, draft_of, su
 from ottla.registry.schemas.parsed import InvalidSchema
 
 _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
-# urljoin joins only what has a scheme that it knows.
+# urljoin supports only URLs with a known scheme.
 _NOWHERE = "http://schemas.invalid/"
 
 
 class Document:
-    """The schemas of one document, indexed once. Every reference is resolved, or the document is refused."""
+    """The schemas of one document, indexed once. A document with an unresolvable reference is refused."""
 
     def __init__(self, root: Any, references: Mapping[str, Document]) -> None:
         self.root = root
@@ -35,7 +35,7 @@ class Document:
             self._targets[id(holder)] = self._resolve(base, ref)
 
     def target(self, schema: dict[str, Any]) -> tuple[Any, Document] | None:
-        """Where the `$ref` of `schema` leads; None if it has none."""
+        """Return the target of the schema's `$ref`, or None."""
         return self._targets.get(id(schema))
 
     def _walk(self, root: Any, base: str) -> None:
@@ -68,7 +68,7 @@ class Document:
         if not isinstance(schema, dict):
             return base
         identifier = schema.get("id" if self.draft == 4 else "$id")
-        # Until draft 7 nothing counts beside a `$ref`, but a whole document has its name.
+        # Until draft 7 keywords beside a `$ref` are ignored, except for the name of a whole document.
         if not isinstance(identifier, str) or (
             "$ref" in schema and self.draft <= 7 and schema is not self.root
         ):
@@ -91,7 +91,7 @@ class Document:
             if uri in document._by_uri:
                 return document._at(document._by_uri[uri], uri, fragment, ref), document
         if uri.rstrip("#") in {meta.rstrip("#") for meta in META_SCHEMAS.values()}:
-            # A schema that describes schemas: what is inside does not change.
+            # A schema that describes schemas: its content does not change.
             return True, self
         raise InvalidSchema(f'the reference "{ref}" does not resolve: no schema or reference has that name')
 

@@ -1,11 +1,11 @@
-"""Which draft a schema is written in, and where its keywords have schemas inside."""
+"""Drafts of JSON Schema, and their keywords that contain schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-# What a schema without `$schema`, or with one that nobody knows, is taken for.
+# Draft of schemas with a missing or unknown `$schema`.
 DEFAULT_DRAFT = 7
 
 _DRAFTS = {
@@ -42,7 +42,7 @@ def draft_of(schema: Any) -> int:
 
 
 def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside `schema`, with their pointers relative to it."""
+    """Yield the schemas directly inside `schema`, with relative pointers."""
     for keyword, value in schema.items():
         if keyword in _BY_NAME and isinstance(value, dict):
             for name, item in value.items():

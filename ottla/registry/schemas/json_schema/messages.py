@@ -1,10 +1,10 @@
-"""What is said about each kind of incompatible change, in Confluent's words for the kinds."""
+"""Messages for each kind of incompatible change, with Confluent's names of the kinds."""
 
 from __future__ import annotations
 
 from ottla.registry.schemas.parsed import Incompatibility
 
-# The policy LENIENT lets these pass.
+# Kinds permitted by the policy LENIENT.
 LENIENT = frozenset((
     "ADDITIONAL_PROPERTIES_NARROWED",
     "ADDITIONAL_PROPERTIES_REMOVED",

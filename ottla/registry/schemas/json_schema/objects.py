@@ -1,7 +1,7 @@
-"""Objects: which properties there are, and what a model that is open, closed or partially open lets through.
+"""Objects: their properties, and the rules of open, closed and partially open content models.
 
-A model is open if any other property may come; closed if none may; partially open if others may come whose names
-match a pattern or whose values are described (`patternProperties`, a schema as `additionalProperties`).
+A model is open if it allows any other property; closed if it allows none; partially open if other properties must match
+a pattern or a schema (`patternProperties`, a schema as `additionalProperties`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Objects:
         for name in sorted(self._reader.required - self._writer.required):
             known = self._reader.properties.get(name)
             if known is not None and name not in self._writer.properties and not self._accepts_all(known):
-                continue  # The property is new: see `_added`.
+                continue  # a new property: see `_added`
             if known is None or not _has_default(self._comparison.view(known)):
                 result += self._comparison.found("REQUIRED_ATTRIBUTE_ADDED", f"{self._path}/required/{name}")
         return result
@@ -129,7 +129,7 @@ class _Objects:
 
     def _lost(self, kind: str, name: str, path: str) -> Result:
         if name in self._writer.required:
-            # Every instance has it, so no policy can hope that it does not come.
+            # Every instance has it, so no policy can ignore the change.
             return self._comparison.found_always(kind, path)
         return self._comparison.found(kind, path)
 
@@ -163,7 +163,7 @@ class _Objects:
         return result
 
     def _under_new_patterns(self, name: str, path: str) -> Steps[Result]:
-        """A property of both falls under a pattern that only the reader has."""
+        """Compare a common property that matches a pattern of the reader only."""
         result: Result = []
         for pattern, schema in self._reader.patterns.items():
             if pattern not in self._writer.patterns and _matches(pattern, name) is not False:
@@ -232,7 +232,9 @@ class _Objects:
         return (yield self._comparison.compare(read, written, f"{self._path}/propertyNames"))  # type: ignore[no-any-return]
 
     def _unevaluated(self) -> Result:
-        """What other parts of the schema evaluate is not looked into: they must be the same."""
+        """Compare unevaluated keywords: other parts of the schema must be equal, because their effects are not
+        analysed.
+        """
         reader, writer = self._views
         if not reader.evaluates_elsewhere or reader.words.get("unevaluatedProperties", True) in (True, {}):
             return []
@@ -256,7 +258,7 @@ def _has_default(view: View) -> bool:
 
 
 def _matches(pattern: str, name: str) -> bool | None:
-    """None where the pattern is beyond an engine that never takes long."""
+    """Return None if the linear-time engine does not support the pattern."""
     try:
         return re2.search(pattern, name) is not None
     except re2.error:

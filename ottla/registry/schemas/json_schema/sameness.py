@@ -1,4 +1,4 @@
-"""Whether two schemas say the same, word for word, wherever their references lead."""
+"""Check whether two schemas are literally equal, following their references."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def parse_json_schema(
             raise InvalidSchema(f"the reference {name} is of type {reference.schema_type}, not JSON")
         documents[name] = reference.document
     document = Document(raw, documents)
-    # A schema that breaks its meta-schema cannot be compared: keywords would have values of any kind.
+    # A schema that violates its meta-schema cannot be compared: keywords could have arbitrary values.
     _check_meta_schema(raw, document.draft)
     if not stored:
         _check_patterns(raw)
@@ -65,7 +65,7 @@ def _check_meta_schema(raw: Any, draft: int) -> None:
 
 @cache
 def _meta_validator(draft: int) -> Any:
-    """A validator of schemas of this draft, whatever `$schema` they name. Formats do not matter."""
+    """Return a validator for schemas of this draft, ignoring their `$schema` and formats."""
     classes = {
         4: jsonschema_rs.Draft4Validator,
         6: jsonschema_rs.Draft6Validator,

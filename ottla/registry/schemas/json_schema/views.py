@@ -1,4 +1,4 @@
-"""Schemas as the comparison sees them: references followed, the spellings of the drafts made one."""
+"""Schemas prepared for comparison: references followed, and draft spellings unified."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DEMANDS = _BASE | set(COMBINERS)
 
 @dataclass(eq=False)
 class View:
-    """One schema. `keywords` is what it says itself, `all_of` what its references say beside that."""
+    """One schema. `keywords` are its own, `all_of` come from its references."""
 
     keywords: dict[str, Any] | bool
     document: Document
@@ -55,7 +55,7 @@ class View:
 
     @cached_property
     def has_base(self) -> bool:
-        """Whether it says anything that is not a combination of other schemas."""
+        """True if it has keywords other than combinations."""
         return not self.words.keys().isdisjoint(_BASE)
 
     @cached_property
@@ -64,7 +64,7 @@ class View:
 
     @cached_property
     def stated_types(self) -> frozenset[str]:
-        """The types that `type` lets through."""
+        """Types permitted by `type`."""
         given = self.words.get("type")
         if isinstance(given, str):
             found = frozenset((given,))
@@ -76,14 +76,14 @@ class View:
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The types that instances have."""
+        """Types that instances can have."""
         if self.values is not None and "type" not in self.words:
             return frozenset(_type_of(value) for value in self.values)
         return self.stated_types
 
     @cached_property
     def one_type_each(self) -> list[View]:
-        """The schema taken apart, where it lists several types."""
+        """Split a schema with several types into one per type."""
         given = self.words.get("type")
         if not isinstance(given, list) or len(given) < 2:
             return []
@@ -91,7 +91,7 @@ class View:
 
     @cached_property
     def values(self) -> list[Any] | None:
-        """The only values there are: those of `enum` or `const`."""
+        """The only possible values, from `enum` or `const`."""
         if "const" in self.words:
             return [self.words["const"]]
         enum = self.words.get("enum")
@@ -109,11 +109,11 @@ class View:
 
     @cached_property
     def only_combiner(self) -> str | None:
-        """The one combination that the schema consists of, if it does."""
+        """The combination keyword, if the schema consists of nothing else."""
         return self.combiners[0] if len(self.combiners) == 1 and not self.has_base else None
 
     def bound(self, keyword: str) -> Any:
-        """A limit. In draft 4 `exclusiveMaximum` was a boolean beside `maximum`."""
+        """Return a limit. In draft 4 `exclusiveMaximum` was a boolean beside `maximum`."""
         value = self.words.get(keyword)
         if keyword in ("maximum", "minimum"):
             exclusive = self.words.get("exclusive" + keyword.capitalize())
@@ -124,7 +124,7 @@ class View:
 
     @cached_property
     def base(self) -> View:
-        """The same without combinations."""
+        """Return the schema without combinations."""
         kept = {name: value for name, value in self.words.items() if name not in COMBINERS and name != "$ref"}
         return View(kept, self.document)
 
@@ -136,7 +136,7 @@ class View:
 
 
 class Views:
-    """The views of two documents, each made once, so that they can be told apart by identity."""
+    """Views of two documents. Each view is created once, so that identity distinguishes them."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[int, int], View] = {}
@@ -149,7 +149,7 @@ class Views:
             if found is None:
                 break
             if id(schema) in passed:
-                # A reference that leads to itself says nothing.
+                # A reference to itself has no effect.
                 schema = True
                 break
             passed.add(id(schema))
@@ -168,7 +168,7 @@ class Views:
 
 
 def frozen(value: Any) -> str:
-    """Equal for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+    """Return equal texts for values equal in JSON Schema: 1 and 1.0 are, 1 and true are not."""
     text = json.dumps(value, sort_keys=True)
     if "." in text or "e" in text:
         text = json.dumps(json.loads(text, parse_float=_plain), sort_keys=True)

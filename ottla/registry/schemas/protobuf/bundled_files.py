@@ -1,4 +1,4 @@
-"""Files that Confluent's registry knows beside those of Protobuf itself: its own, and Google's common types."""
+"""Files that Confluent's registry provides besides Protobuf's own: Confluent's, and Google's common types."""
 
 from __future__ import annotations
 

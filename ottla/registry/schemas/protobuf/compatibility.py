@@ -1,7 +1,6 @@
-"""Whether data of one Protobuf schema can be read with another: Confluent's rules.
+"""Check whether data of one Protobuf schema can be read with another: Confluent's rules.
 
-Fields are compared by their numbers, messages by their names. Messages of imported files that are used are compared
-as well.
+Fields are compared by number, messages by name. Messages used from imported files are compared as well.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _REQUIRED = FieldDescriptorProto.LABEL_REQUIRED
 _REPEATED = FieldDescriptorProto.LABEL_REPEATED
 _MESSAGES = (FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_GROUP)
 
-# Types that look the same on the wire. An enum is a number.
+# Types with the same wire format. An enum is a number.
 _KINDS = {
     3: "varint", 4: "varint", 5: "varint", 8: "varint", 13: "varint", 14: "varint",
     17: "zigzag", 18: "zigzag", 7: "fixed32", 15: "fixed32", 6: "fixed64", 16: "fixed64",
@@ -45,7 +44,7 @@ _TEMPLATES = {
 
 
 class Files(Protocol):
-    """What is compared: a file with full names, and the files that it imports."""
+    """A file with full names, and its imports."""
 
     raw: FileDescriptorProto
 
@@ -64,7 +63,7 @@ class _Comparison:
         self._packages = (reader.raw.package, writer.raw.package)
         self._own = [name for name, type_ in types_of(writer.raw) if isinstance(type_, DescriptorProto)]
         self._compared: set[tuple[str, str]] = set()
-        # Messages of other files, which come into view by fields.
+        # Messages of other files, discovered through fields.
         self._pending: list[tuple[str, str]] = []
 
     def differences(self) -> Iterator[Incompatibility]:
@@ -88,7 +87,9 @@ class _Comparison:
                 yield from self._message(*pair)
 
     def _counterpart(self, name: str) -> str | None:
-        """The name in the reader of a message of the writer's file. It may have moved to an imported file."""
+        """Return the reader's name of a message in the writer's file. The message may
+        have moved to an imported file.
+        """
         local = _without(name, self._packages[1])
         for candidate in (f"{self._packages[0]}.{local}" if self._packages[0] else local, name):
             if candidate in self._reader:
@@ -121,14 +122,14 @@ class _Comparison:
     def _moved(
         self, reader: DescriptorProto, writer: DescriptorProto, path: str
     ) -> Iterator[Incompatibility]:
-        """Two fields that a writer may set both must not become alternatives."""
+        """Two fields that a writer may set together must not become alternatives."""
         before = _oneofs(writer)
         written = {field.number for field in writer.field}
         for oneof, fields in _oneofs(reader).items():
             old = {field.number for field in before.get(oneof, ())}
             numbers = {field.number for field in fields if field.number in written}
             moved = numbers - old
-            # The fields of a oneof that was renamed were alternatives before.
+            # The fields of a renamed oneof were alternatives before.
             if any(moved <= {field.number for field in others} for others in before.values()) and not (
                 numbers & old
             ):

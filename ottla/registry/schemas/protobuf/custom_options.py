@@ -1,6 +1,6 @@
-"""Options that a file defines for itself: interpreted in descriptors, as protoc leaves them, and spelled out in text.
+"""Custom options: interpreted in descriptors, as in protoc's output, and spelled out in text.
 
-Where the extension that defines an option is not known, the option stays as it is.
+An option with an unknown extension stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def interpreted(
     imports: Mapping[str, FileDescriptorProto],
     pool: descriptor_pool.DescriptorPool,
 ) -> FileDescriptorProto:
-    """A copy of `file` in which options have become fields of the messages of options."""
+    """Return a copy of `file` with options converted to fields of the options messages."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     extensions: set[str] | None = None
@@ -51,7 +51,7 @@ def interpreted(
 
 
 def spelled_out(file: FileDescriptorProto, pool: descriptor_pool.DescriptorPool) -> FileDescriptorProto:
-    """A copy of `file`, a descriptor that protoc made, with its options as they were written."""
+    """Return a copy of protoc's descriptor `file` with options as originally written."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     for options in options_of(copy):
@@ -81,7 +81,7 @@ def _interpret(
     extensions: set[str],
     pool: descriptor_pool.DescriptorPool,
 ) -> bool:
-    """Set the option in `values`. Whether that worked."""
+    """Set the option in `values`. Return True on success."""
     if not option.name or not option.name[0].is_extension:
         return False
     text = _value(option)

@@ -1,4 +1,4 @@
-"""The words of a .proto file."""
+"""Tokens of a .proto file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SIMPLE = {
 
 
 def unquoted(literal: str) -> bytes:
-    """The bytes of a string literal."""
+    """Return the bytes of a string literal."""
 
     def plain(match: re.Match[bytes]) -> bytes:
         simple, octal, hexadecimal, short, long = match.groups()
@@ -78,7 +78,7 @@ def unquoted(literal: str) -> bytes:
 
 
 def escaped(data: bytes) -> str:
-    """C's notation of `data`, as descriptors have the defaults of bytes fields."""
+    """Escape like C, as in descriptors for defaults of bytes fields."""
     out = []
     for byte in data:
         if byte in b"\n\r\t\"'\\":
@@ -91,7 +91,7 @@ def escaped(data: bytes) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string literal of `text`; characters beyond ASCII stay."""
+    """Return a string literal; non-ASCII characters stay."""
     out = []
     for character in text:
         if character in '"\\':

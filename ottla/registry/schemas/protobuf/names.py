@@ -1,4 +1,4 @@
-"""Names and values that protoc derives."""
+"""Names and values derived by protoc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSIGNED = {4: 64, 6: 64, 7: 32, 13: 32}
 
 
 def camel_case(name: str) -> str:
-    """The name of a field in JSON: `some_field` is `someField`."""
+    """Return a field's JSON name: `some_field` becomes `someField`."""
     out = []
     raised = False
     for character in name:
@@ -34,7 +34,7 @@ def map_entry_name(field: str) -> str:
 
 
 def default_of(words: Words, field: FieldDescriptorProto) -> str:
-    """The default of a number, a bool or an enum, as a descriptor spells it."""
+    """Return the default of a number, bool or enum in a descriptor's notation."""
     if not field.HasField("type"):
         return words.name()
     if field.type == _BOOL:

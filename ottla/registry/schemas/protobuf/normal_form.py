@@ -1,4 +1,4 @@
-"""Descriptors rearranged: the one order that all spellings of a file share, and files without extensions."""
+"""Normalized descriptors: one order for all spellings of a file, and files without extensions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 
 def normal_form(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Imports and options by name, fields and enum values by number.
+    """Sort imports and options by name, fields and enum values by number.
 
-    Messages keep their order: serializers count it.
+    Messages keep their order, since serializers refer to them by index.
     """
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
@@ -37,7 +37,7 @@ def normal_form(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def without_extensions(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Neither extensions nor options that need them."""
+    """Remove extensions, and options that need them."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     del copy.extension[:]
@@ -52,13 +52,13 @@ def without_extensions(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def _sort_enum(enum: Any) -> None:
-    # Of values with the same number the first is the name that counts: the sort keeps their order.
+    # Among values with the same number the first name counts: the stable sort preserves it.
     first = [value for value in enum.value if value.number == 0]
     _sort(enum.value, lambda value: value.number)
     _sort(enum.reserved_range, lambda item: item.start)
     enum.reserved_name.sort()
     if first and enum.value[0].number != 0:
-        # proto3 wants zero in front.
+        # proto3 requires zero first.
         _sort(enum.value, lambda value: (value.number != 0, value.number))
 
 
@@ -83,7 +83,7 @@ def _messages(file: FileDescriptorProto) -> Iterator[DescriptorProto]:
 
 
 def options_of(file: FileDescriptorProto) -> Iterator[Any]:
-    """The options that something in the file has set."""
+    """Yield all options set in the file."""
     holders: list[Any] = [file, *file.extension, *file.service]
     holders.extend(method for service in file.service for method in service.method)
     enums = list(file.enum_type)

@@ -1,4 +1,4 @@
-"""Options: those that Protobuf knows are set, custom ones are kept uninterpreted, to be printed again."""
+"""Options: Protobuf's own are set, custom ones stay uninterpreted for printing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from google.protobuf.descriptor_pb2 import UninterpretedOption
 
 from ottla.registry.schemas.protobuf.words import Words
 
-# Nested braces of an option's value.
+# Maximum nesting of braces in an option's value.
 _MAX_NESTING = 50
 
 
@@ -17,7 +17,7 @@ class OptionReader:
         self._words = words
 
     def statement(self, options: Any) -> None:
-        """After the word `option`."""
+        """Parse the rest after the word `option`."""
         self.assignment(options)
         self._words.expect(";")
 
@@ -86,7 +86,7 @@ class OptionReader:
                 parts.append(token.text)
 
     def _set(self, options: Any, option: UninterpretedOption) -> bool:
-        """Set an option that Protobuf itself defines; others are left."""
+        """Set an option defined by Protobuf itself. Return False for others."""
         if len(option.name) != 1 or option.name[0].is_extension:
             return False
         name = option.name[0].name_part

@@ -1,4 +1,4 @@
-"""From the text of a .proto file to its FileDescriptorProto. Names of types stay as they are written."""
+"""Parse a .proto file into a FileDescriptorProto. Type names stay as written."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SCALARS = {
 }  # fmt: skip
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _MAX_NUMBER = 2**29 - 1
-# As protoc.
+# As in protoc.
 _MAX_NESTING = 32
 
 
 class Layout(dict[str, list[str]]):
-    """The order in which a file or message (by its path) defines its types: descriptors forget it."""
+    """Order of type definitions in a file or message (by path), which descriptors do not preserve."""
 
 
 def parse_file(source: str) -> tuple[FileDescriptorProto, Layout]:
@@ -116,7 +116,7 @@ class _FileParser:
         words = self.words
         if words.take(";"):
             return
-        # A field may be of a type that has the name of a keyword: what follows tells them apart.
+        # A field's type may have the name of a keyword: the next token tells them apart.
         if words.at("message") and words.after("name", "{"):
             words.take("message")
             self._message(message.nested_type.add(), path, depth + 1)
@@ -383,7 +383,7 @@ class _FileParser:
                 words.expect(";")
 
     def _add_synthetic_oneofs(self, message: DescriptorProto) -> None:
-        """A field of proto3 with `optional` is alone in a oneof that nobody sees."""
+        """Put each `optional` field of proto3 into a hidden oneof of its own."""
         taken = {oneof.name for oneof in message.oneof_decl} | {field.name for field in message.field}
         for field in message.field:
             if field.proto3_optional:

@@ -1,4 +1,4 @@
-"""A FileDescriptorProto as the text of a .proto file, laid out as Confluent's registry does."""
+"""Print a FileDescriptorProto as .proto text, laid out as in Confluent's registry."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Printer:
                 yield "}"
 
     def _members(self, message: DescriptorProto, path: str) -> Iterator[str]:
-        """Sections with an empty line between them."""
+        """Yield sections separated by empty lines."""
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
         groups = {
             field.type_name.rpartition(".")[2]
@@ -205,7 +205,7 @@ def _type(field: FieldDescriptorProto) -> str:
 
 
 def _reserved(ranges: Any, names: Any, beyond: int, highest: int) -> Iterator[str]:
-    """`beyond` is 1 where the end of a range is not part of it."""
+    """`beyond` is 1 if the end of a range is exclusive."""
     for item in ranges:
         yield f"reserved {_range(item.start, item.end - beyond, highest)};"
     for name in names:
@@ -241,7 +241,7 @@ def _default(field: FieldDescriptorProto) -> str:
 
 
 def option_texts(options: Any) -> Iterator[str]:
-    """`name = value` of each option that is set, those of Protobuf first."""
+    """Yield `name = value` of each option, Protobuf's own first."""
     for known, value in sorted(options.ListFields(), key=lambda item: item[0].number):
         if known.name == "uninterpreted_option" or known.name == "map_entry" or known.is_extension:
             continue

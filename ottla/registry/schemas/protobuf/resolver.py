@@ -1,4 +1,4 @@
-"""Names of types made full, by Protobuf's scoping: what is nearest counts."""
+"""Resolve type names to full names by Protobuf's scoping rules: the innermost scope wins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUP = FieldDescriptorProto.TYPE_GROUP
 
 
 def resolved(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> FileDescriptorProto:
-    """A copy of `file` with full names. `imports` has every file that it imports, directly or not."""
+    """Return a copy of `file` with full names. `imports` contains all direct and indirect imports."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     symbols: dict[str, str] = {}
@@ -37,7 +37,7 @@ def resolved(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProt
 
 
 def types_of(file: FileDescriptorProto) -> Iterator[tuple[str, Any]]:
-    """Every message and enum of `file` with its full name, without a leading dot."""
+    """Yield every message and enum of `file` with its full name, without a leading dot."""
     for enum in file.enum_type:
         yield _joined(file.package, enum.name), enum
     stack = [(_joined(file.package, message.name), message) for message in reversed(file.message_type)]
@@ -50,7 +50,7 @@ def types_of(file: FileDescriptorProto) -> Iterator[tuple[str, Any]]:
 
 
 def _visible(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> Iterable[str]:
-    """What is imported, and what that imports publicly."""
+    """Return the imports, and their public imports."""
     stack = list(file.dependency)
     seen: set[str] = set()
     while stack:
@@ -99,7 +99,7 @@ class _Resolver:
             field.type = _MESSAGE
 
     def type(self, name: str, scope: str, user: str) -> tuple[str, str]:
-        """The full name with a leading dot, and whether it is a message or an enum."""
+        """Return the full name with a leading dot, and whether it is a message or an enum."""
         if name.startswith("."):
             kind = self._symbols.get(name[1:])
             if kind in ("message", "enum"):

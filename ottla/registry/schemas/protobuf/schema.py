@@ -36,7 +36,7 @@ class ProtobufSchema(ParsedSchema):
         imports: Mapping[str, FileDescriptorProto],
         references: Mapping[str, ParsedSchema],
     ) -> None:
-        """`written` is what is printed: types by the names that the file uses, options as they are spelled."""
+        """`written` is the printed form: type names and options as in the file."""
         self._written = written
         self._layout = layout
         self.imports = imports

@@ -1,4 +1,4 @@
-"""What protoc refuses in a file whose words are all in place."""
+"""Checks of protoc on a syntactically correct file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN_NUMBERS = range(19000, 20000)
 def validate(
     file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]
 ) -> descriptor_pool.DescriptorPool:
-    """A pool with `file`, which has full names, and all that it imports. Raises `InvalidSchema`."""
+    """Return a pool with `file`, which has full names, and all its imports. Raises `InvalidSchema`."""
     proto3 = file.syntax == "proto3"
     _check_names(
         file.package, "the file", (*file.message_type, *file.enum_type, *file.service, *file.extension)
@@ -35,7 +35,7 @@ def validate(
 def _check_names(scope: str, where: str, items: Iterable[Any]) -> None:
     seen: set[str] = set()
     for item in items:
-        # The values of an enum are its siblings, as in C++.
+        # The values of an enum are in the scope of their parent, as in C++.
         values = [value.name for value in item.value] if isinstance(item, EnumDescriptorProto) else []
         for name in (item.name, *values):
             if name in seen:
@@ -97,7 +97,7 @@ def _check_enum(name: str, enum: EnumDescriptorProto, proto3: bool) -> None:
 def pool_of(
     file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]
 ) -> descriptor_pool.DescriptorPool:
-    """A pool with the file. What the library itself refuses would fail in every client that loads the schema."""
+    """Return a pool with the file. A file refused by the library would fail in every client, too."""
     pool = descriptor_pool.DescriptorPool()
     try:
         for name in in_order(file, imports):
@@ -114,7 +114,7 @@ def pool_of(
 
 
 def in_order(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> list[str]:
-    """The names of all imports, each after those that it imports itself."""
+    """Return the names of all imports, each after its own imports."""
     ordered: dict[str, None] = {}
     stack: list[tuple[str, bool]] = [(name, False) for name in reversed(file.dependency)]
     while stack:

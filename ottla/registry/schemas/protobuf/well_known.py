@@ -19,7 +19,7 @@ _GOOGLE = (
 
 @cache
 def well_known(name: str) -> FileDescriptorProto | None:
-    """The resolved descriptor of a file with this name; None if it is not one of them."""
+    """Return the resolved descriptor of a well-known file, or None."""
     if name in BUNDLED:
         file, _ = parse_file(BUNDLED[name])
         file.name = name

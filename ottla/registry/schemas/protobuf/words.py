@@ -1,4 +1,4 @@
-"""The stream of words that the parser of .proto files reads."""
+"""Token stream for the parser of .proto files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Words:
     def __init__(self, source: str) -> None:
         self._source = source
         self._tokens = tokens(source)
-        # The next words. They are read as they are needed: a file is refused at its first mistake.
+        # Lookahead tokens, read on demand: a file is refused at its first mistake.
         self._ahead = deque((next(self._tokens),))
 
     def at_end(self) -> bool:
@@ -26,7 +26,7 @@ class Words:
         return token.text == text and token.kind != "text"
 
     def after(self, *expected: str) -> bool:
-        """Whether the words after the next one are these: kinds of words, or signs and names themselves."""
+        """Return True if these tokens follow the next one: kinds, or literal signs and names."""
         for offset, wanted in enumerate(expected, 1):
             while len(self._ahead) <= offset:
                 if self._ahead[-1].kind == "end":
@@ -79,7 +79,7 @@ class Words:
         return dot + self.full_name()
 
     def string(self) -> bytes:
-        """A string; literals beside each other are one."""
+        """Read a string; adjacent literals are joined."""
         if self.kind() != "text":
             raise self.error(f"expected a string, not {self.shown()}")
         parts = []
@@ -98,7 +98,7 @@ class Words:
         return value
 
     def number(self) -> int:
-        """An integer without a sign."""
+        """Read an unsigned integer."""
         text = self._ahead[0].text
         if len(text) > 40:
             raise self.error("the number is too large")
