@@ -1,4 +1,4 @@
-"""Other servers of the platform that speak JSON over HTTP: Connect, SQL. They block: for threads."""
+"""Blocking clients of other JSON servers: Connect, SQL. Use them in threads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_BYTES = 32 << 20
 
 
 class NotThere(ClientError):
-    """The server knows nothing of this name, or not yet."""
+    """The server does not know this name (yet)."""
 
 
 class Remote:
-    """Its errors are sentences: ClientError, and Unreachable if nobody answers."""
+    """A server. Raises ClientError with a sentence, or Unreachable without an answer."""
 
     def __init__(self, url: str, name: str, *, timeout: float = 20.0) -> None:
         self._parts = urlsplit(url)
@@ -30,11 +30,11 @@ class Remote:
 
     @property
     def where(self) -> str:
-        """Without a login that the URL may have."""
+        """The URL without a login."""
         return f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """The parsed answer; None if it is empty."""
+        """Return the parsed response, or None if empty."""
         data = self._answer(method, path, body, "application/json")
         try:
             return json.loads(data) if data else None
@@ -59,7 +59,7 @@ class Remote:
         return data
 
     def lines(self, path: str, body: Any, accept: str, connection: HTTPConnection) -> Iterator[str]:
-        """Of an answer that goes on; closing the connection ends it."""
+        """Yield lines of a streaming response; closing the connection ends it."""
         response = self._send(connection, "POST", path, body, accept)
         if response.status >= 400:
             raise ClientError(self._refusal(response.status, response.read(_MOST_BYTES)))
@@ -68,10 +68,10 @@ class Remote:
                 if line.strip():
                     yield line.decode("utf-8", "replace").rstrip("\n")
         except (OSError, HTTPException, ValueError, AttributeError):
-            return  # closed, from whichever side
+            return  # closed by either side
 
     def open(self) -> HTTPConnection:
-        """For an answer that goes on: it may be quiet for as long as it likes."""
+        """Open a connection for a streaming response, without a read timeout."""
         return self._connect(timeout=None)
 
     def _connect(self, timeout: float | None = 0.0) -> HTTPConnection:

@@ -16,7 +16,7 @@ from ottla.http.tls import server_tls
 
 
 class Console:
-    """Owner: the event loop that it was started on. `sites` replaces those of the settings, in tests."""
+    """Owner: the event loop that started it. `sites` replaces those of the settings, in tests."""
 
     def __init__(self, settings: ConsoleSettings, sites: dict[str, Site] | None = None) -> None:
         settings.check()

@@ -32,12 +32,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class BadSettings(ValueError):
-    """Which setting is wrong and why, in one sentence."""
+    """An invalid setting. The message is one sentence with name and reason."""
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """`properties` are for the connections to the cluster, under Kafka's names."""
+    """`properties` configure the connections to the cluster, under Kafka's names."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -45,19 +45,19 @@ class ClusterSettings:
     connect: str | None = None
     sql: str | None = None
     read_only: bool = False
-    #: Names of the topics in which Connect workers keep configs, with their secrets.
+    #: Topics in which Connect workers store configs, including secrets.
     connect_configs: tuple[str, ...] = ("*connect-configs*",)
 
     @property
     def client(self) -> Settings:
-        # Somebody looks at a page and waits: an answer that takes longer is none.
+        # A visitor is waiting: later answers are useless.
         patience = {"default.api.timeout.ms": "15000", "request.timeout.ms": "20000"}
         return Settings.from_properties({**patience, **self.properties}, client_id="ottla-console")
 
 
 @dataclass(frozen=True)
 class Mask:
-    """`fields` are names in JSON, with dots between them; a single * hides everything."""
+    """`fields` are dotted JSON paths; a single * hides everything."""
 
     topics: tuple[str, ...]
     fields: tuple[str, ...]
@@ -73,7 +73,7 @@ class OidcSettings:
     scopes: str = "openid profile"
     roles_claim: str = "roles"
     name_claim: str = "preferred_username"
-    #: Where the browser comes back to; without it, the address under which it came.
+    #: Return address for the browser; by default the address it used.
     redirect_uri: str | None = None
 
 
@@ -85,25 +85,25 @@ class ConsoleSettings:
     read_only: bool = False
     users_file: Path | None = None
     oidc: OidcSettings | None = None
-    #: Beside those of the file.
+    #: Users besides those in the file.
     users: Mapping[str, User] = field(default_factory=dict, repr=False)
-    #: The text of a link that logs in the first of these users, once and within an hour.
+    #: Token of a link that logs in the first of these users, once and within an hour.
     login_token: str | None = field(default=None, repr=False)
-    #: Everybody is an admin, wherever they come from. Without it only this machine may be listened on.
+    #: Make everyone an admin, from anywhere. Otherwise a console without logins listens only on this machine.
     no_login: bool = False
     roles: Mapping[str, Role] = field(default_factory=lambda: dict(BUILT_IN))
     masks: tuple[Mask, ...] = ()
     audit_file: Path | None = None
-    #: Signs the cookies. Without it everybody logs in again after a restart.
+    #: Signs the cookies. Without it all users have to log in again after a restart.
     secret: bytes | None = field(default=None, repr=False)
     session_seconds: int = 8 * 3600
-    #: The ssl.* settings of a listener with https.
+    #: ssl.* settings of an https listener.
     tls: Mapping[str, str] | None = None
-    #: Further names of the console, for browsers that ask without a login.
+    #: Additional names of the console, for browsers without a login.
     allowed_hosts: tuple[str, ...] = ()
-    #: How often the lag of groups is looked at.
+    #: Interval of lag measurements.
     lag_seconds: float = 15.0
-    #: How old what pages show may be.
+    #: Maximum age of displayed data.
     refresh_seconds: float = 5.0
 
     @property
@@ -129,7 +129,7 @@ class ConsoleSettings:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT; a port alone is on this machine only."""
+    """Parse HOST:PORT; a port alone listens on this machine only."""
     host, separator, port = text.rpartition(":")
     if not separator:
         host, port = ("127.0.0.1", text) if text.isdecimal() else (text, "8080")
@@ -236,7 +236,7 @@ def _role(name: str, table: object) -> Role:
     if may not in BUILT_IN:
         raise BadSettings(f"roles.{name}.may must be one of {', '.join(BUILT_IN)}, not {may}.")
     lists = {key: _texts(table, key) if key in table else None for key in ("groups", "schemas", "connectors")}
-    # A role that lists groups or schemas covers those alone.
+    # A role that lists groups or schemas covers only those.
     is_limited = lists["groups"] is not None or lists["schemas"] is not None
     topics = _texts(table, "topics", () if is_limited else EVERYTHING)
     sql = _flag(table, "sql") if "sql" in table else None

@@ -1,7 +1,7 @@
-"""Who changed what, from where, and what came of it: one line of JSON each, in a file, and the last ones in memory.
+"""Audit log of changes: user, address, action and outcome, as JSON lines in a file. The last ones stay in memory.
 
-What cannot be logged is not done. So beside the file there is another one that does nothing but hold some room: a
-change is let through only if it is there, and if the disk fills up meanwhile, it makes way for the line.
+A change that cannot be logged is not made. A second file therefore reserves disk space: a change requires it, and if
+the disk fills up in the meantime, the reserve makes room for the line.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 logger = logging.getLogger("ottla.console.audit")
 
 _KEPT = 500
-#: For the lines of as many changes as can be under way at once.
+#: Room for the lines of all concurrent changes.
 _ROOM = 64 << 10
 
 
 class CannotLog(Exception):
-    """Why, in one sentence."""
+    """The change cannot be logged. The message gives the reason."""
 
 
 class AuditLog:
-    """Owner: the event loop. A change is logged after it was tried."""
+    """Owner: the event loop. Changes are logged after they were attempted."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -69,7 +69,7 @@ class AuditLog:
                 logger.error("The audit log %s cannot be written: %s", self._file, error.strerror)
 
     async def ensure_room(self) -> None:
-        """Before something is changed. Raises CannotLog."""
+        """Check before a change. Raises CannotLog."""
         if self._file is None:
             return
         async with self._writing:
@@ -82,7 +82,7 @@ class AuditLog:
                 ) from None
 
     def last(self) -> list[dict[str, Any]]:
-        """The newest first."""
+        """Return the last entries, newest first."""
         return list(reversed(self._last))
 
     # In threads, one at a time
@@ -111,7 +111,7 @@ def _open(file: Path) -> int:
 
 
 def _append_whole(file: Path, line: bytes) -> None:
-    """All of it or nothing: half a line would spoil the next one."""
+    """Append completely or not at all: half a line would spoil the next one."""
     descriptor = _open(file)
     try:
         size = os.fstat(descriptor).st_size

@@ -1,4 +1,4 @@
-"""Secrets in settings: which values no page shows, and which a form may send back without showing them."""
+"""Secrets in settings: values to hide on pages, and hidden values to restore from forms."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 HIDDEN = "•••"
 
-#: Settings with such names hold secrets, whatever their definition says.
+#: Settings with such names hold secrets, regardless of their definition.
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|private|authorization|user\.?info|cookie"
     r"|(api|access|account|shared|license|encryption|signing)[._-]?key|connection[._-]?string|headers?(\.additional)?$",
     re.IGNORECASE,
 )
-#: Values of these types cannot be a secret.
+#: Values of these types cannot be secrets.
 _PLAIN_TYPES = frozenset({"BOOLEAN", "SHORT", "INT", "LONG", "DOUBLE", "CLASS"})
 _NUMBERS = frozenset({"SHORT", "INT", "LONG", "DOUBLE"})
-#: A value that a config provider fills in is no secret by itself.
+#: A reference to a config provider is not itself a secret.
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
 _WORDS = (
     r"[\w.-]*(?:passw(?:or)?d|pwd|passphrase|secret|token|credentials?|signature|sig"
@@ -26,13 +26,13 @@ _WORDS = (
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^&;,\s\"']+)"
 _LOGINS = (
     re.compile(r"(://)[^\s/?#]*(?=@)"),
-    re.compile(r"(://)[^\s/:@]+:(?!\d+(?:[/,?#]|$))[^\s@]+(?=@)"),  # a slash in the password
-    re.compile(r"(:(?:thin|oci):)[^\s/@]+/[^\s@]+(?=@)", re.IGNORECASE),  # Oracle's
+    re.compile(r"(://)[^\s/:@]+:(?!\d+(?:[/,?#]|$))[^\s@]+(?=@)"),  # slash in the password
+    re.compile(r"(:(?:thin|oci):)[^\s/@]+/[^\s@]+(?=@)", re.IGNORECASE),  # Oracle
     re.compile(rf"((?:^|[?&;,\s(]){_WORDS}\s*=\s*){_VALUE}", re.IGNORECASE),
     re.compile(rf"([\"']{_WORDS}[\"']\s*:\s*){_VALUE}", re.IGNORECASE),  # JSON
     re.compile(r"([?&;](?:user|username|login)=)[^&;,\s]+", re.IGNORECASE),
 )
-#: Settings that do not say where a connector connects to.
+#: Settings that do not affect the connector's target.
 _HARMLESS = re.compile(
     r"name|tasks\.max|topics?|topics\.regex|topic\.prefix|transforms.*|predicates.*|errors\.(?!deadletterqueue).*"
     r"|file|path|mode|query|.*\.(format|fields?|columns?|mode|interval|case|separator|delimiter|encoding)"
@@ -41,20 +41,20 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"://|@|(host|server|endpoint|source)\s*=", re.IGNORECASE)
-#: Secrets that name a server as well.
+#: Secrets that also name a server.
 _SECRET_PLACE = re.compile(r"connection|url|uri|jaas", re.IGNORECASE)
 _SHORTEST_SECRET = 4
 
 
 def without_logins(text: str) -> str:
-    """Return a text without the logins of URLs and without passwords among their parameters."""
+    """Remove logins from URLs, and passwords from their parameters."""
     for pattern in _LOGINS:
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     return text
 
 
 class ConnectorConfig:
-    """The config of a connector, with the types of its settings as far as the worker knows them."""
+    """A connector's config, with the types of its settings as far as the worker knows them."""
 
     def __init__(self, values: Mapping[str, str], types: Mapping[str, str]) -> None:
         self.values = values
@@ -74,7 +74,7 @@ class ConnectorConfig:
         return HIDDEN if text and self.is_secret(key) else without_logins(text)
 
     def scrubbed(self, text: str) -> str:
-        """Return a message of the worker, such as the trace of a task, without the secrets of this config."""
+        """Remove this config's secrets from a message of the worker, such as a task's trace."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return without_logins(text)
@@ -86,10 +86,10 @@ class ConnectorConfig:
                 yield text
 
     def completed(self, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-        """Return what a form has sent with the hidden values put back, and the settings to be entered again.
+        """Restore hidden values in a submitted form. Also return the settings that have to be entered again.
 
-        A hidden value stays only while the connector goes on talking to the same servers in the same way. Otherwise
-        whoever edits a connector could have its password sent to a server of theirs.
+        A hidden value stays only if the connector keeps talking to the same servers in the same way. Otherwise an
+        editor could send the password to another server.
         """
         hidden = [key for key, value in given.items() if HIDDEN in value]
         shown = self.shown()
@@ -102,7 +102,7 @@ class ConnectorConfig:
         return whole, again
 
     def moved(self, given: Mapping[str, str], kept: Collection[str]) -> list[str]:
-        """Return the settings that differ and may say where the connector connects to."""
+        """Return the changed settings that may affect the connector's target."""
         others = (given.keys() | self.values.keys()) - set(kept)
         return sorted(
             key

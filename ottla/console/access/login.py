@@ -1,6 +1,6 @@
-"""Logging in: with a name and a password, by a link that works once, or through a provider (`oidc`).
+"""Logins: by name and password, by a one-time link, or through a provider (`oidc`).
 
-Without either everybody is an admin.
+If none is configured, everyone is an admin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINK = "/login/link"
 
 
 class Logins:
-    """Owner: the event loop; passwords are compared in threads, because a good hash takes its time."""
+    """Owner: the event loop; threads compare passwords, because a good hash is slow."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Logins:
         self.has_provider = has_provider
         self._nobody_logs_in = replace(ANYBODY, roles=(BUILT_IN["viewer"],)) if read_only else ANYBODY
         self._failures: dict[str, deque[float]] = {}
-        # Compared with where there is no such user, so that the answer takes as long.
+        # Compared for unknown users, so that the response takes equally long.
         slow = any(each.credential.startswith("SCRYPT:") for each in (users or {}).values())
         self._stranger = FileUser(scrypt_credential(secrets.token_urlsafe())) if slow else NOBODY
 
@@ -54,7 +54,7 @@ class Logins:
         return self.has_users or self.has_provider
 
     async def session(self, request: Request) -> Session | None:
-        """Of the cookie, or of a name and a password in the header, as scripts send it. None: log in first."""
+        """Return the session from the cookie, or from Basic credentials as scripts send them. None requires a login."""
         session = self._sessions.read(cookies_of(request.headers.get("cookie", "")))
         if not self.asks:
             if session is None or session.source != "none":
@@ -69,7 +69,7 @@ class Logins:
         return self._sessions.begin(credentials[0], "header")
 
     def stranger(self, request: Request) -> Session:
-        """For pages that need no login: whoever it is, with a token for the forms there."""
+        """Return a session for pages without a login, with a token for their forms."""
         found = self._sessions.read(cookies_of(request.headers.get("cookie", "")))
         return found or self._sessions.begin("", "none")
 
@@ -77,7 +77,7 @@ class Logins:
         return self._sessions.read(cookies_of(request.headers.get("cookie", ""))) is None
 
     def user(self, session: Session) -> User:
-        """With the roles that it has now. Raises HttpError 401 for a user who is gone."""
+        """Return the user with current roles. Raises HttpError 401 for a removed user."""
         if session.source == "none":
             return self._nobody_logs_in
         if session.source == "oidc":
@@ -106,7 +106,7 @@ class Logins:
 
 
 class OneTimeLink:
-    """Logs in whoever opens it first, as long as it is young: it may stand in a terminal or a log for long."""
+    """Logs in the first visitor within its lifetime: the link may remain in a terminal or log."""
 
     def __init__(self, token: str | None, user: str) -> None:
         self._token = token
@@ -114,7 +114,7 @@ class OneTimeLink:
         self.user = user
 
     def take(self, token: str) -> bool:
-        """True once."""
+        """Return True once."""
         if self._token is None or time.monotonic() > self._expires:
             return False
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode()):

@@ -1,7 +1,7 @@
-"""Logging in through a provider: OpenID Connect's authorization code flow, with PKCE, state and nonce.
+"""Login through a provider: OpenID Connect's authorization code flow, with PKCE, state and nonce.
 
-The browser goes to the provider and comes back with a code; we exchange it for a token that the provider has signed
-for us. What belongs together is in a signed cookie of the same browser.
+The provider sends the browser back with a code, which the console exchanges for a signed token. A signed cookie in the
+same browser ties the steps together.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class LoginFailed(Exception):
-    """Why, in one sentence for the one who wants to log in."""
+    """A failed login. The message is one sentence for the user."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What has to fit together when the browser comes back."""
+    """Values that must match when the browser returns."""
 
     state: str
     nonce: str
     verifier: str
-    target: str  # the page that was asked for
+    target: str  # requested page
 
     @classmethod
     def begin(cls, target: str) -> Attempt:
@@ -47,7 +47,9 @@ class Attempt:
 
 
 class Provider:
-    """All of it blocks: for threads. Its keys and addresses are kept; keys are fetched again if one is unknown."""
+    """Client of a provider. Blocks, so use it in threads. Keys and addresses are cached; an unknown key is fetched
+    again.
+    """
 
     def __init__(self, settings: OidcSettings) -> None:
         self._settings = settings
@@ -69,7 +71,7 @@ class Provider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 
     def exchange(self, code: str, attempt: Attempt, redirect_uri: str) -> tuple[str, tuple[str, ...]]:
-        """Name and roles of the user. Raises LoginFailed."""
+        """Return name and roles of the user. Raises LoginFailed."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -99,7 +101,7 @@ class Provider:
         return str(name), tuple(each for each in roles if isinstance(each, str))
 
     def _claims(self, token: str) -> Mapping[str, Any]:
-        """Of a token that the provider has signed, for us, and that has not expired."""
+        """Return the claims of a valid token: signed by the provider, issued for the console, not expired."""
         rules = Rules(self._settings.issuer, (self._settings.client_id,))
         try:
             try:
@@ -150,7 +152,7 @@ class Provider:
 
 
 def _checked(url: str) -> str:
-    """Codes and secrets travel encrypted, unless they stay on this machine."""
+    """Require https for codes and secrets, except on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return url

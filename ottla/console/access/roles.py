@@ -14,7 +14,7 @@ from ottla.protocol.internal_topics import is_internal
 
 Kind = Literal["topic", "group", "schema", "connector", "sql"]
 EVERYTHING = ("*",)
-#: Topics in which Connect, MirrorMaker, the registry and ksqlDB keep their state. Whoever writes there acts as them.
+#: Topics with the state of Connect, MirrorMaker, the registry and ksqlDB. A writer there can act as these servers.
 _STATE = (
     "_schemas",
     "*connect-configs*",
@@ -26,20 +26,20 @@ _STATE = (
 
 
 class Level(IntEnum):
-    """Each includes the levels before it."""
+    """Each includes the previous levels."""
 
-    VIEWER = 1  # sees everything and changes nothing
+    VIEWER = 1  # sees everything, changes nothing
     OPERATOR = 2  # sends messages, creates and alters topics, moves offsets, registers schemas
-    ADMIN = 3  # deletes, moves partitions, and decides on users, ACLs, quotas, connectors and SQL
+    ADMIN = 3  # deletes, moves partitions, and manages users, ACLs, quotas, connectors and SQL
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """A level for names that match patterns with * and ?.
 
-    A role that is for all topics is for all groups and schemas too, unless it lists some. A role for some topics covers
-    no group and no schema that it does not list. Connectors and SQL statements act with the rights of the server that
-    runs them, so only a role for admins covers them without listing them.
+    A role for all topics includes all groups and schemas, unless it lists some. A role for some topics covers only the
+    groups and schemas it lists. Connectors and SQL statements act with the rights of their server, so without being
+    listed they require a role for admins.
     """
 
     name: str
@@ -95,7 +95,7 @@ BUILT_IN = {level.name.lower(): Role(level.name.lower(), level) for level in Lev
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`connect_configs`: the topics in which Connect workers keep the configs of connectors, secrets included."""
+    """`connect_configs`: topics in which Connect workers store connector configs, including secrets."""
 
     name: str
     roles: tuple[Role, ...]
@@ -129,21 +129,21 @@ class User:
 
     @property
     def sees_all(self) -> bool:
-        """Return True for a user from whom the console hides nothing."""
+        """Return True if the console hides nothing from the user."""
         return self.may_everywhere(Level.VIEWER) and self._covers(Level.ADMIN, "connector", None)
 
     def sees(self, topic: str) -> bool:
         return self.may(Level.VIEWER, "topic", topic)
 
     def view(self, kind: Kind = "topic") -> Callable[[str], bool]:
-        """Return a function that says whether the user sees a name: the quick way to ask about many."""
+        """Return a function that tests whether the user sees a name, for many names."""
         if self.sees_all:
             return lambda _: True
         return lambda name: self.may(Level.VIEWER, kind, name)
 
     @property
     def level(self) -> str:
-        """The highest, for display."""
+        """The highest level, for display."""
         return max((role.level for role in self.roles), default=Level.VIEWER).name.lower()
 
 
@@ -152,5 +152,5 @@ ANYBODY = User("anonymous", (BUILT_IN["admin"],))
 
 
 def resolve(names: Iterable[str], known: Mapping[str, Role]) -> tuple[Role, ...]:
-    """The roles of these names; names that mean nothing here are left out."""
+    """Return the roles with these names, ignoring unknown names."""
     return tuple(known[name] for name in names if name in known)

@@ -1,4 +1,4 @@
-"""Sessions in signed cookies: the server keeps nothing, and a cookie that was tampered with is none."""
+"""Sessions in signed cookies: the server stores nothing, and rejects modified cookies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGIN_COOKIE = "ottla_console_login"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`source` says where the user comes from: nobody logs in, the password file, or a provider."""
+    """A session. `source` tells where the user comes from: no login, the password file, or a provider."""
 
     name: str
     source: str  # none, file, oidc
@@ -29,7 +29,7 @@ class Session:
 
 
 class Signer:
-    """Texts that only we can have written. Each purpose has a key of its own."""
+    """Signs texts with a separate key for each purpose."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -39,7 +39,7 @@ class Signer:
         return f"{data}.{self._mac(purpose, data)}"
 
     def read(self, purpose: str, text: str | None) -> Any:
-        """None if it is not ours."""
+        """Return None without a valid signature."""
         data, _, mac = (text or "").rpartition(".")
         if not data or not hmac.compare_digest(mac.encode(), self._mac(purpose, data).encode()):
             return None
@@ -81,7 +81,7 @@ class Sessions:
         found = self._signer.read("csrf", text)
         return isinstance(found, str) and hmac.compare_digest(found, session.nonce)
 
-    # A sentence for the next page
+    # A message for the next page
 
     def flash(self, sentence: str) -> str:
         return self.set_cookie(FLASH_COOKIE, self._signer.sign("flash", sentence), 60)
@@ -99,7 +99,7 @@ class Sessions:
 
 
 def cookies_of(header: str) -> dict[str, str]:
-    """Of the header Cookie; what cannot be read is left out."""
+    """Parse the Cookie header, skipping malformed parts."""
     found = {}
     for part in header.split(";"):
         name, equals, value = part.strip().partition("=")

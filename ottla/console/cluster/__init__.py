@@ -1,1 +1,1 @@
-"""What is known of a cluster."""
+"""State of a cluster."""

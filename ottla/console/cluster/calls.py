@@ -1,4 +1,4 @@
-"""Functions of `ottla.client`, which block, in threads. Connections stay open for the next call."""
+"""Run blocking functions of `ottla.client` in threads, with persistent connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Calls:
     async def read(
         self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **options: P.kwargs
     ) -> T:
-        """Asked again if the connection turns out to be dead. Raises ClientError."""
+        """Run a function, retrying after a dead connection. Raises ClientError."""
 
         def call() -> T:
             while True:
@@ -47,7 +47,7 @@ class Calls:
                     self._give_back(cluster)
                     raise
                 except BaseException:
-                    cluster.close()  # nobody knows what is still on its way there
+                    cluster.close()  # unread responses may still be in flight
                     raise
                 self._give_back(cluster)
                 return result
@@ -57,7 +57,7 @@ class Calls:
     async def change(
         self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **options: P.kwargs
     ) -> T:
-        """Done once, on a connection that has just answered. Raises ClientError."""
+        """Run a function once, on a connection that has just answered. Raises ClientError."""
 
         def alive(cluster: Cluster) -> Callable[[], T]:
             cluster.metadata(())
@@ -84,23 +84,23 @@ class Calls:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Anything else that blocks."""
+        """Run any other blocking function."""
         return await asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: function(*arguments, **options)
         )
 
     def borrow(self) -> Cluster:
-        """For a thread that keeps it; to be closed by it."""
+        """Return a cluster for a long-lived thread, which has to close it."""
         return self._make(self._settings)
 
     def close(self) -> None:
-        """Calls that are under way end by themselves, and close what they used."""
+        """Close idle connections. Running calls finish and close theirs."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         while self._idle:
             self._idle.pop().close()
 
-    # Lists take and give back one element at once, so threads need no lock.
+    # List operations are atomic, so threads need no lock.
 
     def _take(self) -> tuple[Cluster, bool]:
         try:

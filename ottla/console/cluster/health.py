@@ -1,4 +1,4 @@
-"""Whether a cluster is well, and if not, why: pure."""
+"""Health of a cluster, with reasons. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def reasons(
     *,
     silent_seconds: float | None = None,
 ) -> list[Reason]:
-    """The worst first; none if all is well. Partitions are named only of topics that the visitor sees.
+    """Return the problems, worst first. Partitions are named only for topics visible to the user.
 
-    `silent_seconds`: for how long the cluster has not answered, if it should have.
+    `silent_seconds` is the time since the cluster's last answer, if one is overdue.
     """
     errors, warnings = [], []
     topology = snapshot.topology
@@ -80,7 +80,7 @@ def _named(
     sees: Callable[[str], bool],
     why: Callable[[Snapshot, str, PartitionState], str],
 ) -> str:
-    """The first ones with the reason of each, and how many more there are."""
+    """Name the first partitions with their reasons, and count the rest."""
     shown = [each for each in partitions if sees(each[0])]
     parts = []
     for topic, number in shown[:_NAMED]:

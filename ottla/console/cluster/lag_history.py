@@ -1,4 +1,4 @@
-"""How far groups were behind, over time, in memory."""
+"""History of group lag, in memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ottla.client.admin.groups import GroupListing
 from ottla.client.admin.offsets import Partition
 from ottla.console.cluster.source import Position
 
-#: How many groups are looked at in one round; those that somebody looked at come first.
+#: Groups measured per round; recently viewed ones come first.
 AT_ONCE = 200
 _POINTS = 480
 _MOST_PARTITIONS = 64
 
 
 class LagHistory:
-    """Pure: times come from outside. Owner: the event loop."""
+    """Pure: callers pass the time. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._totals: dict[str, deque[tuple[float, int]]] = {}
         self._partitions: dict[str, dict[Partition, deque[tuple[float, int]]]] = {}
-        self._wanted: dict[str, None] = {}  # in the order in which they were last looked at
+        self._wanted: dict[str, None] = {}  # in the order of last views
         self._next = 0
 
     def want(self, group: str) -> None:
@@ -31,7 +31,7 @@ class LagHistory:
             del self._wanted[next(iter(self._wanted))]
 
     def next_round(self, groups: Mapping[str, GroupListing]) -> list[GroupListing]:
-        """Those that are looked at, and of the others as many as fit, in turn."""
+        """Return the viewed groups, plus as many of the others as fit, in turn."""
         chosen = {name: groups[name] for name in self._wanted if name in groups}
         others: Sequence[str] = [name for name in groups if name not in chosen]
         room = AT_ONCE - len(chosen)
@@ -56,7 +56,7 @@ class LagHistory:
             self._partitions.pop(gone, None)
 
     def groups(self) -> list[str]:
-        """Those that were measured."""
+        """Return the measured groups."""
         return sorted(self._totals)
 
     def total(self, group: str) -> list[tuple[float, int]]:

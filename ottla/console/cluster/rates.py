@@ -1,7 +1,7 @@
-"""Throughput, from how far the ends of partitions have moved.
+"""Throughput, derived from the movement of end offsets.
 
-Asking for all partitions of a large cluster at once would be felt there. So each round asks about so many, in turn; the
-rate of a partition is that since it was last asked about, and the rate of a topic is the sum.
+Querying all partitions of a large cluster at once would put load on it. Each round therefore queries a limited number,
+in turn. A partition's rate covers the time since its last query; a topic's rate is the sum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _POINTS = 360
 
 
 class Rates:
-    """Pure: times come from outside. Owner: the event loop."""
+    """Pure: callers pass the time. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._seen: dict[Partition, tuple[float, int]] = {}
@@ -25,7 +25,7 @@ class Rates:
         self.history: deque[tuple[float, float]] = deque(maxlen=_POINTS)
 
     def next_round(self, partitions: Sequence[Partition]) -> list[Partition]:
-        """Whom to ask now."""
+        """Return the partitions to query now."""
         if len(partitions) <= AT_ONCE:
             return list(partitions)
         start = self._next % len(partitions)
@@ -38,7 +38,7 @@ class Rates:
         for partition, end in ends.items():
             before = self._seen.get(partition)
             if before is not None and now > before[0]:
-                # A topic that was deleted and made again begins at 0.
+                # A recreated topic starts at 0.
                 self._rates[partition] = max(end - before[1], 0) / (now - before[0])
             self._seen[partition] = (now, end)
         for gone in self._seen.keys() - set(existing):

@@ -1,4 +1,4 @@
-"""A cluster as the console knows it: its connections, its snapshot, and what is measured in the background."""
+"""A cluster in the console: connections, snapshot, and background measurements."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: After so long without a visitor, only lag is still looked at.
+#: Time without a visitor after which only lag is measured.
 _QUIET_SECONDS = 300.0
 
 
 class Site:
-    """Owner: the event loop that it was started on."""
+    """Owner: the event loop that started it."""
 
     def __init__(
         self,

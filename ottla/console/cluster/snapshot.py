@@ -1,7 +1,7 @@
-"""One picture of the cluster that all pages share: brokers, topics with their replicas, names of groups.
+"""A snapshot of the cluster, shared by all pages: brokers, topics with their replicas, names of groups.
 
-It is taken when somebody looks and the last one is old. If that takes long, pages get the last one, unless it is very
-old or something was just changed through the console.
+A page view takes a new one if the last is outdated. If that takes long, pages use the last one, unless it is very old
+or the console has just changed something.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ottla.console.cluster.source import Source, TopicState, Topology
 
 _STALE_SECONDS = 60.0
 _MOST_LACKING = 200
-#: So long a page waits for a new picture before it is content with the last one.
+#: Maximum wait of a page for a new snapshot before it uses the last one.
 _PATIENCE = 0.5
-#: A cluster that has not answered for so long is said not to answer. Shorter silences come with new leaders.
+#: Silence after which the cluster counts as unresponsive. Elections cause shorter ones.
 _SILENCE_SECONDS = 10.0
 
 
@@ -31,12 +31,12 @@ class Snapshot:
     topology: Topology
     groups: dict[str, GroupListing]
     volumes: dict[int, list[LogDir]] = field(default_factory=dict)
-    #: `min.insync.replicas` of topics with replicas that are not in sync.
+    #: `min.insync.replicas` of topics with out-of-sync replicas.
     min_isr: dict[str, int] = field(default_factory=dict)
     _seen: dict[tuple[Role, ...], Snapshot] = field(default_factory=dict, repr=False)
 
     def seen_by(self, user: User) -> Snapshot:
-        """Return the part of the picture that a user may see. Users with the same roles share one.
+        """Return the part of the snapshot visible to a user. Users with the same roles share it.
 
         Disks belong to the cluster as a whole, so a role for some topics sees none.
         """
@@ -91,7 +91,7 @@ class Snapshot:
 
     @cached_property
     def below_min_isr(self) -> list[tuple[str, int]]:
-        """Those that have a leader, but cannot be written with acks=all."""
+        """Return partitions with a leader that reject acks=all."""
         return [
             (name, each.number)
             for name, wanted in self.min_isr.items()
@@ -113,7 +113,7 @@ def take(source: Source) -> Snapshot:
     topology = source.topology()
     groups = {each.group: each for each in source.groups()}
     volumes = source.volumes(topology.brokers)
-    # Settings are asked for only where it matters, and of so many topics at most.
+    # Query settings only where needed, for a limited number of topics.
     lacking = [name for name, topic in topology.topics.items() if topic.under_replicated][:_MOST_LACKING]
     return Snapshot(time.time(), topology, groups, volumes, source.min_isr(lacking) if lacking else {})
 
@@ -132,20 +132,20 @@ class Snapshots:
         self._silence_seconds = silence_seconds
         self._last: Snapshot | None = None
         self._taking: asyncio.Task[Snapshot] | None = None
-        self._taken = float("-inf")  # by the monotonic clock
+        self._taken = float("-inf")  # monotonic
         self._changed = float("-inf")
-        self._asked: float | None = None  # since when there is no answer
+        self._asked: float | None = None  # start of the current silence
         self._failed = float("-inf")
         self.looked_at = 0.0
 
     @property
     def silent_seconds(self) -> float | None:
-        """For how long the cluster has not answered; None if it does, or is expected to any moment."""
+        """Return the time since the last answer; None if the cluster answers or is about to."""
         silent = 0.0 if self._asked is None else time.monotonic() - self._asked
         return silent if silent >= self._silence_seconds else None
 
     async def current(self) -> Snapshot:
-        """Raises ClientError if the cluster cannot be asked."""
+        """Raises ClientError if the cluster does not answer."""
         self.looked_at = time.monotonic()
         age = self.looked_at - self._taken
         if self._last is not None and age < self._fresh_seconds:
@@ -160,7 +160,7 @@ class Snapshots:
         return await asyncio.shield(self._begin())
 
     def expire(self) -> None:
-        """What the console has changed is to be seen on the next page."""
+        """Make the next page show a change made by the console."""
         self._taken = float("-inf")
         self._changed = time.monotonic()
         self._taking = None
@@ -168,11 +168,11 @@ class Snapshots:
     def _begin(self) -> asyncio.Task[Snapshot]:
         if self._taking is None or self._taking.done():
             now = time.monotonic()
-            # A failure of long ago says nothing: nobody has asked since.
+            # An old failure is irrelevant, because no query was sent since.
             if self._asked is None or (self._asked < self._failed < now - self._silence_seconds):
                 self._asked = now
             self._taking = asyncio.create_task(self._renew())
-            # A page that was answered from the last one does not wait for it.
+            # Pages served from the last snapshot do not wait for this one.
             self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._taking
 
@@ -184,7 +184,7 @@ class Snapshots:
             self._failed = time.monotonic()
             raise
         self._asked = None
-        # One that began before a change does not show it.
+        # A snapshot started before a change does not show it.
         if begun >= max(self._taken, self._changed):
             self._last, self._taken = found, begun
         return found

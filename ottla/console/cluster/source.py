@@ -1,6 +1,6 @@
-"""What the lists of the console ask of a cluster. Each question has a bounded cost, whatever the size of the cluster.
+"""Queries of the console's lists. Each has a bounded cost, regardless of the size of the cluster.
 
-`KafkaSource` asks a real one; tests have a simulated one.
+`KafkaSource` queries a real cluster; tests use a simulated one.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a group is in a partition."""
+    """A group's position in a partition."""
 
     offset: int
     end: int | None
 
     @property
     def lag(self) -> int | None:
-        # An offset beyond the end is of a topic that was made anew: nothing is waiting there.
+        # An offset beyond the end belongs to an earlier topic of that name: nothing is waiting.
         return None if self.end is None else max(self.end - self.offset, 0)
 
 
@@ -98,7 +98,7 @@ class KafkaSource:
         self._cluster = cluster
 
     def topology(self) -> Topology:
-        """One Metadata request."""
+        """Send one Metadata request."""
         answer = self._cluster.metadata(None)
         topics = {}
         for topic in answer.topics:
@@ -122,7 +122,7 @@ class KafkaSource:
         )
 
     def groups(self) -> list[GroupListing]:
-        """One ListGroups request per broker."""
+        """Send one ListGroups request per broker."""
         return list_groups(self._cluster)
 
     def volumes(self, brokers: Collection[int]) -> dict[int, list[LogDir]]:
@@ -131,11 +131,11 @@ class KafkaSource:
             try:
                 found[broker] = describe_volumes(self._cluster, broker)
             except ClientError:
-                continue  # the broker is down, or we may not ask
+                continue  # the broker is down, or access is denied
         return found
 
     def min_isr(self, topics: Sequence[str]) -> dict[str, int]:
-        """One DescribeConfigs request; of topics that are gone or not for us, nothing is known."""
+        """Send one DescribeConfigs request, ignoring missing and forbidden topics."""
         found = {}
         try:
             described = describe_many(
@@ -164,7 +164,7 @@ class KafkaSource:
         return sizes_on_leaders(self._cluster, topics, leaders) if topics else {}
 
     def positions(self, groups: Sequence[GroupListing]) -> dict[str, dict[Partition, Position]]:
-        """Of share groups their coordinators know the lag; of others it is the distance to the end."""
+        """Return positions. Coordinators report the lag of share groups; for others it is the distance to the end."""
         shared = [each.group for each in groups if each.type == "Share"]
         committed = committed_by_group(self._cluster, [each.group for each in groups if each.type != "Share"])
         ends = self.ends({partition for offsets in committed.values() for partition in offsets})

@@ -1,1 +1,1 @@
-"""What flows where, from all that knows a part of it: Connect, the SQL server, pipelines, mirrors, groups."""
+"""The data flow graph, collected from Connect, the SQL server, pipelines, mirrors and groups."""

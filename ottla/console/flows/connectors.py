@@ -1,4 +1,4 @@
-"""Connectors, with the topics of their configs."""
+"""Connectors, with the topics in their configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph while it is gathered: nodes by their id, and edges with what flows over them."""
+"""The graph under construction: nodes by id, and edges with their rates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Flow:
         return self.add(Node(f"topic:{name}", name, "topic", note, href))
 
     def rate(self, topic: str) -> float | None:
-        """Messages per second that are written to it."""
+        """Return the messages per second written to a topic."""
         return self._visit.site.rates.of_topic(topic, _MOST_PARTITIONS) if topic else None
 
     def add(self, node: Node) -> str:
@@ -39,7 +39,7 @@ class Flow:
         lag: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """`rate` in rows per second; `seconds` is how long a micro-batch takes."""
+        """Add an edge. `rate` is in rows per second; `seconds` is the duration of a micro-batch."""
         parts = [] if rate is None else [f"{compact(rate)} rows/s"]
         parts += [] if lag is None else [f"lag {compact(lag)}"]
         parts += [] if seconds is None else [f"{seconds:.1f} s a batch"]

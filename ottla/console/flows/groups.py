@@ -1,4 +1,4 @@
-"""Groups, and how far they are behind: of what was measured last, so nothing is asked of the cluster for it."""
+"""Groups and their last measured lag, without queries to the cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.console.web.graph import Node
 from ottla.console.web.visit import Visit
 
 _MOST_GROUPS = 40
-#: Connect's name for the group of a sink.
+#: Connect's prefix for the group of a sink.
 _OF_SINK = "connect-"
 
 

@@ -1,8 +1,8 @@
-"""Mirrors, by what they leave in the clusters: MirrorMaker's topics, of Kafka's or of ours, and topics of a link.
+"""Mirrors, recognised by their traces: internal topics of Kafka's or Ottla's MirrorMaker, and topics of a link.
 
-- `mm2-offsets.SOURCE.internal`, on the target: how far each partition was copied;
-- `mm2-offset-syncs.TARGET.internal`, on the source: which topics are copied from here;
-- the setting `ottla.mirror.link` of a topic that a link writes.
+- `mm2-offsets.SOURCE.internal`, on the target: progress of each partition;
+- `mm2-offset-syncs.TARGET.internal`, on the source: topics copied from here;
+- the setting `ottla.mirror.link` of a topic written by a link.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FROM = re.compile(r"mm2-offsets\.(.+)\.internal")
 _TO = re.compile(r"mm2-offset-syncs\.(.+)\.internal")
 _INT16 = Struct(">h")
 _MOST_RECORDS = 2000
-#: Their settings are asked for, to find those of a link.
+#: Topics whose settings are queried for links.
 _MOST_TOPICS = 500
 _SOURCE_CONNECTOR = "MirrorSourceConnector"
 
@@ -42,11 +42,11 @@ _kept: WeakKeyDictionary[Site, tuple[Snapshot, list[Mirror], dict[str, list[str]
 
 @dataclass
 class Mirror:
-    """`other` is the alias of the other cluster. Of one that comes in, the positions by partition of the source."""
+    """`other` is the alias of the other cluster. An incoming mirror has positions by source partition."""
 
     other: str
     is_incoming: bool
-    topics: set[str] = field(default_factory=set)  # of this cluster
+    topics: set[str] = field(default_factory=set)  # topics in this cluster
     positions: dict[Partition, int] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ def find_mirrors(cluster: Cluster, snapshot: Snapshot) -> list[Mirror]:
 
 
 def find_links(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[str]]:
-    """The topics that each link writes."""
+    """Return the topics written by each link."""
     found: dict[str, list[str]] = {}
     resources = [Resource("topic", each) for each in topics]
     for resource, entries in describe_many(cluster, resources, names=[MIRROR_LINK], synonyms=False).items():
@@ -73,7 +73,7 @@ def find_links(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _last_records(cluster: Cluster, snapshot: Snapshot, topic: str) -> Iterable[tuple[bytes, bytes | None]]:
-    """The topics are compacted, so the last records say it all, or nearly."""
+    """Read the last records, which suffice because the topics are compacted."""
     keys = [(topic, each.number) for each in snapshot.topics[topic].partitions if each.leader is not None]
     starts, ends = earliest_offsets(cluster, keys), latest_offsets(cluster, keys)
     for key in keys:
@@ -99,14 +99,14 @@ def _incoming(source: str, records: Iterable[tuple[bytes, bytes | None]], snapsh
         else:
             mirror.positions[partition] = offset
     for topic, _ in mirror.positions:
-        # What they are called here depends on a policy that is not known; these are Kafka's two.
+        # The local names depend on an unknown policy; these are Kafka's two.
         names = [each for each in (f"{source}.{topic}", topic) if each in snapshot.topics]
         mirror.topics |= set(names[:1])
     return mirror
 
 
 def _position(key: bytes, value: bytes | None) -> tuple[str, Partition, int | None] | None:
-    """Cluster, partition and last offset, as Connect keeps them; None for what is something else."""
+    """Return cluster, partition and last offset from a Connect offset record; None for other records."""
     try:
         connector, where = json.loads(key)
         if connector != _SOURCE_CONNECTOR:
@@ -118,7 +118,7 @@ def _position(key: bytes, value: bytes | None) -> tuple[str, Partition, int | No
 
 
 def _synced(key: bytes) -> str | None:
-    """The topic of an offset sync, which is a text with its length in front."""
+    """Return the topic of an offset sync, a length-prefixed text."""
     if len(key) < 2:
         return None
     (length,) = _INT16.unpack_from(key)
@@ -142,7 +142,7 @@ async def add_mirrors(visit: Visit, found: Flow) -> None:
 
 
 async def _all_of(site: Site, snapshot: Snapshot) -> tuple[list[Mirror], dict[str, list[str]]]:
-    """Looked for once for each snapshot, however many look at the page."""
+    """Find the mirrors once per snapshot, regardless of the number of visitors."""
     kept = _kept.get(site)
     if kept is not None and kept[0] is snapshot:
         return kept[1], kept[2]
@@ -150,7 +150,7 @@ async def _all_of(site: Site, snapshot: Snapshot) -> tuple[list[Mirror], dict[st
     ours = [name for name, topic in snapshot.topics.items() if not topic.internal]
     links: dict[str, list[str]] = {}
     if 0 < len(ours) <= _MOST_TOPICS:
-        with suppress(ClientError):  # who may not read settings sees no links
+        with suppress(ClientError):  # without the right to read settings no links are shown
             links = await site.calls.read(find_links, ours)
     _kept[site] = snapshot, mirrors, links
     return mirrors, links
@@ -176,7 +176,7 @@ async def _add(visit: Visit, found: Flow, mirror: Mirror) -> None:
 
 
 async def _lag(visit: Visit, mirror: Mirror) -> int | None:
-    """Known if the source is one of the console's clusters, under the same name."""
+    """Return the lag if the source is one of the console's clusters, under the same name."""
     site = visit.app.sites.get(mirror.other)
     if site is None:
         return None

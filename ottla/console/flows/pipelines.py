@@ -1,4 +1,4 @@
-"""Pipelines that run on this machine, under this user, and use this cluster."""
+"""Pipelines of this user on this machine that use this cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.console.web.visit import Visit
 
 
 def add_pipelines(visit: Visit, found: Flow) -> None:
-    """It reads files: for a thread."""
+    """Add the pipelines. Reads files, so run it in a thread."""
     try:
         from ottla.spark.pipelines.state import PipelineError, Pipelines
     except ImportError:
@@ -35,6 +35,6 @@ def add_pipelines(visit: Visit, found: Flow) -> None:
                     seconds=query.batch_seconds,
                 )
             for topic in query.writes:
-                # Not every sink counts what it writes.
+                # Not every sink counts its output.
                 rate = query.rows_out_per_second
                 found.link(node, found.topic(topic), rate=found.rate(topic) if rate is None else rate)

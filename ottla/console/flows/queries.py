@@ -1,4 +1,4 @@
-"""Queries of an `ottla sql server` or of ksqlDB. Ours says at /metrics how fast they are; ksqlDB does not."""
+"""Queries of an `ottla sql server` or ksqlDB. Only the former reports their rates, at /metrics."""
 
 from __future__ import annotations
 

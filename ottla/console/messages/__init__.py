@@ -1,1 +1,1 @@
-"""Messages: read, decoded, masked, searched, exported, sent."""
+"""Messages: reading, decoding, masking, searching, exporting, sending."""

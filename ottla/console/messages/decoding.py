@@ -1,4 +1,4 @@
-"""Bytes as people read them: JSON, what a registry has a schema for, internal records, MessagePack, text; else hex."""
+"""Decode bytes for people: JSON, registry schemas, internal records, MessagePack, text; otherwise hex."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla.protocol.codec import MalformedMessage
 
 try:
     import msgspec
-except ModuleNotFoundError:  # it comes with ottla[console]
+except ModuleNotFoundError:  # part of ottla[console]
     msgspec = None  # type: ignore[assignment]
 else:
     _DECODER = msgspec.json.Decoder()
@@ -36,27 +36,27 @@ _INTERNAL: Mapping[str, Callable[[bytes | None, bytes | None], tuple[str | None,
     "__share_group_state": decode_share_states,
 }
 _MOST_HEX = 4096
-#: Larger JSON is shown without line breaks: Python writes those slowly.
+#: Larger JSON is shown without line breaks, because Python's indentation is slow.
 _MOST_INDENTED = 1 << 16
-#: For one page: a value with more items is shown as it is.
+#: Limit per page: a value with more items is shown undecoded.
 MOST_ITEMS = 100_000
 _PAGE_SECONDS = 5.0
 _TOO_DEEP = f"Its JSON nests more than {MOST_JSON_LEVELS} levels deep, so it is shown as text."
 _JSON_STARTS = frozenset(b'{["tfn-0123456789 \t\r\n')
-# First bytes of a map or an array in MessagePack.
+# First bytes of a MessagePack map or array.
 _MSGPACK_STARTS = frozenset([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
 _CONTROLS = frozenset(range(32)) - {9, 10, 13}
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`value` is what JSON can say of it; `text` is for people."""
+    """A decoded part. `value` is for JSON, `text` for people."""
 
     format: str  # null, json, text, schema, messagepack, internal, binary, masked, unread
     value: Any
     size: int
     schema_id: int | None = None
-    note: str = ""  # why it is not shown in another way
+    note: str = ""  # reason why it is not shown otherwise
 
     @property
     def text(self) -> str:
@@ -68,7 +68,7 @@ class Shown:
 
     @property
     def line(self) -> str:
-        """On one line, for previews and for searching."""
+        """Return one line, for previews and searches."""
         if isinstance(self.value, str) or self.format == "null":
             return self.text
         return json.dumps(self.value, ensure_ascii=False, separators=(", ", ": "))
@@ -90,7 +90,7 @@ class ShownMessage:
     headers: tuple[tuple[str, Shown], ...]
 
     def document(self) -> dict[str, Any]:
-        """For JSON: of the parts only what they are."""
+        """Return the message for JSON, without the parts' display texts."""
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -109,12 +109,12 @@ NULL = Shown("null", None, 0)
 
 
 class Decoder:
-    """Threads may share it. It never fails: bytes that cannot be decoded are shown unchanged, with a note."""
+    """Thread-safe. It never fails: undecodable bytes are shown unchanged, with a note."""
 
     def __init__(self, codecs: SchemaCodecs | None, most_items: int | None = None) -> None:
         self._codecs = codecs
         self._most_items = most_items
-        self._unknown: set[int] = set()  # schemas that the registry did not give us
+        self._unknown: set[int] = set()  # schemas that the registry did not return
 
     def message(self, message: Message) -> ShownMessage:
         if message.problem:
@@ -159,7 +159,7 @@ class Decoder:
         return replace(found, note=note) if note else found
 
     def value_of(self, data: bytes | None) -> Any:
-        """The value of `part` alone, which most searches ask for without showing it."""
+        """Decode `part` alone, as most searches need it."""
         if data and data[0] in _JSON_STARTS:
             found = _json(data)
             if found is not None and not isinstance(found, str):
@@ -183,7 +183,7 @@ class Decoder:
 def decode_page(
     messages: Iterable[Message], decode_one: Callable[[Message], ShownMessage], hides: bool
 ) -> list[ShownMessage]:
-    """Decode for a few seconds; later messages are shown without their content, with a note that says so."""
+    """Decode for a few seconds; later messages appear without content, with a note."""
     deadline = time.monotonic() + _PAGE_SECONDS
     note = "It was not decoded, because decoding this page took too long: ask for fewer messages."
     return [
@@ -248,12 +248,12 @@ def _plain(data: bytes) -> Shown:
 
 
 def _is_too_deep(data: bytes, value: Any) -> bool:
-    """Return True for JSON that nests too deep. Few brackets nest little, and are quick to count."""
+    """Return True for JSON that nests too deep. The cheap bracket count excludes most values."""
     return data.count(b"[") + data.count(b"{") > MOST_JSON_LEVELS and is_nested_too_deep(value)
 
 
 def _json(data: bytes) -> Any:
-    """Three times as fast as Python's own, which is asked about what this one refuses: None."""
+    """Parse three times as fast as Python's parser, which handles the values refused here: None."""
     if msgspec is None:
         return None
     try:
@@ -264,7 +264,7 @@ def _json(data: bytes) -> Any:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(name)  # NaN is no JSON
+    raise ValueError(name)  # NaN is not JSON
 
 
 def _finite(text: str) -> float:
@@ -293,7 +293,7 @@ def _binary(data: bytes) -> Shown:
 
 
 def to_bytes(text: str, kind: str) -> bytes:
-    """Return the bytes of a text that somebody typed as text, JSON or base64. Raise ValueError with a sentence."""
+    """Encode a text entered as text, JSON or base64. Raises ValueError with a sentence."""
     if kind == "base64":
         try:
             return base64.b64decode(text, validate=True)

@@ -1,4 +1,4 @@
-"""Messages as files: CSV, lines of JSON, Parquet."""
+"""Export messages as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = {
     "parquet": "application/vnd.apache.parquet",
 }
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
-# A spreadsheet takes a cell that begins so for a formula.
+# Spreadsheets treat a cell with such a start as a formula.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -64,7 +64,7 @@ def json_row(message: ShownMessage) -> bytes:
 
 
 class ParquetFile:
-    """Written to a temporary file, some rows at a time, because its index is at its end. It blocks."""
+    """Written to a temporary file in groups of rows, because the index comes last. Blocks."""
 
     _ROWS = 5000
 

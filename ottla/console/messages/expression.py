@@ -1,7 +1,7 @@
-"""Python expressions about a message, such as `value.amount > 100 and key != "test"`.
+"""Python expressions on a message, such as `value.amount > 100 and key != "test"`.
 
-They are parsed by Python and evaluated here: only what is listed below exists. There are no calls but to the functions
-and methods of the tables, no attributes but the fields of JSON, no loops and no way to build something large.
+Python parses them, and this module evaluates them: only the features listed below exist. Calls are limited to the
+tables of functions and methods, and attributes to JSON fields. There are no loops and no way to build large values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_TEXT = 100_000
 
 
 class BadExpression(ValueError):
-    """What is wrong, in one sentence."""
+    """An invalid expression. The message is one sentence."""
 
 
 @lru_cache(maxsize=64)
@@ -89,7 +89,9 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def compile_expression(text: str) -> Callable[[Values], bool]:
-    """Raises BadExpression. What fails for a message, such as comparing a text with a number, is not true of it."""
+    """Compile an expression. Raises BadExpression. Evaluation errors, such as comparing text with a number, count as
+    false.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -134,7 +136,7 @@ def _name(node: ast.Name) -> Evaluate:
 
 
 def _field(of: Any, name: Any) -> Any:
-    """A field that is not there is None; so is a field of what has none."""
+    """Return a field, or None if it is missing."""
     if isinstance(of, dict):
         return of.get(name)
     if isinstance(of, (list, str)) and isinstance(name, int):

@@ -1,7 +1,7 @@
-"""Bytes that a record must have if a search is to find it. A batch without them need not be decoded.
+"""Bytes that every hit of a search must contain. Batches without them need not be decoded.
 
-Only such parts of a text count as are written in one way only: JSON may have spaces or none around its signs, and
-writes quotes, slashes and what is not ASCII now like this and now like that.
+Only text with a unique spelling counts: JSON may have spaces around its signs, and alternative escapes for quotes,
+slashes and non-ASCII characters.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MEMBERS = frozenset({"key", "value", "headers"})
 
 
 class Literal(NamedTuple):
-    pieces: tuple[bytes, ...]  # the longest first, in lower case if the case does not matter
+    pieces: tuple[bytes, ...]  # longest first; in lower case for case-insensitive searches
     ignore_case: bool
 
     def is_in(self, data: bytes) -> bool:
-        """All of them, in whatever order."""
+        """Return True if all pieces occur, in any order."""
         among = data.lower() if self.ignore_case else data
         return all(piece in among for piece in self.pieces)
 
 
 def of_text(text: str, ignore_case: bool) -> Literal | None:
-    """Those parts of a text that are written in one way only."""
+    """Return the parts of a text with a unique spelling."""
     found = sorted(
         dict.fromkeys(_PIECES.findall(text.lower() if ignore_case else text)), key=len, reverse=True
     )
@@ -39,12 +39,12 @@ def of_text(text: str, ignore_case: bool) -> Literal | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether all of a text is written in one way only, so that the bytes decide."""
+    """Return True if the whole text has a unique spelling, so that the bytes decide."""
     return _PIECES.fullmatch(text) is not None
 
 
 def of_pattern(pattern: re.Pattern[str]) -> Literal | None:
-    """Runs of letters that whatever a regular expression finds has in it."""
+    """Return runs of letters that every match of a regular expression contains."""
     from re import _constants as signs  # type: ignore[attr-defined]
     from re import _parser as parser  # type: ignore[attr-defined]
 
@@ -55,7 +55,7 @@ def of_pattern(pattern: re.Pattern[str]) -> Literal | None:
 
 
 def _letters(parsed: Any, signs: Any) -> Iterator[str]:
-    """What must be there, in order; a line break where something else may stand between."""
+    """Yield the required letters in order; a line break where other text may intervene."""
     for sign, argument in parsed:
         if sign is signs.LITERAL:
             yield chr(argument)
@@ -65,12 +65,12 @@ def _letters(parsed: Any, signs: Any) -> Iterator[str]:
             yield "\n"
             yield from _letters(argument[2], signs)
             yield "\n"
-        elif sign is not signs.AT:  # anchors take no room
+        elif sign is not signs.AT:  # anchors match no text
             yield "\n"
 
 
 def of_expression(text: str) -> Literal | None:
-    """Of `key == "…"`, of a field of the value or of a header, or of several such with `and` between them."""
+    """Extract literals from `key == "…"`, comparisons of fields or headers, and conjunctions of these."""
     body = ast.parse(text.strip(), mode="eval").body
     parts = body.values if isinstance(body, ast.BoolOp) and isinstance(body.op, ast.And) else [body]
     return of_text("\n".join(filter(None, map(_equal_to, parts))), False)
@@ -92,7 +92,7 @@ def _is_member(node: ast.expr) -> bool:
 
 
 def of_sql(text: str) -> Literal | None:
-    """Of `key = '…'` and `value->name LIKE '…%'`, or of several such with AND between them."""
+    """Extract literals from `key = '…'` and `value->name LIKE '…%'`, and conjunctions of these."""
     found: list[str] = []
     parts: list[list[Token]] = [[]]
     depth = 0
@@ -101,7 +101,7 @@ def of_sql(text: str) -> Literal | None:
         if token.is_sign("("):
             is_call = before is not None and before.kind == "word"
             if not depth and not is_call:
-                return None  # what stands in parentheses may be turned into its contrary
+                return None  # a parenthesized condition may be negated
             depth += 1
         elif token.is_sign(")"):
             depth -= 1
@@ -128,7 +128,7 @@ def _needed_by(part: list[Token]) -> list[str]:
 
 
 def _is_path(tokens: list[Token]) -> bool:
-    """`key`, or a field of the value or of the headers: what is written in the record."""
+    """Return True for `key`, and for fields of the value or headers, which appear literally in the record."""
     names, signs = tokens[::2], tokens[1::2]
     if len(names) != len(signs) + 1 or not all(each.is_sign("->", ".") for each in signs):
         return False

@@ -1,4 +1,4 @@
-"""Fields that are not for everybody's eyes. What is masked is masked everywhere: on pages, in searches, in exports."""
+"""Masked fields, hidden everywhere: on pages, in searches, in exports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERYTHING = "*"
 
 
 def masker_of(masks: Sequence[Mask], topic: str, user: User) -> Masker | None:
-    """None where nothing is hidden from this user."""
+    """Return None if nothing is hidden from this user."""
     roles = {role.name for role in user.roles}
     found = [
         mask
@@ -26,7 +26,7 @@ def masker_of(masks: Sequence[Mask], topic: str, user: User) -> Masker | None:
 
 
 class Masker:
-    """Hides fields. A value without fields is hidden as a whole, because nobody can say what it contains.
+    """Hides fields. A value without fields is hidden as a whole, because its content is unknown.
 
     A key without fields stays, unless everything is hidden or the key could not be decoded.
     """
@@ -62,12 +62,12 @@ class Masker:
 
 
 def _may_have_fields(part: Shown) -> bool:
-    """Return True for a part that was not decoded, but looks as if it had fields."""
+    """Return True for an undecoded part that looks as if it had fields."""
     return bool(part.note) or (part.format == "text" and str(part.value).lstrip()[:1] in ("{", "["))
 
 
 def _hidden(value: Any, path: list[str], mask: str) -> Any:
-    """A list is searched in each of its elements; a union of Avro has the name of its type in between."""
+    """Hide a field, descending into each list element and through the type names of Avro unions."""
     if isinstance(value, list):
         return [_hidden(each, path, mask) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Whether a message is one that is searched for: by a text, a regular expression, or an expression of Python or SQL."""
+"""Match messages by text, regular expression, or a Python or SQL expression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACES = ("key", "value", "headers")
 
 
 class BadQuery(ValueError):
-    """What is wrong, in one sentence."""
+    """An invalid query. The message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def matcher(query: Query) -> Callable[[ShownMessage], bool]:
 
 
 def text_matcher(query: Query) -> Callable[[Iterable[str]], bool]:
-    """For texts and regular expressions. Raises BadQuery."""
+    """Match texts and regular expressions. Raises BadQuery."""
     if query.mode not in MODES:
         raise BadQuery(f"Search by one of {', '.join(MODES)}.")
     if not query.text:
@@ -58,7 +58,7 @@ def text_matcher(query: Query) -> Callable[[Iterable[str]], bool]:
 
 
 def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
-    """Everything as it is shown; JSON with spaces and without."""
+    """Return all parts as displayed; JSON with and without spaces."""
     found = []
     for part in ([message.key] if "key" in places else []) + ([message.value] if "value" in places else []):
         found.append(part.line)
@@ -70,7 +70,7 @@ def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
 
 
 def written_texts(record: Record, places: Sequence[str]) -> list[str] | None:
-    """Everything as it was written, without decoding it further; None if some of it is no text."""
+    """Return all parts as written, without decoding; None if some part is not text."""
     found = []
     try:
         for place, data in (("key", record.key), ("value", record.value)):

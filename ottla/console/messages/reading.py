@@ -1,7 +1,7 @@
-"""Records of a topic over the wire: a range of a partition, the newest of all partitions.
+"""Read records over the wire: a range of a partition, or the newest of all partitions.
 
-All of it blocks, and is bounded: by a number of records and by bytes. A page has bounds of its own, because a batch of
-a few kilobytes may decompress to a hundred megabytes.
+All functions block, and limit the number of records and bytes. Pages have their own limits, because a batch of a few
+kilobytes may decompress to a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INT32 = Struct(">i")
 _PAGE_BYTES = 64 << 20
 _MESSAGE_BYTES = 8 << 20
 _PAGE_SECONDS = 10.0
-#: Bytes kept of the key and of the value of a message that is too large for a page.
+#: Bytes kept of key and value if a message is too large for a page.
 _BEGINNING = 4096
 _LOOK_AT_CLOCK = 1000
 
@@ -41,21 +41,21 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[Header] = ()
-    #: The size of a message of which only the beginning was kept.
+    #: Full size of a truncated message.
     whole_size: int = 0
-    #: Why the batch that begins at this offset cannot be read.
+    #: Reason why the batch at this offset cannot be read.
     problem: str = ""
 
 
 class PageBounds:
-    """Bounds on reading one page of messages: the bytes that it keeps, and the time that it takes."""
+    """Limits for one page of messages: bytes and time."""
 
     def __init__(self) -> None:
         self._deadline = time.monotonic() + _PAGE_SECONDS
         self._left = _PAGE_BYTES
 
     def check_time(self) -> None:
-        """Raise ClientError after the deadline."""
+        """Raises ClientError after the deadline."""
         if time.monotonic() > self._deadline:
             raise ClientError(
                 f"Reading these messages took longer than {_PAGE_SECONDS:.0f} s: ask for fewer of them, or for one "
@@ -63,7 +63,7 @@ class PageBounds:
             )
 
     def kept(self, message: Message) -> Message:
-        """Return the message, or only its beginning if there is no room for all of it."""
+        """Return the message, truncated if there is not enough room."""
         size = len(message.key or b"") + len(message.value or b"")
         size += sum(len(name) + len(value or b"") for name, value in message.headers)
         if size <= _BEGINNING:
@@ -80,7 +80,7 @@ class PageBounds:
 
 
 class Batch(NamedTuple):
-    """One batch of a fetch, not yet decoded."""
+    """One undecoded batch of a fetch."""
 
     buffer: memoryview
     position: int
@@ -88,8 +88,9 @@ class Batch(NamedTuple):
 
 
 def batches(fetched: Fetched, committed_only: bool) -> Iterator[Batch]:
-    """Whole batches with records for users: no markers of transactions, and if only committed records are wanted,
-    none of aborted ones."""
+    """Yield complete batches with user records: no transaction markers and, with
+    `committed_only`, no aborted records.
+    """
     view = memoryview(fetched.records)
     coming = sorted(fetched.aborted, key=lambda pair: pair[1], reverse=True) if committed_only else []
     aborted: set[int] = set()
@@ -111,7 +112,7 @@ def batches(fetched: Fetched, committed_only: bool) -> Iterator[Batch]:
 
 
 def messages_of(topic: str, partition: int, batch: Batch, start: int) -> Iterator[Message]:
-    """Those from `start` on: a fetch begins with the whole batch that an offset is in."""
+    """Yield the messages from `start`: a fetch returns the whole batch that contains an offset."""
     for record in read_batch(batch.buffer, batch.position):
         if record.offset >= start:
             yield message_of(topic, partition, batch, record)
@@ -132,7 +133,7 @@ def message_of(topic: str, partition: int, batch: Batch, record: Record) -> Mess
 
 
 def next_offset(fetched: Fetched, offset: int) -> int:
-    """Where the next fetch goes on: beyond batches that were not shown, too."""
+    """Return the offset of the next fetch, beyond batches that were not shown."""
     view = memoryview(fetched.records)
     position, following = 0, offset
     while position + LOG_OVERHEAD <= len(view):
@@ -158,7 +159,7 @@ def read_range(
 ) -> Iterator[Message]:
     """Yield the messages in [start, end), in order.
 
-    An unreadable batch is a ClientError. On a page one message takes its place, so that the page shows the others.
+    An unreadable batch raises ClientError. On a page one message takes its place, so that the others are shown.
     """
     options = FetchOptions(
         max_bytes=max_bytes,
@@ -177,7 +178,7 @@ def read_range(
                     yield message
             start = next_offset(fetched, position)
             if start == position:
-                return  # the end has come nearer: of an open transaction, or of records that were deleted
+                return  # the end has moved back: an open transaction, or deleted records
     finally:
         fetcher.close()
 
@@ -200,7 +201,7 @@ def _readable(partition: Partition, batch: Batch, start: int, page: PageBounds |
 
 
 def timestamp_at(cluster: Cluster, partition: Partition, offset: int) -> int | None:
-    """Return the time of the first record at an offset or after it; None if there is none yet."""
+    """Return the time of the first record at or after an offset, or None."""
     start = max(offset, 0)
     found = read_range(cluster, partition, start, start + 1_000, max_bytes=1)
     first = next(found, None)
@@ -218,9 +219,9 @@ def newest(
     committed_only: bool = False,
     page: PageBounds | None = None,
 ) -> tuple[list[Message], dict[int, int]]:
-    """The newest messages of all partitions, newest first, and where what is older ends, by partition.
+    """Return the newest messages of all partitions, newest first, and the ends of the older rest by partition.
 
-    `before` are such ends: for the page that follows.
+    `before` contains such ends, for the next page.
     """
     keys = [(topic, number) for number in partitions]
     starts = earliest_offsets(cluster, keys)
@@ -254,7 +255,7 @@ def last_of_partition(
     committed_only: bool = False,
     page: PageBounds | None = None,
 ) -> list[Message]:
-    """The last messages before `end`. Compaction and markers leave gaps, so it looks back further if too few came."""
+    """Return the last messages before `end`. Searches further back if compaction and markers leave too few."""
     width = limit
     while True:
         first = max(start, end - width)

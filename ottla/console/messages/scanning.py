@@ -1,7 +1,7 @@
-"""Which records of a batch are searched for, decoding as little as possible.
+"""Find the matching records of a batch with minimal decoding.
 
-A batch without the bytes that a hit must have is skipped as a whole. Of the others a record is judged as it was
-written, or by those of its parts that an expression asks for. Only what is found, or cannot be judged so, is decoded.
+A batch without the required bytes is skipped as a whole. Other records are judged by their raw text, or by the parts
+that an expression uses. Only hits and undecided records are decoded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.protocol.record_format import Record
 from ottla.protocol.records import batch_body
 
 _LONGEST_VARINT = 10
-#: True is a hit and False is none; None: decode it to see.
+#: True is a hit, False is none; None requires decoding.
 Judge = Callable[[Record], bool | None]
 
 
@@ -50,7 +50,7 @@ class Scanner:
 
     def _by_texts(self) -> Judge:
         matches, places = text_matcher(self._query), self._query.places
-        # As it is written, JSON may have other spaces and other escapes than the text that is searched for.
+        # Raw JSON may have other spaces and escapes than the searched text.
         decides = self._query.mode == "regex" or literals.is_whole(self._query.text)
 
         def judge(record: Record) -> bool | None:
@@ -71,12 +71,12 @@ def _literal(query: Query) -> literals.Literal | None:
         return literals.of_text(query.text, query.ignore_case)
     if query.mode == "regex":
         return literals.of_pattern(pattern_of(query))
-    expression_of(query)  # it is one
+    expression_of(query)  # validates the expression
     return literals.of_sql(query.text) if query.mode == "sql" else literals.of_expression(query.text)
 
 
 class _LazyValues(dict[str, Any]):
-    """The values that expressions see of a record. Each part is decoded on first use."""
+    """Values of a record for expressions. Each part is decoded on first use."""
 
     __slots__ = ("_decoder", "_partition", "_record", "_topic")
 
@@ -106,14 +106,14 @@ class _LazyValues(dict[str, Any]):
 
 
 def first_is_text(body: bytes) -> bool:
-    """Whether key and value of the first record begin as texts do, and not as what a schema or MessagePack writes.
+    """Return True if key and value of the first record start like text, rather than with a schema id or MessagePack.
 
-    A batch is of one producer, which writes all of its records in the same way. A record without a value says nothing
-    about the others.
+    A batch comes from one producer, which encodes all its records in the same way. A record without a value does not
+    tell about the others.
     """
     _, position = _varint(body, 0)
     position += 1  # attributes
-    for _ in range(2):  # deltas of timestamp and offset
+    for _ in range(2):  # timestamp and offset deltas
         _, position = _varint(body, position)
     size = 0
     for _ in range(2):

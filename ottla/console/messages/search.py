@@ -1,4 +1,4 @@
-"""Start a search in a process of its own, and pass on its results."""
+"""Start a search in a separate process, and forward its results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Job:
 
 
 def search(job: Job) -> FromThread[dict[str, Any]]:
-    """Lines with `progress`, `hit` (a ShownMessage), `failed` or `end`. Stopping the iteration ends the process."""
+    """Yield lines with `progress`, `hit` (a ShownMessage), `failed` or `end`. Stopping
+    the iteration ends the process.
+    """
     process = subprocess.Popen(
         python_command("-m", "ottla.console.messages.search_process"),
         stdin=subprocess.PIPE,

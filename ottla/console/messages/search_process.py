@@ -1,7 +1,7 @@
-"""Searches a topic, in a process of its own: `python -m ottla.console.messages.search_process`.
+"""Search a topic in a separate process: `python -m ottla.console.messages.search_process`.
 
-It reads one line of JSON, the job, and writes lines of JSON: progress, hits, and how it ended. Its memory and its time
-are limited, so that no expression of a visitor can harm the console; who closes its output ends it.
+It reads one line of JSON, the job, and writes lines of JSON: progress, hits, and the outcome. Limits on memory and time
+keep a visitor's expression from harming the console. Closing its output ends the process.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Search:
                 )
                 start = next_offset(fetched, position)
                 if position < start < end:
-                    fetcher.fetch_ahead(start)  # the broker reads on while we search
+                    fetcher.fetch_ahead(start)  # the broker reads ahead during the search
                 self.bytes += len(fetched.records)
                 for batch in batches(fetched, self._committed_only):
                     if batch.header.base_offset >= end:

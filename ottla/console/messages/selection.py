@@ -1,4 +1,4 @@
-"""Which messages of a topic: from where on, of which partitions, how many. Read from the query of a page."""
+"""Selection of messages in a page's query: start, partitions and number."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _number(query: Mapping[str, str], name: str, default: int | None) -> int | N
 
 
 def moment(text: str) -> int:
-    """Milliseconds, or a time such as 2026-01-31T12:00, in UTC unless it says otherwise. Raises HttpError 400."""
+    """Parse milliseconds, or a time such as 2026-01-31T12:00 (UTC by default). Raises HttpError 400."""
     if text.isdecimal() and len(text) < 16:
         return int(text)
     try:
@@ -82,7 +82,7 @@ def moment(text: str) -> int:
 
 
 def _cursor(text: str | None) -> dict[int, int] | None:
-    """`0:17,1:4`: where the page before this one stopped."""
+    """Parse `0:17,1:4`, the end of the previous page."""
     if not text:
         return None
     try:
@@ -99,7 +99,7 @@ def cursor_text(cursor: Mapping[int, int]) -> str:
 def ranges(
     cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
 ) -> dict[int, tuple[int, int]]:
-    """Where each partition is read: up to its present end."""
+    """Return the range to read in each partition, up to its current end."""
     keys = [(topic, number) for number in partitions]
     first = earliest_offsets(cluster, keys)
     ends = latest_offsets(cluster, keys)
@@ -114,7 +114,7 @@ def ranges(
 def read(
     cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
 ) -> tuple[list[Message], dict[int, int]]:
-    """The messages of one page, and the cursor of the next: empty if there is none."""
+    """Return the messages of one page, and the cursor of the next page, empty at the end."""
     committed_only, page = selection.committed_only, PageBounds()
     if selection.start == "newest":
         return newest(

@@ -1,7 +1,7 @@
-"""SQL conditions about a message, such as `value->amount > 100 AND key LIKE 'eu-%'`.
+"""SQL conditions on a message, such as `value->amount > 100 AND key LIKE 'eu-%'`.
 
-What may stand behind the WHERE of ksqlDB, as far as it is about one record and is listed here and in `sql_functions`.
-It is evaluated here, without Spark: no query, no join, no aggregate. NULL is neither true nor false.
+The language is the part of ksqlDB's WHERE clause that concerns one record, with the functions in `sql_functions`. It is
+evaluated here without Spark: no query, join or aggregate. NULL is neither true nor false.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-#: What a bare name means beside the fields of the value.
+#: Bare names besides the fields of the value.
 COLUMNS = {
     **{name: name for name in ("key", "value", "headers", "offset", "partition", "timestamp", "topic")},
     "rowkey": "key",
@@ -89,7 +89,7 @@ def tokens_of(text: str) -> Iterator[Token]:
 
 
 class _Parser:
-    """From what binds least to what binds most. A method leaves the position behind what it has read."""
+    """Parses from lowest to highest precedence. Each method leaves the position after its input."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -248,7 +248,7 @@ class _Parser:
         return lambda values: -value if kind_of(value := found(values)) is float else None
 
     def _field(self) -> Evaluate:
-        """What is followed by `->name`, `.name` or `[index]`."""
+        """Parse a value followed by `->name`, `.name` or `[index]`."""
         found = self._atom()
         while self._next.is_sign("->", ".", "["):
             if self._take().text == "[":
@@ -320,7 +320,7 @@ class _Parser:
         return lambda values: cast(of(values), name)
 
     def _list(self, end: str) -> list[Evaluate]:
-        """Up to the sign that closes it."""
+        """Parse a list up to its closing sign."""
         found: list[Evaluate] = []
         if not self._next.is_sign(end):
             found.append(self._or())
@@ -378,7 +378,7 @@ def _applied(operation: Callable[[Any, Any], Any], left: Evaluate, right: Evalua
 
 
 def _member(of: Evaluate, token: Token) -> Evaluate:
-    """A name without quotes is found whatever its case, as in ksqlDB; one in quotes as it is written."""
+    """Find a field; unquoted names ignore case, as in ksqlDB, quoted ones do not."""
     if token.kind == "quoted":
         mark = token.text[0]
         exact = token.text[1:-1].replace(mark * 2, mark)
@@ -399,7 +399,7 @@ def _member(of: Evaluate, token: Token) -> Evaluate:
 
 
 def _element(of: Evaluate, index: Evaluate) -> Evaluate:
-    """The first element of an array is number 1, the last is -1; of an object it is a name."""
+    """Return an element: arrays count from 1, or from the end with -1; objects use names."""
 
     def evaluate(values: Values) -> Any:
         value, at = of(values), index(values)

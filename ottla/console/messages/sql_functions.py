@@ -1,6 +1,6 @@
-"""What SQL expressions about messages can call, and how they compare: NULL in, NULL out, as in ksqlDB.
+"""Functions and comparisons of SQL expressions on messages: NULL in, NULL out, as in ksqlDB.
 
-Nothing here can run for ever or build something large, so that an expression of a visitor harms nobody.
+All of them have bounded time and memory, so that a visitor's expression cannot cause harm.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _MOST_TEXT = 100_000
 
 
 def kind_of(value: Any) -> type:
-    """True is no number here."""
+    """Return the kind of a value, in which booleans are not numbers."""
     if isinstance(value, bool):
         return bool
     return float if isinstance(value, (int, float)) else type(value)
 
 
 def comparing(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool | None]:
-    """What is of different kinds, such as a text and a number, cannot be compared: nobody knows, hence NULL."""
+    """Compare values. Different kinds, such as text and number, are incomparable and yield NULL."""
 
     def apply(left: Any, right: Any) -> bool | None:
         if left is None or right is None or kind_of(left) is not kind_of(right):
@@ -63,7 +63,7 @@ def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 
 def _divide(left: Any, right: Any) -> Any:
-    """Of whole numbers without a remainder, towards zero."""
+    """Divide; whole numbers round toward zero."""
     if isinstance(left, int) and isinstance(right, int):
         found = abs(left) // abs(right)
         return found if (left < 0) == (right < 0) else -found
@@ -103,7 +103,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 @lru_cache(maxsize=256)
 def _segments(pattern: str, escape: str | None) -> list[re.Pattern[str]]:
-    """What stands between the percent signs. None of them can match in more than one way, so none takes long."""
+    """Return the parts between percent signs. Each can match in one way only, so matching is quick."""
     found: list[list[str]] = [[]]
     letters = iter(pattern)
     for letter in letters:
@@ -131,7 +131,7 @@ def like(text: Any, pattern: Any, escape: str | None = None) -> bool | None:
         if found is None:
             return False
         position = found.end()
-    # Each segment has a fixed length, so the last one can begin in one place only.
+    # Each segment has a fixed length, so the last one has a single possible position.
     length = _length_of(others[-1])
     return len(text) - length >= position and others[-1].fullmatch(text, len(text) - length) is not None
 
@@ -145,7 +145,7 @@ def _length_of(segment: re.Pattern[str]) -> int:
 
 
 class Function(NamedTuple):
-    """`on_null`: it is called with NULLs too."""
+    """`on_null`: also call the function with NULLs."""
 
     call: Callable[..., Any]
     least: int
@@ -166,7 +166,7 @@ def _length(of: Any) -> int | None:
 
 
 def _substring(text: Any, start: Any, length: Any = None) -> Any:
-    """The first character is number 1; a negative number counts from the end."""
+    """Positions start at 1; negative ones count from the end."""
     if not isinstance(text, str) or not isinstance(start, int) or not isinstance(length, (int, type(None))):
         return None
     begin = max(start - 1, 0) if start >= 0 else max(len(text) + start, 0)
@@ -247,7 +247,7 @@ TYPES = tuple(_CASTS)
 
 
 def cast(value: Any, name: str) -> Any:
-    """NULL if it is nothing of that kind."""
+    """Return NULL if the value cannot be converted."""
     if value is None:
         return None
     try:

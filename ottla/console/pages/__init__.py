@@ -1,4 +1,4 @@
-"""The handlers, one module per subject."""
+"""Page handlers, one module per subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who changed what through this console."""
+"""Changes made through this console."""
 
 from __future__ import annotations
 

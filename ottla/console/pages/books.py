@@ -1,4 +1,4 @@
-"""The count audit: what each tier has counted, and where the books do not balance. As `ottla audit balance` has it."""
+"""The count audit: counts of each tier, and discrepancies, as in `ottla audit balance`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster carries and what is left, measured on request: as `ottla capacity` has it."""
+"""Load and headroom of the cluster, measured on request as in `ottla capacity`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def routes() -> Iterator[Route]:
 
 
 async def capacity(visit: Visit) -> Page | Response:
-    """All partitions are asked twice, so it is done only when somebody wants it."""
+    """Measure on request only, because it queries all partitions twice."""
     if visit.query.get("measure") != "1":
         return Page("cluster/capacity.html", {"measured": None})
     seconds = visit.query.get("seconds", "")

@@ -1,4 +1,4 @@
-"""Connectors, over Connect's REST: any Connect will do."""
+"""Connectors, through Connect's REST API, of any Connect implementation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACTIONS = {
     "resume": ("PUT", "/resume"),
     "stop": ("PUT", "/stop"),
 }
-# A connector has a config first and a status only when a worker has taken it up.
+# A new connector has a config, but no status until a worker starts it.
 _NOT_STARTED: dict[str, Any] = {"connector": {"state": "UNASSIGNED"}}
 
 
@@ -52,7 +52,7 @@ async def connectors(visit: Visit) -> Page | Response:
 
 
 def all_connectors(remote: Remote) -> list[dict[str, Any]]:
-    """Two requests, however many there are."""
+    """Fetch all connectors with two requests."""
     statuses = remote.request("GET", "/connectors?expand=status") or {}
     infos = remote.request("GET", "/connectors?expand=info") or {}
     rows = []
@@ -92,7 +92,7 @@ async def state(visit: Visit) -> Page | Response:
         try:
             topics = remote.request("GET", f"{path}/topics").get(name, {}).get("topics", [])
         except ClientError:
-            topics = []  # a worker that does not keep track of them
+            topics = []  # the worker does not track topics
         return {
             "name": name,
             "type": status.get("type", ""),
@@ -113,7 +113,7 @@ def _read_config(remote: Remote, name: str) -> ConnectorConfig:
 
 
 def _types(remote: Remote, connector_class: str) -> dict[str, str]:
-    """Return the types of a connector's settings; none if the worker does not know the class, or is older."""
+    """Return the types of a connector's settings; none if the worker is older or does not know the class."""
     try:
         definitions = remote.request("GET", f"/connector-plugins/{part(_plugin(connector_class))}/config")
         return {str(each["name"]): str(each.get("type", "")) for each in definitions}
@@ -126,7 +126,7 @@ def _plugin(connector_class: str) -> str:
 
 
 def _without_secrets(config: ConnectorConfig, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of a connector or a task. Its trace often quotes URLs and settings."""
+    """Return the state of a connector or task without secrets: traces often quote URLs and settings."""
     return {key: config.scrubbed(value) if key == "trace" else value for key, value in state.items()}
 
 
@@ -155,7 +155,7 @@ async def act(visit: Visit) -> Page | Response:
 
 
 def _refuse_masked(visit: Visit) -> None:
-    """Raise HttpError 403 for whoever does not see all of the messages: a connector could copy them elsewhere."""
+    """Raises HttpError 403 for users with masked messages: a connector could copy the messages elsewhere."""
     if visit.app.hides_messages(visit.user):
         raise HttpError(
             403,
@@ -228,7 +228,7 @@ def _fields(
     shown = config.shown()
     fields = []
     for each in checked.get("configs", []):
-        # Errors about a setting that the connector does not define come without a definition.
+        # Errors about undefined settings have no definition.
         definition, value = each.get("definition") or {}, each.get("value") or {}
         key = definition.get("name") or value.get("name", "")
         if key in ("name", "connector.class") or value.get("visible") is False:

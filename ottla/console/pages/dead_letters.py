@@ -1,4 +1,4 @@
-"""Dead letters: what pipelines and connectors could not read, why, and sending it back."""
+"""Dead letters: unreadable records of pipelines and connectors, with reasons, and their replay."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DeadLetters:
         return Page("messages/dead_letters.html", data, more=more)
 
     async def replay(self, visit: Visit) -> Page | Response:
-        """Those that were not sent back before; to where each came from, or all to one topic."""
+        """Replay messages not yet replayed, to their original topics or all to one topic."""
         state = await topic_state(visit)
         if self._messages.masker(visit, state.name) is not None:
             raise HttpError(
@@ -85,7 +85,7 @@ class DeadLetters:
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:
-    """Plain text, because a regular expression of a visitor could run for ever."""
+    """Match plain text, because a visitor's regular expression could run forever."""
     return re.compile(re.escape(text.strip()), re.IGNORECASE) if text.strip() else None
 
 
@@ -107,7 +107,7 @@ def _chosen(
     pattern: re.Pattern[str] | None,
     to: str | None,
 ) -> Iterator[tuple[str, Message]]:
-    """Yield one after the other: thousands of large messages would not fit into memory."""
+    """Yield messages singly: thousands of large ones would not fit into memory."""
     for message in islice(_all(cluster, keys), _MOST):
         headers = why(message.headers)
         target = to or headers.get(TOPIC)
@@ -122,7 +122,7 @@ def _chosen(
 def _targets(
     cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
 ) -> dict[str, int]:
-    """Return how many messages would be sent to each topic."""
+    """Return the number of messages for each target topic."""
     progress = Progress(cluster, keys[0][0])
     return dict(Counter(target for target, _ in _chosen(cluster, keys, progress, pattern, to)))
 
@@ -153,7 +153,7 @@ def _replay(
 
 
 def _revived(message: Message) -> Record:
-    """As it was before it failed: its own headers and its own time."""
+    """Restore the original record, with its own headers and timestamp."""
     timestamp = why(message.headers).get(TIMESTAMP, "")
     own = int(timestamp) if timestamp.isdigit() else message.timestamp
     return Record(0, own, message.key, message.value, own_headers(message.headers))

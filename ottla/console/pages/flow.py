@@ -1,4 +1,4 @@
-"""What flows where: topics, queries, pipelines, connectors, mirrors and groups as one graph."""
+"""Data flow: topics, queries, pipelines, connectors, mirrors and groups as one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving the offsets of a group, with a preview per partition, and deleting groups."""
+"""Reset a group's offsets, with a preview per partition, and delete groups."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def form(visit: Visit) -> Page | Response:
 
 
 async def preview(visit: Visit) -> Page | Response:
-    """Where each partition would be; each can still be changed before it is done."""
+    """Show the planned offsets, each still editable."""
     found = await group_listing(visit)
     topic = visit.form.get("topic", "").strip()
     try:

@@ -1,4 +1,4 @@
-"""The list of groups, and one group: its lag over partitions and over time, and its members."""
+"""List of groups, and group details: lag by partition and over time, and members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
 GROUP = f"{CLUSTER}/groups/{{group}}"
-#: Partitions of which the page reads the longest waiting record.
+#: Partitions for which the page determines the waiting time.
 _MOST_TIMES = 50
 
 
@@ -73,7 +73,7 @@ def _last_lag(visit: Visit, group: str) -> int | None:
 
 
 def _history(visit: Visit, group: str) -> list[tuple[float, int]]:
-    """Return the lag over time, of topics that the user sees."""
+    """Return the lag history for topics visible to the user."""
     lags = visit.site.lags
     if visit.user.may_everywhere(Level.VIEWER):
         return lags.total(group)
@@ -128,7 +128,7 @@ async def lag(visit: Visit) -> Page | Response:
 
 
 def _lines(history: dict[Partition, list[tuple[float, int]]]) -> list[tuple[str, list[tuple[float, int]]]]:
-    """The partitions that are furthest behind: more lines than eight nobody can tell apart."""
+    """Return the partitions with the largest lag, at most eight: more lines are indistinguishable."""
     furthest = sorted(history.items(), key=lambda item: item[1][-1][1], reverse=True)[:8]
     return [(f"{topic}-{number}", points) for (topic, number), points in sorted(furthest)]
 
@@ -243,7 +243,7 @@ def _streams(cluster: Cluster, group: str) -> dict[str, Any]:
 
 
 def _add_times(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
-    """How long the record that comes next has been waiting."""
+    """Add the waiting time of each partition's next record."""
     waiting = [row for row in rows if row["lag"] and row["offset"] is not None]
     behind = sorted(waiting, key=lambda row: -row["lag"])[:_MOST_TIMES]
     for row in behind:

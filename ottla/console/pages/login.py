@@ -1,4 +1,4 @@
-"""The login page, the way to a provider and back, and logging out."""
+"""Login page, login through a provider, and logout."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LoginPages:
         try:
             await visit.app.logins.check_password(name, visit.form.get("password", ""), visit.address)
         except HttpError as error:
-            if error.status != 429:  # who is refused unheard cannot fill the log either
+            if error.status != 429:  # rejected attempts must not fill the log
                 await visit.log("log in", name, f"failed: {error.message}")
             return self._page(visit, target, error.message, error.status)
         await visit.log("log in", name)
@@ -66,8 +66,8 @@ class LoginPages:
         return Response(303, b"", None, headers)
 
     async def by_link(self, visit: Visit) -> Page | Response:
-        """Of the link that the command has shown when it was started."""
-        # A browser may fetch a link before anybody has opened it: that does not count.
+        """Log in with the link that the command showed at startup."""
+        # A browser's prefetch of the link does not count.
         is_ahead = "prefetch" in visit.request.headers.get("sec-purpose", "")
         if is_ahead or not self._link.take(visit.query.get("token", "")):
             logger.warning("Somebody at %s tried a link to log in that is not valid.", visit.address)
@@ -134,7 +134,7 @@ class LoginPages:
 
 
 def _target(path: str | None) -> str:
-    """A page of ours: nobody is sent elsewhere by a link to the login."""
+    """Return a local path only, so that a login link cannot redirect elsewhere."""
     if (
         path is None
         or not path.startswith("/")

@@ -1,4 +1,4 @@
-"""The messages of a topic: a page of them, a search, a live tail, and files."""
+"""Messages of a topic: pages, search, live tail, and files."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Messages:
         )
 
     async def _hits(self, visit: Visit, limit: int) -> list[ShownMessage]:
-        """All at once, for who does not read a stream."""
+        """Return all hits at once, for clients without streaming."""
         hits: list[ShownMessage] = []
         async for line in search(await self._job(visit, limit)):
             if "hit" in line:
@@ -182,7 +182,7 @@ class Messages:
             (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
         ]
         decoder, mask = Decoder(visit.site.codecs, MOST_ITEMS), self.masker(visit, state.name)
-        # A regular expression can run for ever, and here nobody could stop it. SQL has none.
+        # A regular expression could run forever here, and nothing could stop it. SQL has none.
         mode = "sql" if wanted.query.mode == "sql" else "text"
         try:
             matches = matcher(Query(wanted.query.text, mode, wanted.query.places, wanted.query.ignore_case))
@@ -194,14 +194,14 @@ class Messages:
             cluster = calls.borrow()
             try:
                 positions = latest_offsets(cluster, keys)
-                emit([])  # the page shows messages from here on
+                emit([])  # the page shows messages from here
                 quiet_since = time.monotonic()
                 while not following.stopped.wait(_TAIL_EVERY):
                     ends = latest_offsets(cluster, keys)
                     new: list[ShownMessage] = []
                     page = PageBounds()
                     for key in keys:
-                        # Where too much comes at once, the newest are shown.
+                        # If too many messages arrive at once, show the newest.
                         start = max(positions[key], ends[key] - _TAIL_AT_ONCE)
                         found = read_range(cluster, key, start, ends[key], page=page)
                         new += decode_page(found, lambda each: _shown(decoder, mask, each), mask is not None)
@@ -280,7 +280,7 @@ def _selection(visit: Visit) -> Selection:
 
 
 def _link(visit: Visit, **changes: str) -> str:
-    """The same query with some of it changed."""
+    """Return the same query with some changes."""
     kept = [pair for pair in visit.request.query_values() if pair[0] not in changes and pair[1]]
     return "?" + urlencode(kept + [pair for pair in changes.items() if pair[1]])
 

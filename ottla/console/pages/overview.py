@@ -1,4 +1,4 @@
-"""The cluster at a glance, and its brokers."""
+"""Overview of the cluster and its brokers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def to_overview(visit: Visit) -> Page | Response:
 
 
 async def overview(visit: Visit) -> Page | Response:
-    """Numbers are about the topics and groups that the user sees."""
+    """Show numbers for the topics and groups visible to the user."""
     site = visit.site
     snapshot = await visit.snapshot()
     found = reasons(snapshot, silent_seconds=site.snapshots.silent_seconds)
@@ -74,7 +74,7 @@ async def overview(visit: Visit) -> Page | Response:
 
 
 def _throughput(visit: Visit, snapshot: Snapshot) -> tuple[float | None, list[tuple[float, float]]]:
-    """Return messages per second and their history, which is known of the cluster as a whole only."""
+    """Return messages per second and their history, which exists for the whole cluster only."""
     rates = visit.site.rates
     if visit.user.may_everywhere(Level.VIEWER):
         return rates.total if rates.is_known else None, list(rates.history)[1:]
@@ -100,7 +100,7 @@ def brokers(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _disk(directories: list[LogDir]) -> dict[str, Any]:
-    """Of directories on one volume the same figures come more than once; each volume counts once."""
+    """Count each volume once, although several directories report it."""
     volumes = {(each.total_bytes, each.usable_bytes) for each in directories if each.total_bytes}
     total = sum(each or 0 for each, _ in volumes)
     free = sum(each or 0 for _, each in volumes)

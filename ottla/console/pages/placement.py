@@ -1,4 +1,4 @@
-"""Where replicas are: a heat map, moving them with progress, and electing preferred leaders."""
+"""Replica placement: heat map, moves with progress, and preferred leader elections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def routes() -> Iterator[Route]:
 
 
 async def heatmap(visit: Visit) -> Page | Response:
-    """How many replicas, or leaders, of each topic are on each broker: all of it from the snapshot."""
+    """Count the replicas, or leaders, of each topic on each broker, from the snapshot."""
     snapshot = await visit.snapshot()
     what = "leaders" if visit.query.get("what") == "leaders" else "replicas"
     listed = listing(
@@ -124,13 +124,13 @@ async def reassignments(visit: Visit) -> Page | Response:
 
 
 def _progress(cluster: Cluster, going: dict[Partition, Reassignment]) -> list[dict[str, Any]]:
-    """How much of the largest replica those that are added have."""
+    """Return the share of the largest replica that the new replicas have copied."""
     sizes: dict[tuple[str, int], dict[int, int]] = {}
     try:
         for replica in describe_replicas(cluster, {topic for topic, _ in going}):
             sizes.setdefault((replica.topic, replica.partition), {})[replica.broker] = replica.size
     except ClientError:
-        pass  # a broker is down: the progress is not known
+        pass  # a broker is down: progress unknown
     rows = []
     for key, each in sorted(going.items()):
         known = sizes.get(key, {})
@@ -175,7 +175,7 @@ async def start(visit: Visit) -> Page | Response:
 
 
 def _replicas(text: str, brokers: set[int]) -> list[int] | None:
-    """`1, 2, 3`; the first is the preferred leader. Raises HttpError 400."""
+    """Parse `1, 2, 3`; the first is the preferred leader. Raises HttpError 400."""
     if not text.strip():
         return None
     try:
@@ -202,7 +202,7 @@ async def cancel(visit: Visit) -> Page | Response:
 
 
 async def elect(visit: Visit) -> Page | Response:
-    """Let preferred replicas lead again, everywhere."""
+    """Elect the preferred replicas of all partitions."""
     results = await visit.change("elect preferred leaders", "all partitions", elect_leaders, _PREFERRED, None)
     done = sum(name == "NONE" for name, _ in results.values())
     return visit.redirect(visit.url("reassignments"), f"New leaders were elected for {done} partitions.")

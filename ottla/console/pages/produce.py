@@ -1,4 +1,4 @@
-"""Sending messages: new ones, and old ones again."""
+"""Send new messages, and resend old ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Producing:
         return visit.redirect(_seen_at(visit, topic, written), _where(topic, written))
 
     async def resend(self, visit: Visit) -> Page | Response:
-        """The same bytes once more, into this topic or another one."""
+        """Send the same bytes again, to this topic or another one."""
         topic = visit.params["topic"]
         target = visit.form.get("target", "").strip() or topic
         visit.require(Level.OPERATOR, target)
@@ -100,12 +100,12 @@ _BLANK = {"key": "", "value": "", "headers": "", "partition": "", "key_kind": "t
 
 
 def _number(text: str) -> int | None:
-    """None for what is no partition and no offset."""
+    """Return None for anything but a partition or offset."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 async def _message(visit: Visit, given: dict[str, str]) -> Message:
-    """The one that a form names. Raises HttpError."""
+    """Return the message named by a form. Raises HttpError."""
     topic = visit.params["topic"]
     partition, offset = (_number(given.get(name, "")) for name in ("partition", "offset"))
     if partition is None or offset is None:
@@ -152,7 +152,7 @@ def _record(form: dict[str, str], topic: str, codecs: SchemaCodecs | None) -> Re
         except ValueError as error:
             raise ValueError(f"{name.capitalize()}: {error}") from None
 
-    # A browser sends lines of a form with CR and LF.
+    # Browsers submit form lines with CR and LF.
     form = {name: value.replace("\r\n", "\n") for name, value in form.items()}
     return Record(0, round(time.time() * 1000), part("key"), part("value"), _headers(form.get("headers", "")))
 

@@ -1,4 +1,4 @@
-"""Evening out replicas, bytes and leaders over the brokers, as `ottla cluster rebalance` does, some moves at a time."""
+"""Balance replicas, bytes and leaders over the brokers like `ottla cluster rebalance`, a few moves at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.http import HttpError, Response
 from ottla.rebalancing.layout import Placed
 from ottla.rebalancing.planner import TooFewBrokers, plan
 
-#: More at once would be no plan that somebody reads; what is left comes with the next one.
+#: Longer plans are unreadable; the rest comes with the next plan.
 _AT_ONCE = 200
 _PURPOSE = "rebalance"
 
@@ -31,7 +31,7 @@ def routes() -> Iterator[Route]:
 async def rebalance(visit: Visit) -> Page | Response:
     back = visit.url("reassignments")
     if is_confirmed(visit):
-        # What was shown is done, and nothing else: the plan comes back signed.
+        # Execute exactly the displayed plan, which comes back signed.
         signed = visit.app.read_signed_link(visit, _PURPOSE, visit.form.get("plan"))
         if signed is None:
             raise HttpError(400, 400, "The plan is too old: make a new one.")
@@ -61,7 +61,7 @@ Moves = dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 def _propose(cluster: Cluster) -> tuple[Moves, dict[Partition, int]]:
-    """Replicas before and after, and sizes. What is being moved already, or has a replica that is down, stays."""
+    """Return replicas before and after, and sizes. Partitions that move or have an offline replica stay."""
     going = list_reassignments(cluster)
     topology = KafkaSource(cluster).topology()
     sizes: dict[Partition, int] = {}

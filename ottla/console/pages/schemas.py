@@ -1,4 +1,4 @@
-"""Schemas: subjects, their versions, what changed between them, and a check before one is registered."""
+"""Schemas: subjects, versions and their differences, and a check before registration."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def subjects(visit: Visit) -> Page | Response:
             try:
                 schema = registry.latest(name)
             except ClientError:
-                continue  # deleted meanwhile
+                continue  # deleted in the meantime
             rows.append({"subject": name, "version": schema.version, "id": schema.id, "type": schema.type})
         return rows
 
@@ -119,7 +119,9 @@ def pretty(schema: Schema) -> str:
 
 
 def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
-    """Return lines, each with its kind: same, added or removed. Comparing many lines would take minutes."""
+    """Return lines with their kind: same, added or removed. Very long texts are not
+    compared, which would take minutes.
+    """
     old, new = pretty(before).splitlines(), pretty(after).splitlines()
     if len(old) + len(new) > _MOST_LINES:
         return [("removed", line) for line in old] + [("added", line) for line in new]
@@ -145,7 +147,7 @@ async def form(visit: Visit) -> Page | Response:
             latest = await visit.site.calls.run(registry.latest, given["subject"])
             given |= {"type": latest.type, "schema": pretty(latest)}
         except ClientError:
-            pass  # a subject that is new
+            pass  # new subject
     return Page("schemas/new_schema.html", {}, more={"given": given, "types": TYPES, "problem": None})
 
 
@@ -181,7 +183,7 @@ async def register(visit: Visit) -> Page | Response:
 
 
 def check(registry: SchemaRegistry, subject: str, schema: Schema) -> tuple[bool, list[str], list[int]]:
-    """Return True if a schema fits the existing versions, what does not fit, and those versions. Raise ClientError."""
+    """Return True if a schema fits the existing versions, the problems, and those versions. Raises ClientError."""
     try:
         versions_ = registry.versions(subject)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Who may use the cluster: ACLs, users with passwords, quotas, delegation tokens."""
+"""Cluster security: ACLs, users with passwords, quotas, delegation tokens."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def quotas(visit: Visit) -> Page | Response:
 
 
 async def set_quota(visit: Visit) -> Page | Response:
-    """An empty value removes it. The name <default> is that of all who have none of their own."""
+    """Set a quota; an empty value removes it. The name <default> applies to entities without their own."""
     entity: dict[str, str | None] = {}
     for kind in ("user", "client-id", "ip"):
         name = visit.form.get(kind, "").strip()
@@ -242,7 +242,7 @@ async def tokens(visit: Visit) -> Page | Response:
 
 
 async def new_token(visit: Visit) -> Page | Response:
-    """The secret is shown once, and never again."""
+    """Create a token. Its secret is shown only once."""
     hours = visit.form.get("hours", "").strip()
     lifetime = int(hours) * 3_600_000 if hours.isdecimal() and len(hours) < 6 else -1
     token = await visit.change("create token", visit.user.name, create_token, max_lifetime_ms=lifetime)
@@ -262,7 +262,7 @@ async def end_token(visit: Visit) -> Page | Response:
 
 
 async def _or_problem(visit: Visit, function: Any, *arguments: Any, default: Any) -> tuple[str | None, Any]:
-    """What a cluster without security answers is a sentence on the page, and no failure of it."""
+    """Return errors of a cluster without security as a sentence for the page."""
     try:
         return None, await visit.site.calls.read(function, *arguments)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Settings for pages: the value in force, its source, and its documentation."""
+"""Settings for pages: effective value, source, and documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _shown(value: str | None, sensitive: bool) -> str | None:
 
 
 def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
-    """Those that somebody has set come first."""
+    """Return the rows, explicitly set ones first."""
     rows = [
         {
             "name": entry.name,

@@ -1,4 +1,4 @@
-"""SQL: statements to an `ottla sql server` or to ksqlDB; rows of a SELECT stream in as they come."""
+"""SQL statements for an `ottla sql server` or ksqlDB; rows of a SELECT are streamed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sql:
         return _page("", None, None, None)
 
     async def run(self, visit: Visit) -> Page | Response:
-        """A SELECT gives a page whose rows stream in; everything else is carried out now."""
+        """Run a statement. A SELECT returns a page that streams its rows."""
         remote = remote_of(visit)
         text = visit.needed("statement")
         if len(text) > _MOST_TEXT:
@@ -50,7 +50,7 @@ class Sql:
         return _page(text, None, [table_of(each) for each in answer or []], None)
 
     async def stream(self, visit: Visit) -> Page | Response:
-        """Only what reads, and only what one of our own forms has asked for: a GET changes nothing."""
+        """Stream a query submitted by one of the console's own forms. Only reads are allowed: a GET changes nothing."""
         remote = remote_of(visit)
         text = visit.app.read_signed_link(visit, "sql", visit.query.get("statement"))
         if text is None or not _READS.match(text):
@@ -99,7 +99,7 @@ class Sql:
 
 
 def remote_of(visit: Visit) -> Remote:
-    """Raise HttpError 404 without a SQL server, and 403 for whoever does not see all of the messages."""
+    """Raises HttpError 404 without a SQL server, and 403 for users with masked messages."""
     if visit.app.hides_messages(visit.user):
         raise HttpError(
             403, 403, "Some messages are masked for you, and SQL would show them: an admin runs it."
@@ -123,7 +123,7 @@ def _ended(text: str) -> str:
 
 
 def table_of(entity: dict[str, Any]) -> dict[str, Any]:
-    """An answer of ksqlDB as a table: a list of things with fields, or the fields of one."""
+    """Convert ksqlDB's answer to a table: a list of objects, or the fields of one."""
     title = str(entity.get("@type", "")).replace("_", " ")
     for name, value in entity.items():
         if isinstance(value, list) and value and isinstance(value[0], dict) and name != "warnings":

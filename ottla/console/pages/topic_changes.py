@@ -1,4 +1,4 @@
-"""Creating, altering and deleting topics. Each shows a plan first."""
+"""Create, alter and delete topics, after showing a plan."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def create(visit: Visit) -> Page | Response:
         if is_confirmed(visit):
             await visit.change("create topic", name, create_topic, name, **asked)
             return visit.redirect(visit.url("topics", name, "partitions"), f"Topic '{name}' was created.")
-        # The broker says whether it would.
+        # Let the broker validate the request.
         await visit.site.calls.read(create_topic, name, **asked, validate_only=True)
     except (ClientError, HttpError) as error:
         if isinstance(error, HttpError) and error.status == 403:
@@ -75,7 +75,7 @@ def _number(form: dict[str, str], name: str) -> int | None:
 
 
 def parse_configs(text: str) -> dict[str, str]:
-    """`name = value`, one per line. Raises HttpError 400."""
+    """Parse `name = value` lines. Raises HttpError 400."""
     found = {}
     for line in text.splitlines():
         if not line.strip():
@@ -105,7 +105,7 @@ async def more_partitions(visit: Visit) -> Page | Response:
 
 
 async def change_setting(visit: Visit) -> Page | Response:
-    """Set one, or with an empty value and `reset` go back to what it is without."""
+    """Set a config, or with an empty value and `reset` restore its default."""
     name = visit.params["topic"]
     key = visit.needed("name")
     value = visit.form.get("value", "").strip()
@@ -132,7 +132,7 @@ async def change_setting(visit: Visit) -> Page | Response:
 
 
 def _without_own(entry: ConfigEntry) -> str:
-    """The next place where the value could come from, which may have another name for it."""
+    """Return the value without the topic's own override, possibly from a config with another name."""
     others = [
         each for each in entry.synonyms if each.source != "DYNAMIC_TOPIC_CONFIG" and each.value is not None
     ]

@@ -1,4 +1,4 @@
-"""The list of topics, and one topic: its partitions and its settings."""
+"""List of topics, and topic details: partitions and settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
 TOPIC = f"{CLUSTER}/topics/{{topic}}"
-#: Offsets of a topic with more partitions are not shown in the list: it would be slow for all others.
+#: The list omits offsets of topics with more partitions, because they would slow it down.
 _MOST_PARTITIONS = 500
 
 
@@ -167,7 +167,7 @@ async def settings(visit: Visit) -> Page | Response:
 
 
 async def groups_of_topic(visit: Visit) -> Page | Response:
-    """Groups with committed offsets here. One request per coordinator asks for all groups that the user sees."""
+    """Show groups with committed offsets here. One request per coordinator covers all visible groups."""
     name = visit.params["topic"]
     state = await topic_state(visit)
     snapshot = await visit.snapshot()

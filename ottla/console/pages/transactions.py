@@ -1,4 +1,4 @@
-"""Transactions: which are open and for how long, those that hang, and ending them."""
+"""Transactions: open and hanging ones with their duration, and aborting them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
 _MOST_PARTITIONS = 5000
-#: Kafka's default of transaction.max.timeout.ms: no coordinator lets a transaction be open for longer.
+#: Kafka's default of transaction.max.timeout.ms, the maximum duration of a transaction.
 _HANGING_MS = 15 * 60 * 1000
 
 
@@ -33,7 +33,7 @@ def routes() -> Iterator[Route]:
 
 
 async def transactions(visit: Visit) -> Page | Response:
-    """The list has states only; the rest is asked for the visible rows."""
+    """List transactions. Only the visible rows cost requests for details."""
     found = await visit.site.calls.read(list_transactions)
     listed = listing(
         found,
@@ -105,7 +105,7 @@ async def _hanging(visit: Visit, longer_than_ms: int) -> list[dict[str, object]]
 
 
 async def end(visit: Visit) -> Page | Response:
-    """Fence the producer; its coordinator aborts what is open."""
+    """Fence the producer; its coordinator aborts the open transaction."""
     name = visit.needed("transactional_id")
     if is_confirmed(visit):
         await visit.change("end transaction", name, force_terminate, name)
@@ -121,7 +121,7 @@ async def end(visit: Visit) -> Page | Response:
 
 
 async def abort(visit: Visit) -> Page | Response:
-    """Write the marker that nobody else will write."""
+    """Write the missing marker of a hanging transaction."""
     topic = visit.needed("topic")
     try:
         numbers = [

@@ -1,1 +1,1 @@
-"""From a request to a page."""
+"""Requests, routes and page rendering."""

@@ -1,7 +1,7 @@
-"""From a request to a page. What every route has in common is checked here, in one place:
+"""Dispatch requests to pages, after the checks common to all routes.
 
-who asks (or to the login), whether the route is for them, whether the console may change anything, whether a form came
-from one of our own pages, and that no page is framed, sniffed or scripted by others.
+The checks cover the login, the user's rights, read-only mode, and the origin of forms. Response headers prevent
+framing, sniffing and foreign scripts.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` of a page of a cluster begins with CLUSTER. The level is needed for the thing that the path names.
+    """A route. The `path` of a cluster page begins with CLUSTER. The level applies to the object named in the path.
 
-    `of` is the kind of that thing. Where the path names none, the level is needed for any of that kind, and for a page
-    of None for anything at all. `everywhere`: the level is needed for the cluster as a whole. A GET answers JSON too,
-    at the same path with `.json`, if `json` says so. `changes`: it does something to the cluster.
+    `of` is the kind of that object. If the path names none, the level is needed for any object of that kind, or for a
+    page of None for anything at all. `everywhere` requires the level for the cluster as a whole. With `json`, a GET
+    also answers JSON at the same path with `.json`. `changes` marks routes that change the cluster.
     """
 
     method: str
@@ -71,12 +71,12 @@ class Route:
     of: Kind | None = "topic"
     everywhere: bool = False
     json: bool = True
-    changes: bool = True  # of a POST; a GET never does
-    public: bool = False  # nobody need have logged in
+    changes: bool = True  # for POST; a GET never does
+    public: bool = False  # requires no login
 
     @property
     def access(self) -> Access:
-        """The least of the built-in roles that may ask for it."""
+        """Return the lowest built-in role that may use the route."""
         if self.of in ("connector", "sql"):
             return Access.ADMIN
         return Access.ANYONE if self.public else Access[self.level.name]
@@ -137,7 +137,7 @@ class App:
                 result = await route.handler(visit)
             except ClientError as error:
                 raise of_client(error) from None
-            except KafkaError as error:  # damaged records, which clients find when they read them
+            except KafkaError as error:  # damaged records, detected by clients on reading
                 raise HttpError(502, 502, f"Records of the cluster cannot be read: {error}.") from None
             return self._response(visit, result)
 
@@ -162,10 +162,10 @@ class App:
             raise HttpError(403, 403, "The console is read-only: nothing can be changed through it.")
 
     def _check_origin(self, visit: Visit) -> None:
-        """Other sites can make a browser send our cookie, but cannot read the token of our pages."""
+        """Check the form token. Other sites can make a browser send the cookie, but cannot read the token."""
         headers = visit.request.headers
         if visit.session.source == "header":
-            return  # a browser does not send that by itself
+            return  # browsers never send this header by themselves
         token = visit.form.get("csrf") or headers.get("x-csrf-token")
         if not self.sessions.is_csrf_token(visit.session, token):
             raise HttpError(403, 403, "The form is too old, or came from another site: load the page again.")
@@ -226,7 +226,7 @@ class App:
         masked = any(not roles & mask.except_roles for mask in self._masks)
         return masked and not user.may_everywhere(Level.ADMIN)
 
-    # A link that carries what a form of ours has sent: nobody else can make one.
+    # Signed links with data from the console's own forms.
 
     def signed_link(self, visit: Visit, purpose: str, text: str) -> str:
         return self._signer.sign(f"link-{purpose}", [visit.session.nonce, text])

@@ -1,4 +1,4 @@
-"""Lines over time as SVG: drawn on the server, so that they need no script, and styled by the page's colours."""
+"""Line charts as SVG: drawn on the server without scripts, and styled with the page's colours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLOURS = 8
 
 
 def compact(value: float) -> str:
-    """1234567 is 1.2M."""
+    """Format 1234567 as 1.2M."""
     for limit, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
             scaled = value / (1e3 if suffix == "k" else limit)
@@ -27,7 +27,7 @@ def compact(value: float) -> str:
 
 
 def line_chart(series: Sequence[tuple[str, Points]], label: str, unit: str = "") -> Markup:
-    """The series share their axes. Without two points there is nothing to draw."""
+    """Draw series with shared axes. Fewer than two points draw nothing."""
     drawn = [(name, points) for name, points in series if len(points) > 1]
     if not drawn:
         return Markup('<p class="muted">The graph begins with the next measurements.</p>')
@@ -84,7 +84,7 @@ def _legend(drawn: Sequence[tuple[str, Points]]) -> Markup:
 
 
 def _round_up(value: float) -> float:
-    """1, 2, 5, 10, 20, …"""
+    """Round up to 1, 2, 5, 10, 20, …"""
     if value <= 0:
         return 1.0
     scale = 1.0

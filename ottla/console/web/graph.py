@@ -1,4 +1,4 @@
-"""A graph as SVG, in columns from left to right: pure."""
+"""Graphs as SVG, in columns from left to right. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Node:
 class Edge:
     source: str
     target: str
-    label: str = ""  # parts with · between them, each on a line of its own
+    label: str = ""  # parts separated by ·, each on its own line
     rate: float | None = None
     lag: int | None = None
     batch_seconds: float | None = None
 
 
 def columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
-    """The column of each node: right of all that lead to it. What runs in a circle is cut where it is met again."""
+    """Return the column of each node, to the right of all its predecessors. Cycles are cut where they close."""
     incoming: dict[str, list[str]] = {node.id: [] for node in nodes}
     for edge in edges:
         if edge.source in incoming and edge.target in incoming and edge.source != edge.target:
@@ -72,14 +72,14 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
         '<path d="M0 0 8 4 0 8z"/></marker></defs>'
     ).format(width, height, len(nodes), len(edges))
     drawn = [edge for edge in edges if edge.source in at and edge.target in at]
-    # Labels come last, so that no line goes through them.
+    # Labels last, so that no line crosses them.
     body = Markup("").join([_line(edge, at) for edge in drawn] + _labels(drawn, at))
     boxes = Markup("").join(_node(node, *at[node.id]) for node in nodes)
     return head + body + boxes + Markup("</svg>")
 
 
 def _height(node: Node, edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> float:
-    """Where those stand that lead to it, on average: beside them fewer lines cross."""
+    """Return the average height of a node's predecessors, which reduces line crossings."""
     before = [at[edge.source][1] for edge in edges if edge.target == node.id and edge.source in at]
     return sum(before) / len(before) if before else 0.0
 
@@ -93,11 +93,11 @@ def _line(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
 
 
 def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Markup:
-    """At this share of the way, from 0 to 1."""
+    """Place a label at this share of the way, from 0 to 1."""
     (x1, y1), (x2, y2) = _ends(edge, at)
     middle = (x1 + x2) / 2
     rest = 1 - share
-    x = rest**3 * x1 + 3 * rest * share * middle + share**3 * x2  # as the line is bent
+    x = rest**3 * x1 + 3 * rest * share * middle + share**3 * x2  # follows the line's curve
     y = (rest**3 + 3 * rest**2 * share) * y1 + (3 * rest * share**2 + share**3) * y2
     parts = edge.label.split(" · ")
     top = round(y) + 3 - _LINE * (len(parts) - 1) // 2
@@ -109,7 +109,7 @@ def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Marku
 
 
 def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Markup]:
-    """Nearer to the end where fewer lines meet."""
+    """Place labels nearer to the end with fewer lines."""
     outgoing = Counter(edge.source for edge in edges)
     incoming = Counter(edge.target for edge in edges)
     return [
@@ -120,7 +120,7 @@ def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Ma
 
 
 def _ends(edge: Edge, at: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """From the right side of one box to the left side of the other."""
+    """Return the right side of one box and the left side of the other."""
     (x1, y1), (x2, y2) = at[edge.source], at[edge.target]
     return (x1 + _BOX, y1 + _HIGH // 2), (x2, y2 + _HIGH // 2)
 

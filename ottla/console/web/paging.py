@@ -1,4 +1,4 @@
-"""Filter, sort and page a list: pure, on the server, so that ten thousand rows cost the browser nothing."""
+"""Filter, sort and paginate lists. Pure, and on the server, so that ten thousand rows cost the browser nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Listing(Generic[T]):
     _others: tuple[tuple[str, str], ...] = ()
 
     def link(self, **changes: object) -> str:
-        """The same list, otherwise sorted or another page of it."""
+        """Return a link to the same list with another order or page."""
         given = {
             "q": self.query,
             "sort": self.sort,
@@ -38,11 +38,11 @@ class Listing(Generic[T]):
         return "?" + urlencode({name: value for name, value in given.items() if value not in ("", None)})
 
     def sorted_by(self, column: str) -> str:
-        """A link for the head of a column: once more turns it round."""
+        """Return the link of a column head: a second click reverses the order."""
         return self.link(sort=column, desc="1" if self.sort == column and not self.descending else "")
 
     def order(self, column: str) -> str:
-        """For aria-sort."""
+        """Return the value for aria-sort."""
         if self.sort != column:
             return "none"
         return "descending" if self.descending else "ascending"
@@ -60,7 +60,7 @@ def listing(
     default: str,
     others: Sequence[str] = (),
 ) -> Listing[T]:
-    """`query` has q, sort, desc, page and size; `others` are parameters that links keep."""
+    """`query` has q, sort, desc, page and size; `others` are parameters kept in links."""
     wanted = query.get("q", "").strip()
     words = wanted.lower().split()
     found = list(rows)
@@ -73,7 +73,7 @@ def listing(
     key = columns[sort]
     found.sort(key=text)
     keys = {id(row): key(row) for row in found}
-    # None goes last, whichever way round.
+    # None sorts last in both directions.
     known = [row for row in found if keys[id(row)] is not None]
     known.sort(key=lambda row: keys[id(row)], reverse=descending)
     found = known + [row for row in found if keys[id(row)] is None]

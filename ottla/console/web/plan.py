@@ -1,4 +1,4 @@
-"""What a change would do, shown before it is done: the same form comes back with `confirmed`."""
+"""Plans of changes, shown before execution: the same form comes back with `confirmed`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Change:
 class Plan:
     title: str
     changes: Sequence[Change]
-    confirm: str  # on the button
-    cancel: str  # where to go back to
+    confirm: str  # text of the button
+    cancel: str  # return page
     warnings: Sequence[str] = ()
     is_dangerous: bool = False
-    typed: str | None = None  # what has to be typed, so that nobody does it by mistake
+    typed: str | None = None  # text to type, to prevent mistakes
 
 
 def is_confirmed(visit: Visit, typed: str | None = None) -> bool:
-    """Raises HttpError 400 if something else was typed."""
+    """Raises HttpError 400 if another text was typed."""
     if visit.form.get("confirmed") != "1":
         return False
     if typed is not None and visit.form.get("typed", "").strip() != typed:

@@ -1,4 +1,4 @@
-"""Pages from templates. Everything is escaped; there is no way to write a script or a style into a page."""
+"""Render pages from templates. Everything is escaped; pages cannot contain inline scripts or styles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = {
 
 
 def plain(value: Any) -> Any:
-    """What JSON can say: of dataclasses their fields, of bytes base64."""
+    """Convert to JSON values: dataclasses to their fields, bytes to base64."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
 
 
 def number(value: Any) -> str:
-    """With commas; a dash for what is not known."""
+    """Format with commas; a dash for unknown values."""
     if value is None:
         return UNKNOWN
     if isinstance(value, float) and value != int(value):
@@ -90,19 +90,19 @@ def pretty(value: Any) -> str:
 
 
 def cut(text: str) -> str:
-    """What a page can bear of a message: hundreds of megabytes would be no page any more."""
+    """Truncate a message for a page, which cannot hold hundreds of megabytes."""
     if len(text) <= _MOST_SHOWN:
         return text
     return f"{text[:_MOST_SHOWN]}\n… ({len(text) - _MOST_SHOWN:,} more characters: an export has all of it)"
 
 
 def part(text: Any) -> str:
-    """As one part of a path: slashes and all."""
+    """Quote one part of a path, including slashes."""
     return quote(str(text), safe="")
 
 
 class Static:
-    """Scripts and styles, with an address that changes with their content."""
+    """Scripts and styles, with URLs that change with their content."""
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[str, bytes, str]] = {}

@@ -1,4 +1,4 @@
-"""What a thread finds, as it finds it: for the event loop, and from there as server-sent events."""
+"""Pass results from a thread to the event loop, and on as server-sent events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Ended(Exception):
-    """Nobody listens any more."""
+    """The consumer has stopped listening."""
 
 
 class FromThread(Generic[T]):
-    """Iterate over what `run` emits in a thread of its own. At most so many items wait; then the thread does.
+    """Iterates over the items that `run` emits in its own thread. A full queue pauses the thread.
 
-    `run` gets a function that takes an item, and raises Ended once nobody listens; `on_stop` helps it out of what it
-    is waiting for.
+    `run` gets a function that takes an item, and raises Ended once the consumer has stopped; `on_stop` interrupts its
+    waiting.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class FromThread(Generic[T]):
 
 
 def event(name: str, data: str) -> bytes:
-    """One server-sent event; each line of the data is a line of it."""
+    """Encode one server-sent event, line by line."""
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return (f"event: {name}\n" + "".join(f"data: {line}\n" for line in lines) + "\n").encode(
         "utf-8", "replace"
     )
 
 
-#: Keeps proxies from cutting a stream that is quiet.
+#: Keeps proxies from closing an idle stream.
 KEEP_ALIVE = b": still here\n\n"

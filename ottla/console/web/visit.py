@@ -1,4 +1,4 @@
-"""A request as handlers of pages see it: who asks, about which cluster, with which form."""
+"""A request as seen by page handlers: user, cluster and form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`data` is what `.json` answers; the template sees it too, and `more` beside it."""
+    """A page. `.json` returns `data`; the template sees it too, plus `more`."""
 
     template: str
     data: Mapping[str, Any]
@@ -96,27 +96,27 @@ class Visit:
     # Rights
 
     def require(self, level: Level, topic: str | None = None) -> None:
-        """Raise HttpError 403 unless the user has a level for a topic, or without one for the whole cluster."""
+        """Raises HttpError 403 unless the user has a level for a topic, or without one for the whole cluster."""
         if topic is not None:
             self.require_of("topic", level, topic)
         elif not self.user.may_everywhere(level):
             raise HttpError(403, 403, f"This needs the role {level.name.lower()}.")
 
     def require_of(self, kind: Kind, level: Level, name: str | None = None) -> None:
-        """Raise HttpError 403 unless the user has a level for a name of a kind, or without one for any of them."""
+        """Raises HttpError 403 unless the user has a level for a name of a kind, or without one for any name."""
         if not self.user.may(level, kind, name):
             which = f" with {kind} '{name}'" if name is not None else f" for {_PLURALS[kind]}"
             raise HttpError(403, 403, f"This needs the role {level.name.lower()}{which}.")
 
     def can(self, level: str, name: str | None = None, kind: Kind = "topic") -> bool:
-        """For templates: return True if a form is worth showing. Without a name it is about the whole cluster."""
+        """Return True if a template should show a form. Without a name it is about the whole cluster."""
         if self._site is not None and self._site.read_only and level != "viewer":
             return False
         wanted = Level[level.upper()]
         return self.user.may_everywhere(wanted) if name is None else self.user.may(wanted, kind, name)
 
     def can_somewhere(self, level: str, kind: Kind = "topic") -> bool:
-        """For templates: return True if the user has a level for at least one name of a kind."""
+        """Return True if the user has a level for at least one name of a kind, for templates."""
         read_only = self._site is not None and self._site.read_only and level != "viewer"
         return not read_only and self.user.may(Level[level.upper()], kind)
 
@@ -124,12 +124,12 @@ class Visit:
         return self.user.sees(topic)
 
     async def snapshot(self, *, renewed: bool = False) -> Snapshot:
-        """Return the snapshot of the cluster, without anything that the user does not see."""
+        """Return the part of the cluster's snapshot that is visible to the user."""
         snapshots = self.site.snapshots
         whole = await (snapshots.renewed() if renewed else snapshots.current())
         return whole.seen_by(self.user)
 
-    # Answers
+    # Responses
 
     def url(self, *parts: str) -> str:
         """Return the path of a page of this cluster."""
@@ -151,7 +151,7 @@ class Visit:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> T:
-        """Do something to the cluster, with a line in the audit log whatever comes of it. Raises ClientError."""
+        """Change the cluster, and write an audit log line for any outcome. Raises ClientError."""
         try:
             result = await self.site.calls.change(function, *arguments, **options)
         except ClientError as error:
@@ -177,7 +177,7 @@ class Visit:
 
 
 def _details(arguments: tuple[object, ...], options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments that are plain values. Passwords come in objects, so none of them is logged."""
+    """Return the plain arguments. Passwords come in objects, so none of them is logged."""
     shown = {str(index): each for index, each in enumerate(arguments) if _is_plain(each)}
     return shown | {name: each for name, each in options.items() if _is_plain(each)}
 
