@@ -36,7 +36,7 @@ def server_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def client_tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the context for requests to the leader, or None if no listener uses TLS."""
+    """Return the context for requests to the leader, or None without a key store and a trust store."""
     stores = _stores(properties)
     if not stores.has_key and not stores.has_trust:
         return None

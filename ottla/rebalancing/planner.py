@@ -2,8 +2,11 @@
 
 Goals by priority; a later goal never worsens an earlier one:
 
-1. drained brokers are empty, 2. the replicas of a partition are spread over racks, 3. every broker has the same number
-of replicas, 4. about the same number of bytes, 5. and is the preferred leader of the same number of partitions.
+1. drained brokers are empty,
+2. the replicas of a partition are spread over racks,
+3. every broker has the same number of replicas,
+4. about the same number of bytes,
+5. and is the preferred leader of the same number of partitions.
 
 Every step improves a goal, so planning ends. Planning again after the last step yields an empty plan.
 """

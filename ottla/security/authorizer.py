@@ -1,7 +1,8 @@
 """Kafka's authorization rules (`AclAuthorizer` of 3.9 and `StandardAuthorizer` of 4.x decide alike).
 
-1. Super users may do everything. 2. The relevant ACLs are those for the resource's name, for `*`, and for prefixes of
-its name. 3. Among these, an ACL that denies the operation to the principal from this host wins over one that allows it.
+1. Super users may do everything.
+2. The relevant ACLs are those for the resource's name, for `*`, and for prefixes of its name.
+3. Among these, an ACL that denies the operation to the principal from this host wins over any that allows it.
 4. Without any ACL for the resource, `allow.everyone.if.no.acl.found` decides. Otherwise access is denied.
 
 Allowing READ, WRITE, DELETE or ALTER also allows DESCRIBE, and allowing ALTER_CONFIGS also allows DESCRIBE_CONFIGS.

@@ -119,9 +119,7 @@ def pretty(schema: Schema) -> str:
 
 
 def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
-    """Return lines with their kind: same, added or removed. Very long texts are not
-    compared, which would take minutes.
-    """
+    """Return lines with their kind: same, added or removed. Very long texts are not compared."""
     old, new = pretty(before).splitlines(), pretty(after).splitlines()
     if len(old) + len(new) > _MOST_LINES:
         return [("removed", line) for line in old] + [("added", line) for line in new]

@@ -1,8 +1,7 @@
 """The two sparse indexes of a segment, in Kafka's file formats.
 
-`.index`: 8-byte entries: offset relative to the segment (int32), position in the file (int32)
-
-`.timeindex`: 12-byte entries: timestamp (int64), offset relative to the segment (int32)
+`.index`      8-byte entries: offset relative to the segment (int32), position in the file (int32)
+`.timeindex` 12-byte entries: timestamp (int64), offset relative to the segment (int32)
 
 Both load on first use. New entries collect in memory and are written in groups. Only the active segment can have
 unwritten entries, and an unclean stop always causes a rescan of that segment.

@@ -196,7 +196,7 @@ def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequ
 
 
 def check_mirror_link(after: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Reject turning a topic with other writers into a mirror, and changing a mirror's source."""
+    """Reject mirror settings on an existing topic: it has other writers, or already mirrors another source."""
     for name in (MIRROR_LINK, MIRROR_TOPIC_ID):
         if after.get(name) and after[name] != before.get(name):
             raise _invalid(f"{name} can only be set when a topic is created.")
