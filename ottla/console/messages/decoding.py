@@ -253,7 +253,7 @@ def _is_too_deep(data: bytes, value: Any) -> bool:
 
 
 def _json(data: bytes) -> Any:
-    """Parse three times as fast as Python's parser, which handles the values refused here: None."""
+    """Parse with msgspec, three times as fast as `json`. Return None for values left to `json`."""
     if msgspec is None:
         return None
     try:

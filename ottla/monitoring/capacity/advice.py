@@ -88,7 +88,7 @@ def advice(facts: ClusterFacts, loads: Loads, losses: list[Loss], limits: Limits
 
 
 def _balance(loads: Loads) -> list[str]:
-    """Report imbalance above the mean plus a tenth, like Cruise Control."""
+    """Report a broker that leads over 1.5 times the mean. Cruise Control draws the line at 1.1."""
     counts = {broker: load.leaders for broker, load in loads.brokers.items()}
     mean = sum(counts.values()) / len(counts) if counts else 0
     if len(counts) > 1 and mean >= 10 and max(counts.values()) > 1.5 * mean:
