@@ -158,7 +158,6 @@ class Cluster:
         return self.connection(node.address)
 
     def connections(self) -> list[Connection]:
-        """Return connections to all brokers."""
         self.metadata(())
         return [self.connection(node.address) for node in self._nodes.values()]
 

@@ -226,7 +226,6 @@ class Connection:
 
 
 def _tls_reason(error: Any) -> str:
-    """Return the reason in an `ssl.SSLError`."""
     if message := getattr(error, "verify_message", None):
         return f"its certificate is not accepted ({message.rstrip('.')})"
     if error.reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
@@ -235,7 +234,6 @@ def _tls_reason(error: Any) -> str:
 
 
 def _alert(error: OSError) -> str | None:
-    """Return the broker's TLS alert."""
     reason = getattr(error, "reason", None) or ""
     if "_ALERT_" not in reason:
         return None

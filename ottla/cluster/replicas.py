@@ -208,7 +208,6 @@ class Replicas:
             self.fetchers.show(partition)
 
     def _stop(self, partition: Partition) -> None:
-        """Stop serving the partition."""
         self.log_dir_moves.stop((partition.topic, partition.index))
         self._topics.get(partition.topic, {}).pop(partition.index, None)
         if not self._topics.get(partition.topic):
@@ -485,7 +484,6 @@ class Replicas:
 
     @property
     def offline(self) -> Collection[tuple[str, int]]:
-        """Return the partitions with unavailable data."""
         return self._offline
 
 

@@ -469,7 +469,6 @@ class LogDirectory:
         self.future_logs.clear()
 
     def fail_log(self, topic: str, partition: int, reason: str) -> None:
-        """Take a single log offline."""
         log = self.logs.pop((topic, partition), None)
         if log is not None:
             log.abandon()
@@ -508,7 +507,6 @@ class LogDirectory:
             self.high_watermarks = dict(offsets)
 
     def checkpoint_cleaner(self) -> None:
-        """Write the cleaner's offsets."""
         for name, log in self.logs.copy().items():
             if log.first_dirty_offset or name in self._first_dirty:
                 self._first_dirty[name] = log.first_dirty_offset

@@ -103,7 +103,6 @@ class LogTrimming:
         return count
 
     def delete_below(self, offset: int) -> None:
-        """Delete the segments completely below `offset`."""
         self._delete_first(self._log.segments.count_below(offset), int(time.time() * 1000))
 
     def _start_at(self, offset: int) -> None:

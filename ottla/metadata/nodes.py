@@ -339,7 +339,6 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(data: bytes) -> int:
-    """Return the broker id of the controller."""
     fields = _from_json("the controller", data)
     try:
         return int(fields["brokerid"])

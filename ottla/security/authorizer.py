@@ -205,7 +205,6 @@ class Authorizer:
 
 @cache
 def all_operations(resource_type: ResourceType) -> int:
-    """Return the bit field with all operations."""
     return sum(1 << operation for operation in _OPERATIONS[resource_type])
 
 

@@ -204,7 +204,6 @@ class Broker:
 
     @property
     def metrics_url(self) -> str:
-        """URL of the Prometheus metrics."""
         url = self._running().metrics_url
         assert url is not None, "the broker shows no metrics: use Broker(config={'metrics.port': '0'})"
         return url
@@ -252,7 +251,6 @@ class Broker:
         partition: int = 0,
         timestamp: int | None = None,
     ) -> int:
-        """Append one record and return its offset."""
         broker = self._running().broker
 
         async def append() -> int:
@@ -292,7 +290,6 @@ class Broker:
         return self._run(count())
 
     def cleaner_status(self) -> CleanerStatus:
-        """Return the status of the log cleaner."""
         cleaner = self._running().broker.cleaner
         assert cleaner is not None
         return cleaner.status

@@ -270,7 +270,6 @@ class Cluster:
                     network.cut(other, one, refuse=refuse)
 
     def heal(self) -> None:
-        """Undo all cuts."""
         self._with_faults(self._network).heal()
 
     def skew(self, broker_id: int, seconds: float) -> None:

@@ -124,7 +124,6 @@ class BrokerSecurity:
         return config
 
     def client_properties(self, user: str) -> dict[str, str]:
-        """Return settings for Java clients."""
         properties = {"security.protocol": self.protocol}
         self._check(user)
         if self.protocol.startswith("SASL"):

@@ -124,7 +124,6 @@ class ZooKeeper:
                 self._relays.cut(other, one)
 
     def heal(self) -> None:
-        """Undo all cuts between servers."""
         self._relays.heal()
 
     @property

@@ -51,7 +51,6 @@ def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Cred
 def alter_credentials(
     cluster: Cluster, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
 ) -> None:
-    """Set and delete credentials by mechanism."""
     upsertions = []
     for mechanism, secret in set_.items():
         number, digest = MECHANISMS[mechanism]

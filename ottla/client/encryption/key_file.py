@@ -146,7 +146,6 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 
 def make_key_file(path: Path, name: str = DEFAULT_NAME) -> None:
-    """Create a file with one key."""
     _check_name(name)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -32,7 +32,6 @@ class LeaderFetchHandler:
 
     @property
     def waiting(self) -> int:
-        """Number of fetches that wait for records."""
         return sum(session.is_waiting for session in self._sessions.values())
 
     def followers(self, since: float) -> set[int]:

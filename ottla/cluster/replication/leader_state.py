@@ -211,7 +211,6 @@ class LeaderState:
 
     @property
     def deletions(self) -> int:
-        """Number of waiting deletions."""
         return len(self._deletions)
 
     def _settle_deletions(self) -> None:

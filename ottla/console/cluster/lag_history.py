@@ -56,7 +56,6 @@ class LagHistory:
             self._partitions.pop(gone, None)
 
     def groups(self) -> list[str]:
-        """Return the measured groups."""
         return sorted(self._totals)
 
     def total(self, group: str) -> list[tuple[float, int]]:

@@ -62,7 +62,6 @@ def find_mirrors(cluster: Cluster, snapshot: Snapshot) -> list[Mirror]:
 
 
 def find_links(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[str]]:
-    """Return the topics written by each link."""
     found: dict[str, list[str]] = {}
     resources = [Resource("topic", each) for each in topics]
     for resource, entries in describe_many(cluster, resources, names=[MIRROR_LINK], synonyms=False).items():

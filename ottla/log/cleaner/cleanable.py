@@ -91,7 +91,6 @@ def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool
 
 
 def job_for(found: CleanableLog, config: CleanerConfig, now_ms: int) -> CleanJob:
-    """Build the job for the cleaner process."""
     log = found.log
     share = max(1, config.threads)
     return CleanJob(

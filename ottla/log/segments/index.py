@@ -223,7 +223,6 @@ class OffsetIndex(_CheckedFile):
         self._written = len(offsets)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above `offset`."""
         offsets = self._load() if self._offsets is None else self._offsets
         keep = bisect_left(offsets, max(0, offset - self.base_offset))
         del offsets[keep:], self._positions[keep:]
@@ -232,7 +231,6 @@ class OffsetIndex(_CheckedFile):
         self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
-        """Write exactly the entries in memory."""
         self._written, self._crc = 0, 0
         self.write()
         _cut(self.path, OFFSET_ENTRY_SIZE * self._written)

@@ -110,7 +110,6 @@ class LogSegments:
         self._bases = [segment.base_offset for segment in segments]
 
     def discard_above(self, offset: int) -> None:
-        """Remove the segments that start above `offset`."""
         keep = bisect_right(self._bases, offset)
         self._discard(self._segments[keep:])
         del self._segments[keep:], self._bases[keep:]

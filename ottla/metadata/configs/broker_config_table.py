@@ -440,7 +440,6 @@ def broker_config_def(name: str) -> ConfigDef | None:
 
 
 def has_effect(name: str) -> bool:
-    """Return True if Ottla uses this configuration."""
     return name not in BROKER_CONFIGS or BROKER_CONFIGS[name].has_effect
 
 

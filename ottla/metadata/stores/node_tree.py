@@ -61,7 +61,6 @@ class Tree:
         self.child_names.setdefault(path, set())
 
     def apply(self, view: View) -> Changes:
-        """Apply the changes of a view."""
         changes = Changes()
         for path, node in view.changes.items():
             before = self.nodes.get(path)

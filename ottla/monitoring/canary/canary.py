@@ -213,7 +213,6 @@ class Canary:
         return found
 
     def lines(self) -> Iterator[str]:
-        """Yield metrics."""
         known = [(labels(broker=broker), each) for broker, each in sorted(self.figures.items())]
         name = "ottla_canary"
         counts = {

@@ -139,7 +139,6 @@ def read_object(data: bytes) -> Json:
 
 
 def read_given(fields: Json) -> Given:
-    """Read the schema in a body."""
     schema = _text(fields, "schema") or ""
     references = fields.get("references")
     references = [] if references is None else references

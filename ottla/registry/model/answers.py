@@ -23,7 +23,6 @@ def version_json(version: SchemaVersion, text: str | None = None, *, extended: b
 def schema_json(
     version: SchemaVersion, text: str | None = None, *, extended: bool = False, max_id: int | None = None
 ) -> Json:
-    """Describe a schema by its id."""
     answer = _content(version, text, extended=extended)
     if extended:
         answer |= {"guid": version.guid, **_when(version)}

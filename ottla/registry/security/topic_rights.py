@@ -46,7 +46,6 @@ class TopicRights(LimitedRights):
         self._authorizer = Authorizer()
 
     def replace(self, acls: Iterable[Acl]) -> None:
-        """Replace the cluster's ACLs."""
         entries: dict[ResourcePattern, set[Entry]] = {}
         for acl in acls:
             entries.setdefault(acl.pattern, set()).add(acl.entry)

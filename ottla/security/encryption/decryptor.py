@@ -76,7 +76,6 @@ class Decryptor:
         return known.opener.open(value)
 
     def forget(self) -> None:
-        """Discard the data keys."""
         with self._lock:
             self._known.clear()
 

@@ -27,7 +27,6 @@ class Element(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """Yield consecutive elements."""
     position = 0
     while position < len(data):
         start = position

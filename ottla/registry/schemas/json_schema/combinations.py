@@ -124,7 +124,6 @@ def _compare_lists(
 
 
 def _distinct(schemas: list[Schema]) -> list[Schema]:
-    """Remove duplicates."""
     found: dict[Any, Schema] = {}
     for schema, document in schemas:
         found.setdefault(frozen(schema), (schema, document))

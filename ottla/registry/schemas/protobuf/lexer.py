@@ -61,7 +61,6 @@ _SIMPLE = {
 
 
 def unquoted(literal: str) -> bytes:
-    """Return the bytes of a string literal."""
 
     def plain(match: re.Match[bytes]) -> bytes:
         simple, octal, hexadecimal, short, long = match.groups()

@@ -98,7 +98,6 @@ class Words:
         return value
 
     def number(self) -> int:
-        """Read an unsigned integer."""
         text = self._ahead[0].text
         if len(text) > 40:
             raise self.error("the number is too large")
