@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from ottla.testing import Cluster, ZooKeeper
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.spark_fixtures"]
 
 # The machine may be shared with other runs: an example that takes long is no failure.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

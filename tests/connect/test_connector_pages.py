@@ -12,7 +12,7 @@ import pytest
 from ottla.connect.connectors import PLUGINS
 from ottla.connect.plugins import load_class
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "docs" / "connect" / f"{name}.md"
     for name in (

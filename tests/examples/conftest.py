@@ -14,8 +14,6 @@ import pytest
 
 from ottla.testing import Broker
 
-from ..spark.conftest import spark  # noqa: F401
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -47,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Example:
     """One example with a broker of its own."""
 
-    def __init__(self, name: str, spark: SparkSession, broker: Broker, checkpoints: Path) -> None:  # noqa: F811
+    def __init__(self, name: str, spark: SparkSession, broker: Broker, checkpoints: Path) -> None:
         self.folder = EXAMPLES / name
         self.spark = spark
         self.broker = broker
@@ -116,7 +114,7 @@ class Example:
 
 @pytest.fixture
 def example(
-    spark: SparkSession,  # noqa: F811
+    spark: SparkSession,
     fresh_ottla_broker: Broker,
     tmp_path: Path,
     request: pytest.FixtureRequest,

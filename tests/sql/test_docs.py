@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.sql.conftest import Sql
 
-PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 
 def test_the_statements_of_the_page_run_as_printed(sql: Sql) -> None:

@@ -40,12 +40,12 @@ async def test_what_a_coordinator_could_not_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:
     failures = [OSError("the disk coughs"), RuntimeError("a bug")]
-    read = state_log._read
+    decode = state_log._decode
 
     def coughing(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return read(*arguments)
+        return decode(*arguments)
 
     async with brokers(tmp_path, 1, **ALONE) as cluster:
         broker = cluster.servers[0].broker
@@ -54,7 +54,7 @@ async def test_what_a_coordinator_could_not_read_is_read_again(
         state_log.PartitionStateLog(broker.replicas, topic).append(0, [(b"\x00\x09", None)], 1)
         await cluster.change(topic, leader=-1)
         assert shard(broker, topic) is None
-        monkeypatch.setattr(state_log, "_read", coughing)
+        monkeypatch.setattr(state_log, "_decode", coughing)
         await cluster.elect(topic, 0)
         await until(lambda: is_loaded(broker, topic), "the partition is read at last")
         assert not failures

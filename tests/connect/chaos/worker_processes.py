@@ -16,7 +16,7 @@ from ottla.lifeline import start_child
 from ottla.testing.ports import free_ports
 from tests.connect.worker.workers import call, wait_for
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 #: What the script of the name runs, and the same with tasks in threads in place of Spark.
 _PROGRAMS = {
     "spark": ("-c", "from ottla.cli.kafka.connect.workers import distributed; distributed()"),

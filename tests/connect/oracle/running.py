@@ -41,7 +41,7 @@ def ask(cases: list[tuple[str, Any]]) -> list[list[Any]]:
             str(given),
             str(found),
         ]
-        root = Path(__file__).parents[4]
+        root = Path(__file__).parents[3]
         done = subprocess.run(
             command,
             cwd=root,

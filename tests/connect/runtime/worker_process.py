@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ottla.lifeline import start_child
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 class WorkerProcess:

@@ -20,7 +20,7 @@ from tests.connect.worker.workers import SOURCE, call, distributed_properties, w
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
-PAGE = (Path(__file__).parents[4] / "docs" / "connect" / "index.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "connect" / "index.md").read_text()
 COMMANDS = [
     command
     for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)

@@ -74,12 +74,13 @@ def produce_one_by_one(broker: Broker, topic: str, count: int) -> None:
 
 
 def restore_older_copy(broker: Broker, topic: str, end: int) -> None:
-    """As a disk that is set back to what it was: the log ends at `end`, and a new leader epoch begins."""
+    """Set the disk back to an older state: the log ends at `end`, and a new leader epoch begins."""
     broker.stop()
     directory = Path(broker.data) / f"{topic}-0"
     for path in [
         *directory.glob("*index"),
         *directory.glob("*.snapshot"),
+        *directory.glob("ottla-*"),  # the notes that remember the longer log
         *broker.data.glob(".kafka_clean*"),
     ]:
         path.unlink()

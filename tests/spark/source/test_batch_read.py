@@ -14,7 +14,7 @@ from ottla.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -141,7 +141,7 @@ def test_a_read_that_stops_early_and_the_next_one(source: Source, numbers: str) 
 
 
 def test_faults_of_the_broker_do_not_show(spark: SparkSession, fresh_ottla_broker: Broker) -> None:
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
     fresh_ottla_broker.create_topic("t")
     for number in range(50):
@@ -166,7 +166,7 @@ def test_what_is_wrong_is_said_by_load(source: Source) -> None:
 def test_what_only_the_broker_knows_is_said_before_anything_runs(
     source: Source, spark: SparkSession, numbers: str
 ) -> None:
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
     expect_error(source, "Topic 'nowhere' does not exist at 127.0.0.1:", subscribe="nowhere")
     expect_error(source, "cannot be latest in a batch query", subscribe=numbers, startingOffsets="latest")

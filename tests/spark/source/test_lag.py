@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.testing import Broker
-from tests.spark.conftest import Source
+from tests.spark_fixtures import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

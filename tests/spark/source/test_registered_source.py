@@ -24,7 +24,7 @@ from tests.spark.sink.test_sink import consume
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
 VERSIONS: list[Any] = [
     {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
 
 class Batches:
@@ -228,7 +228,7 @@ def test_progress_says_where_the_query_is(
 def test_a_restarted_broker_does_not_end_the_query(
     spark: Any, fresh_ottla_broker: Broker, checkpoint: str, sink: Batches
 ) -> None:
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
     fresh_ottla_broker.create_topic("t")
     produce(fresh_ottla_broker, "t", 0, 2)

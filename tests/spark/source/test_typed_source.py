@@ -19,7 +19,7 @@ from tests.spark.sink.test_sink import consume
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.spark.conftest import Source
+    from tests.spark_fixtures import Source
 
 SCHEMA = """
     name STRING, tiny TINYINT, small SMALLINT, whole INT, large BIGINT, single FLOAT, double DOUBLE, truth BOOLEAN,

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.sql.cases.case import Case
 from tests.sql.cases.modules import all_cases
 
-PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 BEGIN, END = "<!-- cases:begin -->\n", "<!-- cases:end -->\n"
 
 

@@ -15,7 +15,7 @@ from tests.sql.expressions import (
     times,
 )
 
-PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 BEGIN, END = "<!-- functions:begin -->\n", "<!-- functions:end -->\n"
 
 FAMILIES = [texts, numbers, conditions, times, collections, json_texts, aggregates]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.sql.server.serving import Served
 
-PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

@@ -15,7 +15,7 @@ from ottla.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 
 
 def test_the_functions_of_the_page_run_as_printed(

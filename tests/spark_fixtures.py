@@ -1,4 +1,4 @@
-"""What the tests of pipelines share. Those that ask for `spark` start a JVM, and only `make test-spark` runs them."""
+"""Fixtures of tests that run on Spark. A test with `spark` starts a JVM, and only `make test-spark` runs it."""
 
 from __future__ import annotations
 
