@@ -1,4 +1,4 @@
-"""A broker in a process of its own, for tests that kill it."""
+"""A broker in its own process, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BrokerProcess:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, nothing is said."""
+        """Send SIGKILL: the broker flushes and logs nothing."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()

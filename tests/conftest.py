@@ -14,29 +14,29 @@ from ottla.testing import Cluster, ZooKeeper
 
 pytest_plugins = ["pytester", "tests.spark_fixtures"]
 
-# The machine may be shared with other runs: an example that takes long is no failure.
+# The machine may be shared with other runs, so a slow example is no failure.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
 
-# Brokers and tools start in half the time when they find their bytecode. Where it must not be written beside the
-# sources, it goes to the caches.
+# Brokers and tools start twice as fast with cached bytecode. If it must not be written beside the sources, it goes to
+# the caches.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
 
-# A shell starts what runs in its background with SIGINT ignored, and children inherit that. They do not inherit a
-# handler: so Ctrl-C can be sent to them, and is still ignored here.
+# A shell starts background jobs with SIGINT ignored, and children inherit that. They do not inherit a handler, so with
+# one installed here, tests can send them Ctrl-C while this process still ignores it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules with clusters take longest: they come first, so that no worker ends long after the others."""
+    """Run modules with clusters first. They take longest, and no worker should end long after the others."""
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
 
 
 @pytest.fixture(autouse=True)
 def log_as_before() -> Iterator[None]:
-    """A command that is run in this process logs to the stream of its test, which is closed afterwards."""
+    """Restore logging. A command run in this process logs to its test's stream, which is closed afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -47,7 +47,7 @@ def log_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_zookeeper() -> Iterator[ZooKeeper]:
-    """One server for all tests that do not stop it. Each cluster has a root of its own in it."""
+    """One server for all tests that do not stop it. Each cluster has its own chroot."""
     pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
     with ZooKeeper() as running:
         yield running

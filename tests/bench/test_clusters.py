@@ -1,4 +1,4 @@
-"""The clusters of the bench: their rows, the frames that describe them, and one that loses a leader."""
+"""The benchmark's clusters: result rows, the frames that describe them, and a cluster that loses a leader."""
 
 import io
 import struct

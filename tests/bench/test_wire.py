@@ -1,4 +1,4 @@
-"""The bench's hand-written frames, read by libraries that others wrote."""
+"""Independent libraries parse the benchmark's hand-written frames."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""Administration through clients that others wrote."""
+"""Administration with third-party clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
 
 with warnings.catch_warnings():
-    # kafka-python reads its message definitions in a way that Python 3.11 does not like.
+    # kafka-python parses its message definitions with a call that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.admin import ConfigResource as PythonConfigResource
     from kafka.admin import ConfigResourceType as PythonResourceType

@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with a real client: the broker assigns, and nothing is lost or doubled on the way."""
+"""KIP-848 consumer groups with a real client: the broker assigns partitions, and no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 class Members:
-    """Consumers that are polled together; `seen` is every record that any of them got."""
+    """Consumers polled together; `seen` holds every record received by any of them."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

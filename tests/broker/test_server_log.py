@@ -1,4 +1,4 @@
-"""Promises about the broker's own log: one format, which broker it was, every change of state, and nothing else."""
+"""Promises about the broker's own log: one format, the broker's id, every state change, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def broker(directory: Path, log: Path, *options: str) -> Iterator[str]:
-    """A broker that logs to a file; it is stopped with SIGTERM."""
+    """A broker that logs to a file and is stopped with SIGTERM."""
     reserved = ReservedPorts(1)
     address = f"127.0.0.1:{reserved.numbers[0]}"
     command = [sys.executable, "-m", "ottla", "start", "--quiet", "--listen", address]
@@ -51,7 +51,7 @@ def broker(directory: Path, log: Path, *options: str) -> Iterator[str]:
 
 
 def use(address: str) -> None:
-    """A topic comes, is written to, and goes."""
+    """Create a topic, write to it, and delete it."""
     with WireClient(address) as client:
         topic = CreatableTopic(name="t", num_partitions=40, replication_factor=1)
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5)
@@ -90,7 +90,7 @@ def test_every_line_has_kafkas_fields_and_every_change_of_state_a_line(tmp_path:
     assert len({match[1] for match in found}) > 1, "milliseconds are milliseconds"
     assert any(match[4] == "kafka.server.KafkaServer" for match in found)
     assert len(found) < 30, "there is a line per request or per partition"
-    # After a restart each partition begins an epoch.
+    # After a restart each partition starts a new leader epoch.
     log.unlink()
     with broker(tmp_path / "data", log) as address, WireClient(address) as client:
         topic = CreatableTopic(name="again", num_partitions=1, replication_factor=1)

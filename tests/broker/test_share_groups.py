@@ -1,4 +1,4 @@
-"""Share groups of KIP-932 with a real client: each record to one member, and again until it is accepted."""
+"""KIP-932 share groups with a real client: each record goes to one member, and again until accepted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.testing import Broker
 
 pytestmark = pytest.mark.timeout(300)
 
-# Locks last half a minute, unless a case wants them to run out: a busy machine takes its time.
+# Locks last half a minute unless a case wants them to expire, because a busy machine is slow.
 CONFIG = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.delivery.count.limit": "3",
@@ -51,7 +51,7 @@ def produce(broker: Broker, numbers: range) -> set[bytes]:
 
 
 class Workers:
-    """Share consumers that are polled in turn; `seen` counts every value that any of them got."""
+    """Share consumers polled in turn; `seen` counts every value received by any of them."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -139,7 +139,7 @@ def test_a_lock_that_times_out_gives_the_record_to_another(broker: Broker, worke
     slow = workers.add(explicit=True)
     workers.until(lambda: len(workers.seen) == 4)
     workers.consumers.remove(slow)
-    configure(broker, "share.record.lock.duration.ms", "30000")  # the next one has time enough
+    configure(broker, "share.record.lock.duration.ms", "30000")  # the next member has enough time
     workers.add()
     workers.until(lambda: min(workers.seen.values()) == 2)
     assert set(workers.seen.values()) == {2}
@@ -178,7 +178,7 @@ def test_a_group_begins_at_the_end_unless_told_otherwise(broker: Broker, workers
     deadline = time.monotonic() + 60
     while not workers.seen:
         assert time.monotonic() < deadline, "nothing comes"
-        # The group's place is made when its first member is there, so more has to follow.
+        # The first member initialises the group's start offset, so more records have to follow.
         sent |= produce(broker, range(len(sent) + 4, len(sent) + 5))
         workers.poll()
     assert workers.seen.keys() <= sent

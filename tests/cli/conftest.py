@@ -1,6 +1,6 @@
-"""The commands are run as real processes against a real broker.
+"""Fixtures that run the commands as real processes against a real broker.
 
-OTTLA_TEST_BOOTSTRAP names a running cluster (Apache Kafka, for example); without it Ottla's own is started.
+OTTLA_TEST_BOOTSTRAP names a running cluster (Apache Kafka, for example). Without it the tests start Ottla.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Result:
 
 
 class Ottla:
-    """Runs `ottla …`; `check=False` for commands that are meant to fail."""
+    """Runs `ottla …`. Pass `check=False` for commands that should fail."""
 
     def __init__(self, bootstrap: str | None = None) -> None:
         kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "OTTLA_DEBUG")}
@@ -53,7 +53,7 @@ class Ottla:
         timeout: float = 60,
         new_python: bool = False,
     ) -> Result:
-        """`new_python` starts an interpreter for it; otherwise its process is forked, which is faster."""
+        """Run the command. `new_python` starts a new interpreter; otherwise the process is forked, which is faster."""
         if new_python:
             command = [sys.executable, "-m", "ottla.cli", *map(str, args)]
             done = subprocess.run(
@@ -97,7 +97,7 @@ def ottla(bootstrap: str) -> Ottla:
 
 @pytest.fixture(scope="session")
 def alone() -> Ottla:
-    """The command without any broker to talk to."""
+    """The command without a broker."""
     return Ottla()
 
 

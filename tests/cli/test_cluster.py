@@ -1,4 +1,4 @@
-"""`ottla cluster …`: what is proposed for a cluster as it is, and what is said to a broker on its own."""
+"""`ottla cluster …`: proposals for the current cluster, and messages for a standalone broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every command: it starts fast, helps, and fails with a sentence."""
+"""Requirements for every command: it starts fast, prints help, and fails with a sentence."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from ottla.cli.main import COMMANDS, KAFKA_TOOLS, cli
 
 
 def every_command():
-    """("topics", "list"), ("produce",), …"""
+    """Return the commands as tuples: ("topics", "list"), ("produce",), …"""
     context = click.Context(cli)
     for name in COMMANDS:
         command = cli.get_command(context, name)
@@ -61,7 +61,7 @@ CLIENT_COMMANDS = {
 }
 
 
-# They run something of their own, or ask nobody.
+# These commands run their own server, or contact none.
 NO_CLIENTS = {
     "start",
     "certs",
@@ -82,7 +82,7 @@ NO_CLIENTS = {
 
 
 def test_every_client_command_is_covered_here():
-    # `ottla sql` is a command of its own, and has one below it that runs a server.
+    # `ottla sql` is a command itself, with a subcommand that runs a server.
     clients = {command for command in every_command() if command[0] not in NO_CLIENTS} - {("sql", "server")}
     assert clients | {("sql",)} == set(CLIENT_COMMANDS)
 
@@ -189,7 +189,7 @@ def test_it_is_watched_until_ctrl_c(ottla, topic, group, what):
     process = ottla.start(*what, name, "--watch")
     try:
         seen = b""
-        while seen.count(b"PARTITION") < 2:  # the second look
+        while seen.count(b"PARTITION") < 2:  # the second refresh
             line = process.stdout.readline()
             assert line, process.stderr.read()
             seen += line

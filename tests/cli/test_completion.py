@@ -1,4 +1,4 @@
-"""Completion in the shell, asked for as the shell asks."""
+"""Shell completion, called the way a shell calls it."""
 
 import subprocess
 import sys

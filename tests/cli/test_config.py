@@ -1,4 +1,4 @@
-"""`ottla config`: every setting explained, and files checked."""
+"""`ottla config`: explains every setting and checks files."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_a_value_comes_from_a_line_of_the_file_or_is_a_default(alone, tmp_path):
     assert clustered["offsets.topic.replication.factor"]["source"] == "default"
 
 
-# What runbooks and courses set.
+# Settings from runbooks and courses
 COMMON = [
     "broker.id",
     "listeners",

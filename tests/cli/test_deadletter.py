@@ -1,4 +1,4 @@
-"""`ottla deadletter`: what a pipeline could not read goes back to where it came from, once."""
+"""`ottla deadletter`: returns unreadable records to their original topic, once."""
 
 import json
 
@@ -11,7 +11,7 @@ WHY = "ottla.dead.letter."
 
 @pytest.fixture
 def dead(ottla, topic, unique):
-    """A dead-letter topic with three records of `topic`, two for one reason and one for another."""
+    """A dead-letter topic with three records of `topic`: two with one reason and one with another."""
     name = unique("dead")
     ottla("topics", "create", name)
     for offset, reason in enumerate(

@@ -1,4 +1,4 @@
-"""Promise: one command shows the whole of it living, and ends without leaving a process behind."""
+"""Promise: one command demonstrates the whole system and ends without leaving a process behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def descendants(pid: int) -> set[int]:
-    """All processes that a process has started, and those that these have started."""
+    """Return all descendants of a process."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -71,7 +71,7 @@ def test_it_shows_what_is_trending_and_ends_with_all_that_it_started(tmp_path: P
     assert "ottla consume tweets -b 127.0.0.1:" in said
     assert re.search(r"^Console +http://127.0.0.1:\d+$", said, re.MULTILINE)
     assert out.splitlines()[-1] == "Stopped cleanly."
-    assert len(started) >= 4  # the broker, the feed, the pipeline and its Java
+    assert len(started) >= 4  # the broker, the feed, the pipeline and its JVM
     deadline = time.monotonic() + 60
     while any(map(is_alive, started)):
         assert time.monotonic() < deadline, "processes are left"

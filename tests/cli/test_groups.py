@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def consumed(ottla, topic, group):
-    """Ten messages in partition 0, of which the group has read four."""
+    """Write ten messages to partition 0; the group has read four."""
     ottla("produce", topic, "-p", 0, stdin=b"".join(b"%d\n" % i for i in range(10)))
     ottla("consume", topic, "--group", group, "--from-beginning", "-n", 4)
     return group

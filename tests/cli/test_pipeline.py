@@ -1,4 +1,4 @@
-"""Promise: a pipeline is run, watched, stopped and run again by its name, and its errors are sentences."""
+"""Promise: a pipeline is started, watched, stopped and restarted by name, and its errors are sentences."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float = 120) -> 
 
 @pytest.fixture
 def commit_log(fresh_ottla_broker: Broker) -> Iterator[Callable[[Path], str]]:
-    """Makes a checkpoint, as Spark does, and the commit log of its query; returns the topic."""
+    """Create a checkpoint and its query's commit log, as Spark does, and return the topic."""
     pytest.importorskip("pyspark")
     from ottla.client.cluster import Cluster
     from ottla.client.settings import Settings
@@ -154,7 +154,7 @@ def test_statements_are_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, t
     broker = fresh_ottla_broker
     broker.create_topic("orders")
     broker.produce("orders", b'{"item": "tea", "amount": 2}')
-    for amount in (900, 9000):  # the second run goes on behind what the first has read
+    for amount in (900, 9000):  # the second run continues after the first
         broker.produce("orders", json.dumps({"item": "car", "amount": amount}).encode())
         finished = running("pipeline", "run", file, "--available-now", timeout=200)
         assert finished.lines[-1] == "Pipeline 'large' is finished."
@@ -200,7 +200,7 @@ def test_the_life_of_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_
     stopped = running("pipeline", "stop", "doubler", check=False)
     assert stopped.err == "Error: Pipeline 'doubler' is not running: it is stopped.\n"
 
-    # Run again, it goes on where it was.
+    # After a restart the pipeline continues from its checkpoint.
     produce(broker, 16, 17)
     finished = running("pipeline", "run", file, "--available-now", timeout=200)
     assert finished.lines[0] == "doubler: Spark is starting…"
@@ -211,7 +211,7 @@ def test_the_life_of_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_
     assert finished.err == ""
     assert doubled(broker) == [2 * n for n in range(18)]
 
-    # A record that cannot be processed: which pipeline, which batch, which records, and why.
+    # The error for an unprocessable record names the pipeline, the batch, the records and the reason.
     produce(broker, -1)
     failed = running("pipeline", "run", file, "--available-now", check=False, timeout=200)
     sentence = (

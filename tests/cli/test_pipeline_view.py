@@ -1,4 +1,4 @@
-"""What people see of pipelines, drawn without any."""
+"""The terminal view of pipelines, rendered without running any."""
 
 from __future__ import annotations
 

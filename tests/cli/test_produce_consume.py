@@ -50,7 +50,7 @@ def test_a_line_without_its_key_stops_and_says_where(ottla, topic):
     stopped = ottla("produce", topic, "-p", 0, "-K", ",", stdin=b"a,1\nnothing\nb,2\n", check=False)
     assert stopped.code == 1
     assert "Line 2 has no key" in stopped.err
-    assert ottla("consume", topic, "-B", "-e").lines == ["1"]  # what was read before it is delivered
+    assert ottla("consume", topic, "-B", "-e").lines == ["1"]  # delivers the records read before the error
 
 
 def test_json_lines_carry_messages_from_topic_to_topic_unchanged(ottla, topic, unique):
@@ -124,7 +124,7 @@ def test_max_messages_and_positions(ottla, topic):
     assert ottla("consume", topic, "-B", "-n", 2).lines == ["0", "1"]
     assert ottla("consume", topic, "-p", 1, "--offset", 3, "-e").lines == ["3", "4"]
     assert ottla("consume", topic, "--offset", "-2", "-e").lines == ["3", "4"]
-    assert ottla("consume", topic, "-e").lines == []  # from the end: nothing there
+    assert ottla("consume", topic, "-e").lines == []  # starts at the end: no records
     outside = ottla("consume", topic, "-p", 1, "--offset", 17, check=False)
     assert outside.err == f"Error: Offset 17 is not in partition 1 of topic '{topic}', which holds 0 to 5.\n"
 
@@ -238,7 +238,7 @@ def test_messages_without_a_key_are_spread_evenly(ottla, topic):
 
 def test_a_turn_ends_after_so_many_bytes_and_each_partition_has_one():
     partitioner = StickyPartitioner(lambda: [0, 1, 2], batch_size=100)
-    chosen = [partitioner.choose(17) for _ in range(12)]  # 25 bytes each, with what a record adds
+    chosen = [partitioner.choose(17) for _ in range(12)]  # 25 bytes each, including the record overhead
     turns = [chosen[start : start + 4] for start in range(0, 12, 4)]
     assert all(len(set(turn)) == 1 for turn in turns)
     assert {turn[0] for turn in turns} == {0, 1, 2}

@@ -1,4 +1,4 @@
-"""`ottla sql` as a process. What needs Spark carries its mark."""
+"""`ottla sql` as a process. Tests that need Spark carry its mark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 
 @pytest.fixture
 def stream(ottla, unique, tmp_path, monkeypatch):
-    """A stream over a topic with two rows; the state of the command in a directory of the test."""
+    """A stream over a topic with two rows; the command keeps its state in a directory of the test."""
     monkeypatch.setitem(ottla.environment, "XDG_STATE_HOME", str(tmp_path))
     name = unique("s").replace("-", "_").upper()
     ottla(
@@ -83,7 +83,7 @@ class Terminal:
             if select.select([self._master], [], [], 0.2)[0]:
                 shown = os.read(self._master, 65536).decode(errors="replace")
                 self.seen += shown
-                # prompt_toolkit asks where the cursor is.
+                # prompt_toolkit queries the cursor position.
                 if "\x1b[6n" in shown:
                     self.type("\x1b[1;1R")
 
@@ -99,7 +99,7 @@ def test_the_shell_takes_several_lines_and_completes_names(ottla, stream):
     try:
         shell.until("sql>")
         shell.type("descr\t")
-        shell.until("ibe")  # what was typed may have been drawn before
+        shell.until("ibe")  # the typed text may have been drawn already
         shell.type(f" {stream[:6]}\t")
         shell.until(stream[6:])
         shell.type("\r")
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_a_push_query_and_the_shell_goes_on(ottla, stream):
             f"SET 'auto.offset.reset' = 'earliest'; SELECT CONCAT(x, '!') FROM {stream} EMIT CHANGES;\r"
         )
         shell.until("two!", seconds=200)
-        os.killpg(shell.process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
+        os.killpg(shell.process.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         shell.until("sql>")
         shell.type("SHOW QUERIES;\r")
         shell.until("STATEMENT")
@@ -158,7 +158,7 @@ def test_a_script_with_queries_runs_until_it_is_interrupted(ottla, stream, tmp_p
     )
     running = ottla.start("sql", "-f", str(script))
     try:
-        # The records themselves say that the query runs.
+        # The records themselves prove that the query runs.
         assert values(ottla, f"{stream}_2", 2, seconds=240) == [b'{"X":"one"}', b'{"X":"two"}']
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
@@ -172,7 +172,7 @@ def test_a_script_with_queries_runs_until_it_is_interrupted(ottla, stream, tmp_p
 
 
 def values(ottla, topic, count, seconds):
-    """The first values of a topic, which may appear later."""
+    """Return the first values of a topic, waiting for them if necessary."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""`ottla sql server` and `ottla sql --server` as processes. What needs Spark carries its mark."""
+"""`ottla sql server` and `ottla sql --server` as processes. Tests that need Spark carry its mark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("httptools")
 
 @pytest.fixture
 def sql_server(ottla, tmp_path, monkeypatch):
-    """Its URL. Spark is not started: there is no Java where it looks for one."""
+    """The server's URL. Spark does not start, because no Java is on its path."""
     monkeypatch.setitem(ottla.environment, "XDG_STATE_HOME", str(tmp_path / "state"))
     environment = {**ottla.environment, "JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}
     started = []

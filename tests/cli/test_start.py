@@ -1,4 +1,4 @@
-"""`ottla start`: with a stand-in for the broker, and with the broker once it is there."""
+"""`ottla start`, with a stand-in for the broker and with the real broker."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ def test_it_says_where_it_is_and_what_to_try_and_stops_cleanly(tmp_path, number)
 
 
 def test_ctrl_c_is_not_for_a_broker_in_the_background_of_a_script(tmp_path):
-    """A shell starts it with SIGINT ignored, which Kafka's broker leaves so. SIGTERM ends it."""
+    """A shell starts it with SIGINT ignored, and like Kafka's broker it keeps that. SIGTERM ends it."""
     process = start_stand_in(cwd=tmp_path, before=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
     read_until(process.stdout, "Ctrl-C stops the broker.")
     status = Path(f"/proc/{process.pid}/status").read_text()

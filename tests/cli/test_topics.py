@@ -111,7 +111,7 @@ def test_topics_of_pipelines_and_sql_are_internal(ottla, name):
     assert name not in ottla("topics", "list").text
     assert name in ottla("topics", "list", "--internal").text
     assert [each["internal"] for each in ottla("topics", "describe", name, "--json").json] == [True]
-    # What Kafka's clients are told, whose patterns then do not match it.
+    # Kafka's clients receive the flag, so their patterns skip the topic.
     admin = AdminClient({"bootstrap.servers": ottla.environment["OTTLA_BOOTSTRAP_SERVER"]})
     [described] = admin.describe_topics(TopicCollection([name])).values()
     assert described.result(30).is_internal

@@ -1,4 +1,4 @@
-"""A schema registry that keeps its schemas in memory and checks nothing: for tests of its clients."""
+"""An in-memory schema registry without checks, for tests of its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Administration: each request reaches the broker that must answer it, also while that role moves."""
+"""Administration: each request reaches the responsible broker, even while that role moves."""
 
 from __future__ import annotations
 

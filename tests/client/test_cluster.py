@@ -138,7 +138,7 @@ def test_connections_are_shared_by_those_who_come_one_after_another(broker: Brok
         first.topics()
     with shared_cluster(settings) as second, shared_cluster(settings) as third:
         assert second is first
-        assert third is not first  # both are in use
+        assert third is not first  # both connections are in use
     with shared_cluster(settings) as last:
         last.close()
 
@@ -162,7 +162,7 @@ def test_a_restarted_broker_is_found_again(broker: Broker, cluster: Cluster) -> 
 
 
 def test_a_broker_that_advertises_a_wrong_address_is_told_from_one_that_is_down() -> None:
-    """Whoever produces or consumes looks first; whoever asks any broker is content with the one that answered."""
+    """Producers and consumers check the address first; a client that can use any broker keeps the first connection."""
     with Broker(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as broker:
         cluster = Cluster(settings_of(broker))
         try:
@@ -180,5 +180,5 @@ def test_a_broker_that_advertises_a_wrong_address_is_told_from_one_that_is_down(
 
 @pytest.mark.parametrize("key", ["", "g", "group-42", "polygenelubricants", "žluťoučký", "😀:x:0"])
 def test_the_partition_of_a_coordinator_is_the_one_that_the_broker_computes(key: str) -> None:
-    """One of them has the hash that has no absolute value."""
+    """One of the names has the hash code without an absolute value (Integer.MIN_VALUE)."""
     assert coordinator_partition(key, 50) == partition_for(key, 50)

@@ -1,4 +1,4 @@
-"""Promise: a connection hands each answer to the request that it belongs to."""
+"""Promise: a connection matches each response to its request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: conditions of a data contract that need no other engine are enforced by whoever writes and reads."""
+"""Promise: every writer and reader enforces the data contract conditions that need no other engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: keys come from where they are kept, and from nowhere else; what goes wrong is one sentence without a key."""
+"""Promise: keys come only from their key store, and an error is one sentence that contains no key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Promise: the disk of a broker has never seen an encrypted value, whoever wrote it; its consumers have."""
+"""Promise: no plaintext of an encrypted value reaches the broker's disk, whoever writes it; consumers get the
+plaintext.
+"""
 
 from __future__ import annotations
 

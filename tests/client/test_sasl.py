@@ -1,4 +1,4 @@
-"""The SASL exchanges of the plain connection, with the examples of their RFCs."""
+"""The SASL exchanges of the plain connection, with the examples from the RFCs."""
 
 import pytest
 

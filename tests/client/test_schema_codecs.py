@@ -1,4 +1,4 @@
-"""Decoding by a schema costs what the data is worth: a few bytes cannot keep a server busy, or end it."""
+"""Decoding cost is proportional to the data: a few bytes can neither keep a server busy nor crash it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.client.schema_registry import Schema
 
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "nothing", "type": "null"}]}
-THREE_MILLION = b"\x80\x9b\xee\x02"  # as a block of an array; nulls need no bytes behind it
+THREE_MILLION = b"\x80\x9b\xee\x02"  # an array block count; nulls need no bytes after it
 
 
 def avro(schema: Any) -> Codec:
@@ -38,7 +38,7 @@ def refuse(codec: Codec, payload: bytes, sentence: str, most_items: int | None =
 def test_an_array_has_no_more_items_than_its_bytes_are_worth(items: Any) -> None:
     codec = avro({"type": "array", "items": items})
     refuse(codec, THREE_MILLION + b"\0", "more items")
-    negative = b"\xff\x9a\xee\x02\0"  # the size of the block stands behind such a count
+    negative = b"\xff\x9a\xee\x02\0"  # the block size follows a negative count
     refuse(codec, negative + b"\0", "more items")
 
 
@@ -51,7 +51,7 @@ def test_nulls_within_reason_are_decoded() -> None:
 
 
 def test_a_recursive_schema_does_not_end_the_interpreter() -> None:
-    """fastavro's reader overflows the stack of C on this."""
+    """fastavro's reader overflows the C stack on this schema."""
     codec = avro(NODE)
     refuse(codec, b"\2" * 200_000 + b"\0", "nests more than 100 levels")
     assert decode(codec, b"\2\2\0") == {"next": {"Node": {"next": {"Node": {"next": None}}}}}
@@ -176,7 +176,7 @@ def test_json_that_nests_too_deep_is_not_written(make: Callable[[], Codec]) -> N
 
 
 def protobuf(fields: int) -> Codec:
-    """message Outer { repeated Inner inner = 1; } with an Inner of N fields."""
+    """Return message Outer { repeated Inner inner = 1; } with an Inner of N fields."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto(name="t.proto", syntax="proto3")

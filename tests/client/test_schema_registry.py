@@ -1,4 +1,4 @@
-"""Promise: schemas are looked up once, over one connection, and what goes wrong is one sentence."""
+"""Promise: each schema is fetched once, over one connection, and an error is one sentence."""
 
 from __future__ import annotations
 

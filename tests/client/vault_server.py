@@ -1,7 +1,7 @@
-"""The transit API of HashiCorp Vault, as far as data keys need it, over real HTTP. There is no Vault for the tests.
+"""The parts of HashiCorp Vault's transit API that data keys need, over real HTTP. The tests have no Vault.
 
-Written after Vault's documentation of `/v1/transit/datakey/plaintext/:name`, `/decrypt/:name` and `/rewrap/:name`: what
-is sent, which header carries the token and the namespace, what is answered, and the status codes of refusals.
+Follows Vault's documentation of `/v1/transit/datakey/plaintext/:name`, `/decrypt/:name` and `/rewrap/:name`: request
+bodies, the headers for the token and the namespace, responses, and the status codes of refusals.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Key:
 
 
 class VaultServer:
-    """`context` is for TLS. `failures` are statuses that are answered first, one each."""
+    """`context` enables TLS. `failures` lists statuses to return first, one per request."""
 
     def __init__(self, context: ssl.SSLContext | None = None, mount: str = "transit", port: int = 0) -> None:
         self.keys = {"orders": Key()}

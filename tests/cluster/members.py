@@ -1,4 +1,4 @@
-"""Members of a cluster in one process: real controllers and feeds over one real store, without logs."""
+"""Cluster members in one process: real controllers and feeds over one real store, without logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Held:
 
 
 class FakeReplicas:
-    """Records what is applied to it, and has no logs."""
+    """Records every applied change, and has no logs."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -37,7 +37,7 @@ class FakeReplicas:
         self.configs: list[tuple[str, dict[str, str]]] = []
         self.deleted: list[str] = []
         self.applied = 0
-        self.failures: list[Exception] = []  # of what comes next
+        self.failures: list[Exception] = []  # raised by the next calls
 
     def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]:
         if self.failures:
@@ -89,7 +89,7 @@ class Member:
         await self.store.create(nodes.broker_path(self.id), data, ephemeral=True)
 
     async def vanish(self) -> None:
-        """As if its session had ended, without a word."""
+        """Drop out as if the session had expired, without notice."""
         self.controller._guard = None
         await self.controller.stop()
         await self.feed.stop()

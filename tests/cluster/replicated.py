@@ -1,7 +1,7 @@
-"""Several real brokers in one event loop that replicate to each other, with the test in the place of the controller.
+"""Several real brokers in one event loop that replicate to each other; the test plays the controller.
 
-Brokers, logs, sockets and fetches are real. What a controller and its store would say is said by the test: who leads,
-who is in sync, who is there.
+Brokers, logs, sockets and fetches are real. The test supplies the decisions of the controller and its store: leaders,
+ISRs and live brokers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def batch(*values: str, **options: Any) -> bytearray:
 
 
 class Brokers:
-    """The cluster, and the store that its leaders ask when they want to change an ISR."""
+    """The cluster, and the store that its leaders ask for ISR changes."""
 
     def __init__(self, path: Path, config: Mapping[str, str]) -> None:
         self._path = path
@@ -70,7 +70,7 @@ class Brokers:
         server = Server(BrokerConfig.embedded(overrides))
 
         async def nothing(*_: Any) -> None:
-            """A broker on its own would lead whatever it finds."""
+            """Do nothing. A standalone broker would lead every log it finds."""
 
         with mock.patch("ottla.broker.lifecycle.server.take_over_topics", nothing):
             await server.start()
@@ -82,7 +82,7 @@ class Brokers:
             await self.tell(topic)
 
     async def kill(self, broker_id: int) -> None:
-        """As SIGKILL does it: nothing is flushed, nothing is written down."""
+        """Stop like SIGKILL: flush and store nothing."""
         server = self.servers.pop(broker_id)
         assert server._housekeeping is not None
         for task in server._housekeeping._tasks:
@@ -132,14 +132,14 @@ class Brokers:
         return topic
 
     async def tell(self, topic: TopicImage) -> None:
-        """What the feed of changes does."""
+        """Notify a broker, in place of the feed."""
         for server in list(self.servers.values()):
             image = server.broker.image
             image.put_topic(topic)
             await server.broker.replicas.apply(topic, topic.partitions)
 
     async def change(self, name: str, index: int = 0, **fields: Any) -> PartitionImage:
-        """What a controller writes, and everybody hears."""
+        """Change a partition's state like a controller, and notify every broker."""
         topic = self.topics[name]
         before = topic.partitions[index]
         state = before._replace(partition_epoch=before.partition_epoch + 1, **fields)
@@ -170,7 +170,7 @@ class Brokers:
         return self.servers[broker_id].broker.replicas.topic(name)[index]
 
     def pause(self, broker_id: int, name: str = "t", index: int = 0) -> None:
-        """Let a follower fetch no more."""
+        """Stop a follower's fetches."""
         replicas = self.servers[broker_id].broker.replicas
         replicas.fetchers.unfollow(self.held(broker_id, name, index))
 
@@ -185,7 +185,7 @@ class Brokers:
         return data
 
     async def same_logs(self, name: str = "t", index: int = 0, brokers: Sequence[int] = (0, 1, 2)) -> bytes:
-        """Wait until they are byte for byte the same, and committed; what is in them."""
+        """Wait until the logs are committed and byte-for-byte equal; return their contents."""
         held = [self.held(broker_id, name, index) for broker_id in brokers]
         await until(
             lambda: (
@@ -258,7 +258,7 @@ class Brokers:
         return answer
 
     async def values(self, broker_id: int) -> list[str]:
-        """What a consumer of that broker sees."""
+        """Return the values that a consumer of that broker sees."""
         answer = await self.fetch(broker_id)
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
         return values_of(bytes(answer.records))

@@ -1,4 +1,4 @@
-"""The registration of a broker: making it, finding an old one in its place, and losing it."""
+"""Broker registration: creating it, finding an old one in its place, and losing it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_broker_that_was_taken_for_dead_registers_again(tmp_path: Path) 
         membership = member(store, image)
         await membership.register()
         before = membership.epoch
-        membership.check()  # the image is behind, which is no reason
+        membership.check()  # a stale image is no reason to fail
         await store.delete(nodes.broker_path(1))
         await asyncio.sleep(0.05)
         membership.check()

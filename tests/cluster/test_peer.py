@@ -1,4 +1,4 @@
-"""The connection between two brokers, against a server that says what the test wants."""
+"""The connection between two brokers, against a scripted server."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ async def test_an_error_that_nobody_waits_for_any_more_is_not_logged() -> None:
     loop = asyncio.get_running_loop()
     reported: list[dict[str, object]] = []
     loop.set_exception_handler(lambda _, context: reported.append(context))
-    peer = PeerConnection("127.0.0.1", 1, "test")  # a port that refuses
+    peer = PeerConnection("127.0.0.1", 1, "test")  # a port that refuses connections
     waiting = loop.create_task(peer.connect())
-    await asyncio.sleep(0)  # it begins to connect
+    await asyncio.sleep(0)  # starts connecting
     waiting.cancel()
     await peer.wait_lost()
     del peer, waiting

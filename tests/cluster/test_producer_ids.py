@@ -1,4 +1,4 @@
-"""No producer id is handed out twice."""
+"""Every producer id is unique."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The client conformance suite: what Kafka's clients do, each case with each client that can do it."""
+"""The client conformance suite: runs each case with every Kafka client that supports it."""

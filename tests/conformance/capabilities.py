@@ -1,8 +1,8 @@
-"""What clients can do, in plain words.
+"""Client capabilities in plain words.
 
-A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`), a way to log in
+A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`), a login
 (`login:SASL_SSL PLAIN`) or a trait (`headers`). A case names the words it needs and runs with every client that has
-them. A client without one, for want of the call or of a way for the suite to ask, shows as a dash in the matrix.
+them. A dash in the matrix marks a client that lacks the call, or that the suite cannot drive that way.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .security.logins import LOGINS, WITHOUT_SASL
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-# Those of KIP-848, which run in the broker: a member that asks for one speaks the consumer protocol.
+# Server-side assignors of KIP-848: a member that requests one speaks the consumer protocol.
 BROKER_ASSIGNORS = ("broker:uniform", "broker:range")
 
 TRAITS = frozenset(
@@ -56,7 +56,7 @@ def codecs(*names: str) -> frozenset[str]:
 
 
 def logins(*mechanisms: str) -> frozenset[str]:
-    """Those without SASL, and with SASL by these mechanisms."""
+    """Return the logins without SASL, and with SASL by these mechanisms."""
     with_sasl = [each for each in LOGINS if each.rpartition(" ")[2] in mechanisms]
     return frozenset(f"login:{name}" for name in (*WITHOUT_SASL, *with_sasl))
 

@@ -1,4 +1,4 @@
-"""What a conformance case is: a sentence, the capabilities it needs, and the axes it runs along."""
+"""A conformance case: a sentence, the required capabilities, and the axes of its parameters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def case(
     marks: Callable[[dict[str, Any]], Sequence[pytest.MarkDecorator]] = lambda chosen: (),
     **axes: Sequence[Any],
 ) -> pytest.MarkDecorator:
-    """Run the test once per client that has what it `needs`, along every axis.
+    """Run the test once per client that has everything in `needs`, along every axis.
 
-    Title and needs may mention the axes: `@case("Codec {codec}", needs=["codec:{codec}"], codec=CODECS)`.
-    `marks` says which markers a combination of axis values gets, besides those of its client.
+    Title and needs may mention the axes: `@case("Codec {codec}", needs=["codec:{codec}"], codec=CODECS)`. `marks`
+    returns the markers of a combination of axis values, in addition to the client's markers.
     """
     return pytest.mark.case(title=title, needs=tuple(needs), marks=marks, axes=axes)
 
@@ -29,7 +29,7 @@ def case(
 def parameters(
     mark: pytest.Mark, clients: Sequence[type[Client]]
 ) -> Iterator[tuple[dict[str, Any], type[Client]]]:
-    """Every combination of axis values and client that the case is for."""
+    """Return every combination of axis values and client for the case."""
     axes: dict[str, Sequence[Any]] = mark.kwargs["axes"]
     for values in product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))

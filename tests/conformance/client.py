@@ -20,13 +20,13 @@ CALL_TIMEOUT = 60.0
 
 
 class Client(ABC):
-    """One client library or tool. Operations it has no capability for are never called."""
+    """A client library or tool. The suite calls only operations for which the client has the capability."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
     from_pypi: ClassVar[bool] = True
-    # How long a read that expects nothing more may take to say so.
+    # Maximum time for a read to report that no more records arrive.
     patience: ClassVar[float] = 20.0
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
@@ -38,13 +38,13 @@ class Client(ABC):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Why this client cannot run here, if it cannot."""
+        """Return the reason why this client cannot run here, if any."""
         return None
 
     @classmethod
     @abstractmethod
     def version(cls) -> str:
-        """Which version of the client this is, empty where there is none to ask."""
+        """Return the client's version, or an empty string if unknown."""
 
     @abstractmethod
     def produce(
@@ -83,26 +83,26 @@ class Client(ABC):
         limit: int | None = None,
         commit: bool = True,
     ) -> Member:
-        """Start a group member that commits what it reads, and ends by itself after `limit` records.
+        """Start a group member that commits the records it reads and exits after `limit` records.
 
-        A topic that begins with ^ is a pattern, for the broker to match.
+        A topic that begins with ^ is a pattern for the broker to match.
         """
 
     def log_in(self, bootstrap: str, settings: Mapping[str, str | int]) -> None:
-        """From now on connect there, with these settings, by the client's own names."""
+        """Connect there from now on, with these settings by the client's own names."""
         self.bootstrap, self.settings = bootstrap, settings
 
     def logged(self) -> str:
-        """What the client logged since it logged in, for those that keep their reasons to the log."""
+        """Return the client's log since the login, for clients that report errors only there."""
         return ""
 
     @abstractmethod
     def produce_twice(self, topic: str, values: tuple[str, str], between: Callable[[], None]) -> Delivery:
-        """Produce one record, let something happen, and produce another on the same connection: what became of it."""
+        """Produce a record, run `between`, and produce another on the same connection; return its result."""
 
     @abstractmethod
     def consume_twice(self, topic: str, between: Callable[[], None]) -> list[Record]:
-        """Read one record, let something happen, and go on reading on the same connection."""
+        """Read one record, let something happen, and continue reading on the same connection."""
 
     def call(self, operation: str, **arguments: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no {operation}")
@@ -120,7 +120,7 @@ class Client(ABC):
 
 
 class AgentClient(Client):
-    """A client driven through an agent process that stays up for the whole test session."""
+    """A client driven through an agent process that runs for the whole test session."""
 
     default_assignor: ClassVar[str] = "range"
 
@@ -257,7 +257,7 @@ class AgentClient(Client):
         return self._start_member("member", options)
 
     def share_member(self, group: str, topic: str, *, accept: bool = True) -> Member:
-        """Start a member of a share group; one that does not accept keeps what its first poll brought."""
+        """Start a share group member. Without acceptance it keeps the records of its first poll locked."""
         return self._start_member("share-member", {"group": group, "topic": topic, "accept": accept})
 
     def _start_member(self, mode: str, options: dict[str, Any]) -> Member:
@@ -276,7 +276,7 @@ class AgentClient(Client):
 
 
 class AgentConsumer:
-    """A consumer with manual assignment, alive in the agent between calls."""
+    """A manually assigned consumer that lives in the agent between calls."""
 
     def __init__(self, client: AgentClient, handle: int, topic: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The clients under test, and what each of them can do."""
+"""The clients under test, with their capabilities."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ConfluentClient(PythonClient):
             "newer errors",
         }
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
-        # The wheels come without libsasl2, and so without GSSAPI.
+        # The wheels lack libsasl2, and thus GSSAPI.
         | logins("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
     )
 
@@ -78,7 +78,7 @@ class KafkaPythonClient(PythonClient):
         | TRANSACTIONS
         | ADMIN
         | codecs("none", "gzip")
-        # The other codecs need packages that kafka-python does not bring.
+        # The other codecs need packages that kafka-python does not install.
         | codecs(
             *(
                 codec
@@ -119,7 +119,7 @@ class AiokafkaClient(PythonClient):
 
 
 class JavaClient(AgentClient):
-    """kafka-clients, driven by a small program that is compiled once per session."""
+    """kafka-clients, driven by a small program compiled once per session."""
 
     name = "java"
     title = "Java"
@@ -132,8 +132,8 @@ class JavaClient(AgentClient):
         | SHARE_GROUPS
         | SHARE_GROUP_ADMIN
         | {"renewed locks"}
-        | {"patterns of RE2"}  # confluent-kafka matches once more by itself, in the notation of POSIX
-        | ADMIN - {"alter_configs"}  # the client has the incremental call only
+        | {"patterns of RE2"}  # confluent-kafka matches again on its side, in POSIX notation
+        | ADMIN - {"alter_configs"}  # the client has only the incremental call
         | codecs(*CODECS)
         | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
         | logins(*MECHANISMS)
@@ -141,7 +141,7 @@ class JavaClient(AgentClient):
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
         | {"delete_group_offsets", "log_dirs", "describe_producers"}
     )
-    # Short-lived processes: start fast rather than run fast.
+    # The processes are short-lived, so optimise for a fast start.
     jvm = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
 
     def __init__(self, bootstrap: str, directory: Path) -> None:

@@ -1,7 +1,7 @@
-"""The broker under test, the clients, and the matrix of results.
+"""The broker under test, the clients, and the result matrix.
 
 python -m pytest tests/conformance                              Ottla, started for the run
-python -m pytest tests/conformance --bootstrap 127.0.0.1:9092   any other broker, Apache Kafka say
+python -m pytest tests/conformance --bootstrap 127.0.0.1:9092   any other broker, such as Apache Kafka
 python -m pytest tests/conformance/suite/test_security.py --secured-kafka
 python -m pytest tests/conformance --matrix docs/compatibility.md
 """
@@ -91,13 +91,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _reports.append(report)
 
 
-# Reports carry no config, and the terminal summary has one: they meet there.
+# Reports carry no config and the terminal summary does, so the two meet there.
 _reports: list[pytest.TestReport] = []
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """An xdist worker is done: it alone has seen every case, the deselected ones too."""
+    """Collect the results of a finished xdist worker, which alone has seen every case, even deselected ones."""
     node.config.stash[MATRIX].expect(map(tuple, getattr(node, "workeroutput", {}).get("catalogue", ())))
 
 
@@ -133,7 +133,7 @@ def bootstrap(pytestconfig: pytest.Config) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def clients(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Client]]:
-    """The clients by name, each started when first asked for and kept for the session."""
+    """The clients by name, each started on first use and kept for the session."""
     started: dict[str, Client] = {}
     directory = tmp_path_factory.mktemp("clients")
 
@@ -152,7 +152,7 @@ def clients(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def client(clients: Callable[[str], Client], request: pytest.FixtureRequest) -> Iterator[Client]:
-    """The client that the case is run with."""
+    """The client that runs the case."""
     client = clients(request.param)
     yield client
     client.clean_up_members()
@@ -160,7 +160,7 @@ def client(clients: Callable[[str], Client], request: pytest.FixtureRequest) -> 
 
 @pytest.fixture(scope="session")
 def observer(clients: Callable[[str], Client]) -> AgentClient:
-    """The client that prepares topics and looks at what the client under test left behind."""
+    """The client that prepares topics and checks the results of the client under test."""
     observer = clients(ConfluentClient.name)
     assert isinstance(observer, AgentClient)
     # The first use of a group creates __consumer_offsets; no case should have to wait for that.
@@ -178,14 +178,14 @@ def has_coordinator(observer: AgentClient) -> bool:
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has, for a topic or a group."""
+    """A unique name for a topic or a group."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     return f"{name.removeprefix('test-').strip('-')}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def make_topic(observer: AgentClient, unique: str) -> MakeTopic:
-    """Create a topic and wait until it is served."""
+    """Create a topic and wait until it is available."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"{unique}-{uuid.uuid4().hex[:4]}"

@@ -1,4 +1,4 @@
-"""Waiting for what the members of a group bring about together."""
+"""Waiting for the combined effects of several group members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTITIONS = 6
 def wait_for_all(
     members: Sequence[Member], condition: Callable[[], bool], what: str, timeout: float = 60
 ) -> None:
-    """Wait for something that several members bring about together."""
+    """Wait for a condition that several members fulfil together."""
 
     def holds() -> bool:
         assert all(member.failure is None for member in members), "a member failed"
@@ -27,7 +27,7 @@ def wait_for_all(
 
 
 def wait_for_shares(members: Sequence[Member], what: str, timeout: float = 60) -> None:
-    """Every partition has one owner, and nobody has two more than another."""
+    """Wait until every partition has one owner and the shares differ by at most one."""
 
     def shared() -> bool:
         owned = sorted(partition for member in members for partition in member.assignment)

@@ -1,4 +1,4 @@
-"""kcat, the command-line client of Debian, one process per produce, read or question."""
+"""kcat, Debian's command-line client: one process per produce, read or query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .records import ClientError, Delivery, Record
 
 RUN_TIMEOUT = 40.0
 
-# A line with the numbers, then key, value and headers, then a byte that no header of ours holds.
+# A line with the numbers, then key, value and headers, then a byte that never occurs in our headers.
 FORMAT = r"%p %o %T %K %S\n%k%s%h\x1e\n"
 END = b"\x1e\n"
 
@@ -50,7 +50,7 @@ class KcatClient(Client):
         | assignors("range", "roundrobin", "cooperative-sticky")
         | {"keys", "headers", "null headers", "null values", "partitioner", "idempotence", "acks"}
         | {"reset", "reset errors", "groups", "static members", "newer errors"}
-        # Debian's librdkafka comes without OIDC, and a command line has no callback that brings tokens.
+        # Debian's librdkafka lacks OIDC, and a command line has no token callback.
         | logins("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
         | {"offsets_for_time", "list_topics", "describe_topic", "tail"}
     )
@@ -85,8 +85,8 @@ class KcatClient(Client):
         options = ["-P", "-t", topic, "-z", codec]
         for key, value in settings.items():
             options += ["-X", f"{key}={value}"]
-        # Partition and headers are options of the process; null and empty cannot be mixed in one either.
-        # Partition by partition, so that a process gets many records; the order within one stays.
+        # Partition and headers are process options, and one process cannot mix null and empty values. Group the records
+        # by partition, so that a process gets many records; the order within a partition stays.
         deliveries: list[Delivery] = []
         for (partition, headers, *_), batch in groupby(sorted(records, key=partition_of), key=kind_of):
             deliveries += self._produce(options, partition, headers, list(batch))
@@ -211,7 +211,7 @@ class KcatClient(Client):
         options = ["-P", "-t", topic, "-p", "0", "-X", "message.timeout.ms=20000", "-X", "linger.ms=0"]
         with self._started(options) as running:
             assert running.stdin is not None
-            # kcat takes 1 KB of its input at a time, and skips empty lines.
+            # kcat reads 1 KB of its input at a time, and skips empty lines.
             running.stdin.write(f"{first}\n".encode() + b"\n" * 1024)
             running.stdin.flush()
             between()
@@ -233,7 +233,7 @@ class KcatClient(Client):
 
     @contextmanager
     def _started(self, arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """A process that stays as long as the block."""
+        """Run a process for the duration of the block."""
         pipe = subprocess.PIPE
         with subprocess.Popen(
             [*self._command(), *arguments], stdin=pipe, stdout=pipe, stderr=pipe
@@ -245,7 +245,7 @@ class KcatClient(Client):
 
 
 class KcatMember(Member):
-    """Records come on stdout, rebalances on stderr."""
+    """Reads records from stdout and rebalances from stderr."""
 
     # "rebalanced (…): assigned: …", or "rebalanced: incremental assignment of 2 partition(s) (…): …"
     REBALANCE = re.compile(
@@ -300,7 +300,7 @@ def partition_of(record: Record) -> int:
 
 
 def kind_of(record: Record) -> tuple[Any, ...]:
-    """What has to be the same for records to go through one kcat process."""
+    """Return the key for grouping records into one kcat process."""
     return record.partition, record.headers, record.key is None, record.value is None
 
 
@@ -309,7 +309,7 @@ def records_in(output: bytes) -> Iterator[Record]:
 
 
 def records_from(stream: IO[bytes]) -> Iterator[Record]:
-    """Records as FORMAT prints them; a last one that was cut off is dropped."""
+    """Parse records in FORMAT, dropping an incomplete last one."""
     while line := stream.readline():
         if not line.endswith(b"\n"):
             return

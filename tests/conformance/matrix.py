@@ -1,4 +1,4 @@
-"""The table of results, case by case and client by client, as Markdown between two markers of a file."""
+"""The result table by case and client, as Markdown between two markers of a file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ END = "<!-- matrix:end -->"
 
 PASSED, FAILED, LACKING, NOT_RUN = "✓", "✗", "\N{EN DASH}", " "
 
-# The column of a case that needs no client: bytes on a socket.
+# The column for cases without a client: bytes on a socket.
 NO_CLIENT = ""
 
-# As a reader comes to them, not as the files sort.
+# In reading order rather than file order.
 SECTIONS = (
     "Produce and consume",
     "Positions and offsets",
@@ -33,7 +33,7 @@ Cell = tuple[str, str, str]
 
 
 class Matrix:
-    """Results as they come in, in the order of the catalogue. A cell with several results shows the worst."""
+    """Results so far, in the order of the catalogue. A cell with several results shows the worst."""
 
     def __init__(self, clients: Sequence[str]) -> None:
         self._clients = clients
@@ -78,7 +78,7 @@ class Matrix:
 
 
 def write_between_markers(path: Path, table: str) -> None:
-    """Replace what is between the markers; a file without them gets them at its end."""
+    """Replace the text between the markers, or append the markers to a file without them."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     block = f"{BEGIN}\n{table}\n{END}"
     before, begin, rest = text.partition(BEGIN)

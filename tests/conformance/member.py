@@ -1,4 +1,4 @@
-"""A consumer that is a member of a group and a process of its own, so that it can be killed."""
+"""A group member in its own process, so that a test can kill it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSE_TIMEOUT = 20.0
 
 
 class Member:
-    """Reads what the process reports in a thread; `wait_until` is the only way to wait for any of it."""
+    """Reads the process's reports in a thread; `wait_until` is the only way to wait for them."""
 
     def __init__(self, command: Sequence[str], *, directory: Path, log: Path) -> None:
         self.assignment: set[int] = set()
@@ -60,13 +60,13 @@ class Member:
         self._reader.join(CLOSE_TIMEOUT)
 
     def kill(self) -> None:
-        """The end without a word: the broker learns of it by the session timeout only."""
+        """Kill the process. The broker notices only after the session timeout."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(CLOSE_TIMEOUT)
         self._reader.join(CLOSE_TIMEOUT)
 
     def stop(self) -> None:
-        """The orderly end: the member leaves its group."""
+        """Stop the process in an orderly way: the member leaves its group."""
         self._ask_to_stop()
         self.wait_for_exit()
 

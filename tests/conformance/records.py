@@ -1,4 +1,4 @@
-"""Records as the suite speaks of them, and their form in JSON. Shared by the tests and the Python agents."""
+"""The suite's records and their JSON form, shared by the tests and the Python agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to produce (`partition` and `timestamp` may be None) or one that was consumed (all set)."""
+    """A record to produce (`partition` and `timestamp` may be None) or a consumed record (all set)."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -18,7 +18,7 @@ class Record:
     partition: int | None = None
     timestamp: int | None = None
     offset: int | None = None
-    delivery_count: int | None = None  # of a record that came through a share group
+    delivery_count: int | None = None  # set for records from a share group
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,7 +46,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one produced record: where it is, or the error code that it got."""
+    """The result of one produced record: its position or its error code."""
 
     partition: int | None
     offset: int | None
@@ -55,7 +55,7 @@ class Delivery:
 
 
 class ClientError(Exception):
-    """An error that a client reported, with Kafka's error code where the client gives one."""
+    """An error reported by a client, with Kafka's error code if the client gives one."""
 
     def __init__(self, code: int | None, message: str) -> None:
         super().__init__(f"[{code}] {message}")

@@ -1,10 +1,11 @@
-"""What the broker is set to, and settings of single groups."""
+"""Broker settings of the suite, and group settings."""
 
 from __future__ import annotations
 
 from .client import AgentClient
 
-# What cases have to wait for: with Kafka's defaults 6 seconds at least, and 45 and 15 where clients have no say.
+# Settings that bound the waiting time of cases. With Kafka's defaults it is at least 6 seconds, and 45 and 15 where
+# clients have no say.
 QUICK = {
     "group.min.session.timeout.ms": "3000",
     "group.consumer.min.session.timeout.ms": "3000",
@@ -14,7 +15,7 @@ QUICK = {
 
 
 def broker_config(observer: AgentClient, name: str) -> int:
-    """A number that the broker under test goes by, whichever broker it is."""
+    """Return a numeric setting of the broker under test, whichever broker it is."""
     broker = observer.call("describe_cluster")["brokers"][0][0]
     return int(observer.call("describe_configs", kind="broker", name=str(broker))[name]["value"])
 

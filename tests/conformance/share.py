@@ -1,4 +1,4 @@
-"""A consumer of a share group, as the cases use it."""
+"""The share consumer that the cases use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .records import Record
 
 
 class ShareConsumer:
-    """Alive in the client's agent between calls."""
+    """A share consumer that lives in the client's agent between calls."""
 
     def __init__(self, client: AgentClient, group: str, topic: str, *, explicit: bool = False) -> None:
         self._client = client
@@ -17,13 +17,13 @@ class ShareConsumer:
         self._handle: int = client.call("share_open", group=group, topic=topic, explicit=explicit)
 
     def poll(self, timeout: float | None = None) -> list[Record]:
-        """What the first poll that brings anything brings."""
+        """Poll until records arrive, and return them."""
         timeout = self._client.patience if timeout is None else timeout
         answer = self._client.call("share_poll", handle=self._handle, timeout=timeout)
         return [Record.from_json(record) for record in answer]
 
     def acknowledge(self, fates: Mapping[int, str]) -> None:
-        """Offsets of partition 0, each accepted, released or rejected, and the broker told at once."""
+        """Accept, release or reject offsets of partition 0 and commit immediately."""
         self._client.call(
             "share_acknowledge", handle=self._handle, topic=self._topic, fates=list(fates.items())
         )

@@ -1,4 +1,4 @@
-"""Topics as the cases make them and wait for them."""
+"""Creating topics for the cases, and waiting for them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopi
 from .client import AgentClient
 from .records import ClientError
 
-# make_topic(partitions=1, retention_ms="1000") -> its name
+# make_topic(partitions=1, retention_ms="1000") -> topic name
 MakeTopic = Callable[..., str]
 
 
 def is_served(observer: AgentClient, name: str, partitions: int) -> bool:
-    """Whether it has leaders, and each of several brokers knows of them: clients ask whichever they like."""
+    """Return True if every broker knows the topic's leaders, because clients ask any broker."""
     try:
         found = observer.call("describe_topic", name=name)["partitions"]
     except ClientError:

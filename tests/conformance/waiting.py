@@ -1,4 +1,4 @@
-"""Waiting for what a broker promises soon but not at once."""
+"""Polling for effects that a broker promises soon rather than immediately."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
-    """Ask again until the answer is true, and give that answer."""
+    """Repeat the call until the result is true, and return it."""
     deadline = time.monotonic() + timeout
     pause = 0.01
     while not (answer := condition()):

@@ -10,9 +10,9 @@ CLIENT_ID = b"conformance"
 
 
 class Wire:
-    """One connection, to the first broker that is named.
+    """A connection to the first broker in the list.
 
-    Requests are given as bytes; answers come back without their length.
+    Requests are bytes; responses come back without their length.
     """
 
     def __init__(self, bootstrap: str, timeout: float = 15.0) -> None:
@@ -31,7 +31,7 @@ class Wire:
         self._socket.close()
 
     def send(self, key: int, version: int, body: bytes = b"", *, correlation: int = 7) -> None:
-        """A request with header v1; `body` begins with the header's tagged fields where there are some."""
+        """Send a request with header v1; `body` starts with the header's tagged fields, if any."""
         header = struct.pack(f">hhih{len(CLIENT_ID)}s", key, version, correlation, len(CLIENT_ID), CLIENT_ID)
         self.send_frame(header + body)
 
@@ -42,7 +42,7 @@ class Wire:
         self._socket.sendall(data)
 
     def receive(self) -> bytes | None:
-        """The next answer, or None when the broker has closed the connection."""
+        """Return the next response, or None if the broker has closed the connection."""
         try:
             size = self._read(4)
             return None if size is None else self._read(struct.unpack(">i", size)[0])

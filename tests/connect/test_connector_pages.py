@@ -1,4 +1,4 @@
-"""The pages of connectors: tables of settings are those of the code, examples are accepted, links lead on."""
+"""The connector pages: setting tables match the code, examples are valid, and links work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page about writing connectors and the template promise: their code runs."""
+"""The code on the page about writing connectors, and in the template, runs."""
 
 from __future__ import annotations
 

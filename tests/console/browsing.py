@@ -1,4 +1,4 @@
-"""A visitor with a browser's manners but without its scripts: cookies, forms with their hidden fields, redirections."""
+"""A visitor that behaves like a browser without scripts: cookies, forms with hidden fields, redirects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Visitor:
         self.cluster = "/clusters/local"
 
     def get(self, path: str, **query: Any) -> httpx.Response:
-        """A page of the cluster, or with a slash in front any."""
+        """Get a page of the cluster, or any page if the path starts with a slash."""
         where = path if path.startswith("/") else f"{self.cluster}/{path}"
         return self.http.get(where, params=query or None)
 
@@ -87,7 +87,7 @@ class Visitor:
         return answer.json()
 
     def form(self, page: httpx.Response, action: str) -> Form:
-        """The form of a page whose action ends so."""
+        """Return the form whose action ends with this text."""
         parser = _Forms()
         parser.feed(page.text)
         found = [each for each in parser.forms if each.action.partition("?")[0].endswith(action)]
@@ -122,7 +122,7 @@ class Visitor:
 
 
 def write(broker: Broker, topic: str, values: Sequence[bytes | None], **options: Any) -> None:
-    """One batch, so that thousands are quick."""
+    """Write one batch, so that thousands of records are quick."""
     partition = options.pop("partition", None)
     now = round(time.time() * 1000)
     records = [Record(0, options.get("timestamp", now), options.get("key"), value) for value in values]
@@ -134,6 +134,6 @@ def write(broker: Broker, topic: str, values: Sequence[bytes | None], **options:
 
 
 def text_of(page: httpx.Response) -> str:
-    """What somebody would read, without tags."""
+    """Return the visible text, without tags."""
     plain = re.sub(r"<[^>]+>", " ", page.text)
     return re.sub(r"\s+", " ", plain)

@@ -20,7 +20,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def open_console(broker: Broker) -> Iterator[Callable[..., InBackground]]:
-    """Consoles for the broker of the module; settings as of ConsoleSettings."""
+    """Opens consoles for the module's broker, with ConsoleSettings as arguments."""
     started: list[InBackground] = []
 
     def start(**settings: Any) -> InBackground:
@@ -53,7 +53,7 @@ def visitor(console: InBackground) -> Iterator[Visitor]:
 
 @pytest.fixture
 def names(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Names that no other test uses."""
+    """Unique names."""
     count = iter(range(1000))
     stem = request.node.name.removeprefix("test_")[:60].replace("[", "-").replace("]", "")
     return lambda: f"{stem}-{next(count)}"

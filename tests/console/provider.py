@@ -1,4 +1,4 @@
-"""An OpenID provider with real signatures: it consents at once, and checks PKCE, redirection and client secret."""
+"""An OpenID provider with real signatures. It consents immediately, and checks PKCE, redirect and client secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Provider:
         self._issuer = Issuer()
         self.claims: dict[str, Any] = {"preferred_username": "olga", "roles": ["operator"]}
         self.refuses = False
-        self.wrong: dict[str, Any] = {}  # claims of a token that is not as it should be
+        self.wrong: dict[str, Any] = {}  # claims that make a token invalid
         self._codes: dict[str, dict[str, str]] = {}
         provider = self
 

@@ -1,4 +1,4 @@
-"""A large cluster without brokers, behind the interface that the console's lists ask. It counts what it is asked."""
+"""A large cluster without brokers, behind the interface of the console's lists. It counts the calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in, and what they can do there: every route is tried."""
+"""Console access: logins and permissions, tried on every route."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def console(
         broker.create_topic(topic)
         broker.produce(topic, b"content of " + topic.encode())
     users = tmp_path_factory.mktemp("users") / "users.txt"
-    # One good hash is enough: they are slow by intent.
+    # One good hash is enough, because hashes are slow by design.
     passwords = {name: f"{name}-pw" for name in USERS} | {"vera": scrypt_credential("vera-pw")}
     users.write_text("".join(f"{name}: {passwords[name]},{role}\n" for name, role in USERS.items()))
     return open_console(users_file=users, roles=ROLES)
@@ -145,7 +145,7 @@ def test_many_wrong_passwords_are_too_many(open_console: Callable[..., InBackgro
         statuses = [log_in(visitor, "ann", f"wrong {number}").status_code for number in range(11)]
         assert statuses == [401] * 10 + [429]
         assert log_in(visitor, "ann", "right").status_code == 429
-    # Nobody fills the disk by trying on and on.
+    # Repeated attempts cannot fill the disk.
     assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 10
 
 
@@ -281,7 +281,7 @@ def test_the_login_form_has_a_token_too(stranger: Visitor) -> None:
 def test_without_logins_the_console_answers_under_its_own_names_only(
     open_console: Callable[..., InBackground],
 ) -> None:
-    """A page of another site can let its name point here (DNS rebinding), but the name gives it away."""
+    """Another site's page can point its name here (DNS rebinding), but the Host header reveals it."""
     running = open_console()
     with Visitor(running.url) as visitor:
         assert visitor.get("topics").status_code == 200
@@ -289,7 +289,7 @@ def test_without_logins_the_console_answers_under_its_own_names_only(
         assert refused.status_code == 421
 
 
-# -- what visitors write is text --
+# -- input is escaped --
 
 SCRIPTS = ("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>')
 
@@ -298,7 +298,7 @@ SCRIPTS = ("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><svg 
 def test_nothing_that_is_in_the_cluster_becomes_part_of_the_page(
     broker: Broker, logged_in: Callable[[str], Visitor], text: str
 ) -> None:
-    """Keys, values, headers, names of groups: all come from others. Names of topics cannot have such characters."""
+    """Keys, values, headers and group names come from strangers. Topic names cannot contain such characters."""
     ada = logged_in("ada")
     data = text.encode()
     broker.produce("team-orders", data, key=data, headers=[(text, data)])

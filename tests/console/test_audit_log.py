@@ -1,4 +1,4 @@
-"""The audit log on a disk that is full: what cannot be logged is not done."""
+"""The audit log on a full disk: the console refuses actions that it cannot log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def fill(disk: Path) -> Iterator[Callable[[], None]]:
-    """Fills it up to the last byte, until the test is over."""
+    """Fill the disk to the last byte until the test ends."""
     ballast = disk / "ballast"
 
     def until_full() -> None:
@@ -80,7 +80,7 @@ def test_nothing_is_changed_while_the_disk_is_full(
     assert "No space left on device" in said
     assert "nothing was changed" in said
     assert "unlogged" not in [row["name"] for row in visitor.json("topics")["topics"]]
-    assert visitor.get("topics").status_code == 200  # looking is not logged
+    assert visitor.get("topics").status_code == 200  # reads are not logged
     (disk / "ballast").unlink()
     assert visitor.http.post("/clusters/local/new-topic", data=form).status_code == 200
     assert lines(disk / "audit.jsonl")[-1]["target"] == "unlogged"
@@ -109,7 +109,7 @@ def test_a_change_under_way_while_the_disk_fills_up_is_still_logged(
         await log.ensure_room()
         fill()
         await log.write(**ENTRY, target="under way")
-        fill()  # what the reserve has left
+        fill()  # the rest of the reserve
         with pytest.raises(CannotLog):
             await log.ensure_room()
         (disk / "ballast").unlink()

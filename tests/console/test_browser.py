@@ -113,7 +113,7 @@ def open_page(chromium: Any, console: InBackground) -> Iterator[Callable[..., An
         page.set_default_timeout(20_000)
 
         def hear(message: Any) -> None:
-            # A page that is asked for and is not there is said by the browser, too.
+            # The browser also reports missing pages.
             if message.type == "error" and "Failed to load resource" not in message.text:
                 complaints.append(message.text)
 
@@ -271,7 +271,7 @@ def test_messages_are_found_by_an_sql_condition_by_keyboard_alone(page: Any) -> 
     page.get_by_label("Search").focus()
     page.keyboard.type("value->amount >= 88 AND customer IN ('Bo', 'Carol')")
     page.keyboard.press("Tab")
-    page.keyboard.type("SQL")  # chooses what begins so
+    page.keyboard.type("SQL")  # chooses the first match
     page.get_by_role("button", name="Show").focus()
     page.keyboard.press("Enter")
     page.get_by_text("2 found.").wait_for()
@@ -354,7 +354,7 @@ def test_offsets_are_moved_with_a_preview(broker: Broker, page: Any) -> None:
 
 def test_lag_is_drawn(page: Any) -> None:
     page.goto("groups/readers/lag")
-    # A lag that does not change is a line without height.
+    # A constant lag draws a line without height.
     page.locator("svg.chart polyline").first.wait_for(state="attached", timeout=20_000)
 
 

@@ -1,4 +1,4 @@
-"""Changes through the console: each shows a plan first, and does what it says. Another client looks at the cluster."""
+"""Changes through the console: each shows a plan first and carries it out. Another client checks the cluster."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_setting_is_changed_and_reset(visitor: Visitor, admin: AdminClient, to
     visitor.send(plan_of(visitor, page, "/settings"))
     assert settings_of(admin, topic)["retention.ms"] == "1234567"
     page = visitor.submit(where, "/settings", name="retention.ms", reset="1")
-    assert "168" in page.text or "as the brokers&#39; settings say" in page.text  # what it will be
+    assert "168" in page.text or "as the brokers&#39; settings say" in page.text  # the future value
     visitor.send(plan_of(visitor, page, "/settings"))
     assert settings_of(admin, topic)["retention.ms"] == "604800000"
     page = visitor.submit(where, "/settings", name="retention.ms", value="soon")
@@ -194,7 +194,7 @@ def test_each_partition_can_still_be_changed_in_the_preview(
     broker: Broker, visitor: Visitor, topic: str, group: str
 ) -> None:
     page = visitor.submit(f"groups/{group}/reset", "/reset", kind="earliest", topic=topic + "")
-    assert page.text.count('name="offset"') == 2  # all partitions of a topic that is named
+    assert page.text.count('name="offset"') == 2  # all partitions of the named topic
     form = visitor.form(page, "/offsets")
     visitor.send(form, topic=topic, partition="0", offset="6")
     assert committed(broker, group, topic) == 6
@@ -247,7 +247,7 @@ def test_an_open_transaction_is_shown_and_ended(
     page = visitor.get("transactions", q=transaction, hanging="1", minutes="0")
     assert (
         visitor.json("transactions", hanging="1", minutes="0")["hanging"] == []
-    )  # its coordinator knows of it
+    )  # its coordinator knows about it
     plan = plan_of(visitor, visitor.send(visitor.form(page, "/end")), "/end")
     visitor.send(plan)
     deadline = time.monotonic() + 20
@@ -258,7 +258,7 @@ def test_an_open_transaction_is_shown_and_ended(
 
 
 def test_a_transaction_that_hangs_is_found_and_aborted() -> None:
-    """The coordinator was not told of the partition, as it happened with older brokers and producers."""
+    """The coordinator never learned about the partition, as with older brokers and producers."""
     with Broker(config={"transaction.partition.verification.enable": "false"}) as trusting:
         trusting.create_topic("hangs")
         with WireClient(trusting.bootstrap_servers) as client:
@@ -268,7 +268,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted() -> None:
         cluster = ClusterSettings("local", {"bootstrap.servers": trusting.bootstrap_servers})
         settings = ConsoleSettings((cluster,), port=0)
         with InBackground(lambda: Console(settings), "console") as running, Visitor(running.url) as visitor:
-            assert visitor.json("transactions", hanging="1")["hanging"] == []  # it is not old yet
+            assert visitor.json("transactions", hanging="1")["hanging"] == []  # not old enough yet
             [row] = visitor.json("transactions", hanging="1", minutes="0")["hanging"]
             assert (row["topic"], row["partition"], row["start_offset"]) == ("hangs", 0, 0)
             page = visitor.get("transactions", hanging="1", minutes="0")

@@ -1,4 +1,4 @@
-"""The console and a cluster of three brokers: moving partitions, a broker that is down; and two clusters in one."""
+"""The console with three brokers: moving partitions, a stopped broker, and two clusters in one console."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_partitions_are_moved_with_a_plan_and_leaders_elected(cluster: Cluster, 
         [row] = visitor.json("heatmap", q="moving")["rows"]
         return sum(cell["count"] for cell in row["cells"])
 
-    wait(lambda: replicas() == 4)  # a broker may tell of the move a moment longer than the controller
+    wait(lambda: replicas() == 4)  # a broker may report the move slightly longer than the controller
     wait(lambda: visitor.json("reassignments")["not_preferred"] >= 1)
     done = visitor.submit("reassignments", "/elections")
     assert "New leaders were elected" in done.text

@@ -114,7 +114,7 @@ def test_the_console_beside_a_secured_broker_asks_for_a_login_and_shows_a_link_t
             assert stranger.http.get("/login/link?token=guessed").status_code == 403
         with Visitor(url.group(1)) as visitor:
             ahead = visitor.http.get(link.group(1), headers={"Sec-Purpose": "prefetch;prerender"})
-            assert ahead.status_code == 403  # of a browser, before anybody has opened it
+            assert ahead.status_code == 403  # from a browser, before the console was opened
             assert "All is well." in visitor.http.get(link.group(1)).text
             assert visitor.get("acls").status_code == 200
             done = visitor.submit("new-topic", "/new-topic", name="by-link", partitions="1")
@@ -147,7 +147,7 @@ def test_beyond_this_machine_the_console_of_a_secured_broker_speaks_tls(tmp_path
         with Visitor(running.url, verify=trusted) as visitor:
             assert "Log in" in visitor.get("topics").text
             answer = visitor.submit("/login", "/login", user="admin", password="s3cret")
-            assert answer.status_code == 502  # logged in, but the broker is not there
+            assert answer.status_code == 502  # logged in, but the broker is down
             assert "Secure" in answer.history[0].headers["Set-Cookie"]
     finally:
         running.stop()

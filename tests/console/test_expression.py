@@ -1,4 +1,4 @@
-"""Python expressions about messages: what they can say, and that they can do nothing else."""
+"""Python expressions over messages: their features, and their sandbox."""
 
 from __future__ import annotations
 

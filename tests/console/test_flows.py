@@ -1,4 +1,4 @@
-"""Mirrors and pipelines in the graph: found by what they leave in the clusters and on this machine."""
+"""Mirrors and pipelines in the graph, found by their traces in the clusters and on this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def edges(visitor: Visitor, cluster: str = "local") -> Edges:
 
 
 def wait_for_edge(visitor: Visitor, source: str, target: str, cluster: str = "local") -> Edges:
-    """The snapshot of the console may be a moment old."""
+    """Wait for an edge. The console's snapshot may be slightly old."""
     deadline = time.monotonic() + 20
     while (source, target) not in (found := edges(visitor, cluster)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -57,12 +57,12 @@ def wait_for_edge(visitor: Visitor, source: str, target: str, cluster: str = "lo
 
 
 def test_a_mirror_is_in_the_graph_of_both_clusters(broker: Broker, there: Broker, visitor: Visitor) -> None:
-    """From `there` to `local`, as MirrorMaker writes down how far it has come."""
+    """From `there` to `local`, with MirrorMaker's offset records."""
     there.create_topic("orders", 2)
     write(there, "orders", [b"x"] * 10, partition=0)
     write(there, "orders", [b"x"] * 7, partition=1)
     broker.create_topic("there.orders", 2)
-    broker.create_topic("orders")  # of this cluster: it is no copy
+    broker.create_topic("orders")  # a local topic, not a copy
     broker.create_topic("mm2-offsets.there.internal", config={"cleanup.policy": "compact"})
     for partition, last in ((0, 3), (0, 7), (1, 6)):
         key = position_key("there", TopicPartition("orders", partition))

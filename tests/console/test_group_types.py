@@ -1,4 +1,4 @@
-"""Groups of every protocol: classic groups are tried elsewhere, here those of KIP-848 and share groups."""
+"""KIP-848 groups and share groups in the console. Other modules test classic groups."""
 
 from __future__ import annotations
 

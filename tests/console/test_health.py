@@ -1,4 +1,4 @@
-"""Reasons why a cluster is not well: which partitions, and why."""
+"""Reasons for an unhealthy cluster, with the affected partitions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_cluster_that_does_not_answer_is_said_to_be_silent_until_it_answers() 
         assert snapshots.silent_seconds is None
         failures[0] = True
         await patient.current()
-        assert patient.silent_seconds is None  # one failure is not worth a word
+        assert patient.silent_seconds is None  # a single failure is not reported
         while (silent := snapshots.silent_seconds) is None:
             assert await snapshots.current() is shown
         [said] = reasons(shown, silent_seconds=silent)

@@ -1,4 +1,4 @@
-"""Hostile messages: the console stays quick, shows the others, and says which parts it has left out."""
+"""Hostile messages: the console stays fast, shows the other messages, and names the omitted parts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_large_json_is_written_in_one_line() -> None:
 def test_batches_that_decompress_to_much_are_shown_in_part(
     broker: Broker, visitor: Visitor, topic: str
 ) -> None:
-    """A page of them would be a gigabyte; each comes over the wire as a few kilobytes."""
+    """A page would decompress to a gigabyte; each batch is a few kilobytes on the wire."""
     options = {"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd", "linger.ms": 0}
     producer = Producer({**options, "message.max.bytes": 1 << 29, "queue.buffering.max.kbytes": 2 << 20})
     for _ in range(20):
@@ -215,7 +215,7 @@ def test_numbers_of_a_record_that_never_end_are_refused() -> None:
 
 
 def test_large_schemas_are_compared_in_time() -> None:
-    """Line by line with all of its words, this took minutes on the event loop."""
+    """A word diff of every line took minutes on the event loop."""
     before, after = (
         Schema(json.dumps([f"{word} {number} {number % 7}" for number in range(20_000)]), "AVRO")
         for word in ("old", "new")

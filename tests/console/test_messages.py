@@ -39,7 +39,7 @@ def values(found: dict[str, Any]) -> list[Any]:
 
 
 def read_back(broker: Broker, topic: str, partition: int, offset: int) -> Any:
-    """Another client's view."""
+    """Read the messages with another client."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "check"})
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
@@ -179,7 +179,7 @@ def events(http: httpx.Client, path: str, **query: Any) -> Iterator[tuple[str, s
 
 
 def search(visitor: Visitor, topic: str, **query: Any) -> tuple[list[str], str]:
-    """The offsets that were found, and how it ended."""
+    """Return the offsets found, and the reason for the end."""
     offsets, end = [], ""
     for name, data in events(visitor.http, f"/clusters/local/topics/{topic}/messages/search", **query):
         if 'data-offset="' in data:
@@ -190,7 +190,7 @@ def search(visitor: Visitor, topic: str, **query: Any) -> tuple[list[str], str]:
 
 
 def found_by(broker: Broker, topic: str, ranges: dict[int, tuple[int, int]], **query: Any) -> list[str]:
-    """As the process of a search finds it, without the process."""
+    """Run the search process's code without the process."""
     cluster = ClusterSettings("local", {"bootstrap.servers": broker.bootstrap_servers})
     job = Job(cluster, topic, ranges, Query(**query), 500)
     said: list[dict[str, Any]] = []
@@ -256,7 +256,7 @@ def test_a_search_is_answered_in_json_too(broker: Broker, visitor: Visitor, topi
 
 
 def test_a_search_ends_with_the_visitor(broker: Broker, visitor: Visitor, topic: str) -> None:
-    """A regular expression that never ends is ended by closing the page."""
+    """Closing the page ends a regular expression that would never finish."""
     write(broker, topic, [b"a" * 5000 + b"!"] * 50, partition=0)
     before = threading.active_count()
     query = {"q": r"^(a|aa)+$", "mode": "regex"}
@@ -335,7 +335,7 @@ def test_messages_are_exported(broker: Broker, visitor: Visitor, topic: str, kin
     elif kind == "csv":
         table = list(csv.DictReader(io.StringIO(answer.text)))
         assert [json.loads(row["value"])["n"] for row in table] == list(range(1000))
-        assert table[0]["key"] == "'=1+1"  # a spreadsheet does not run it
+        assert table[0]["key"] == "'=1+1"  # a spreadsheet does not evaluate it
     else:
         pq = pytest.importorskip("pyarrow.parquet")
         table = pq.read_table(io.BytesIO(answer.content)).to_pylist()

@@ -1,4 +1,4 @@
-"""Logging in through a provider that others have written: discovery, PKCE, nonce and signatures are theirs."""
+"""Login through a third-party provider, with its own discovery, PKCE, nonce and signatures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAIN = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
-    """navikt's server for tests, on Nimbus' OpenID Connect. Whoever types a name is that, with the claims they type."""
+    """navikt's test server, on Nimbus' OpenID Connect. Users type any name and claims."""
     try:
         jars = resolve(f"mock-oauth2-server-{VERSION}", [f"no.nav.security:mock-oauth2-server:{VERSION}"])
         command = [java(), "-Xmx256m", "-cp", f"{jars}/*", MAIN]
@@ -63,7 +63,7 @@ def console(open_console: Callable[..., InBackground], issuer: str) -> InBackgro
 
 
 def log_in(visitor: Visitor, name: str, *roles: str) -> httpx.Response:
-    """As a browser: to the provider, through its form, and back."""
+    """Log in like a browser: to the provider, through its form, and back."""
     page = visitor.get("/login/provider", next="/clusters/local/topics")
     assert page.status_code == 200, page.text
     claims = {"preferred_username": name, "realm_access": {"roles": list(roles)}}
@@ -90,7 +90,7 @@ def test_without_a_role_of_ours_nobody_is_let_in(visitor: Visitor) -> None:
 def test_a_code_is_good_for_the_login_that_it_was_given_to_only(
     visitor: Visitor, console: InBackground
 ) -> None:
-    """Whoever steals the way back has neither our cookie nor the verifier that the provider asks for."""
+    """A thief of the redirect has neither our cookie nor the verifier that the provider requires."""
     page = visitor.get("/login/provider", next="/clusters/local/topics")
     claims = json.dumps({"preferred_username": "ada", "realm_access": {"roles": ["admin"]}})
     back = visitor.http.post(
@@ -98,7 +98,7 @@ def test_a_code_is_good_for_the_login_that_it_was_given_to_only(
     ).headers["location"]
     with Visitor(console.url) as thief:
         assert thief.http.get(back).status_code == 400
-        thief.get("/login/provider")  # an own attempt, with another state and another verifier
+        thief.get("/login/provider")  # the thief's own attempt, with another state and another verifier
         assert thief.http.get(back).status_code == 400
         assert thief.get("topics").url.path == "/login"
     assert "ada · admin" in visitor.http.get(back).text

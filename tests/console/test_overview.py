@@ -1,4 +1,4 @@
-"""What the console shows of a cluster: the overview, topics, groups. All over HTTP, without a browser."""
+"""The console's overview, topics and groups, over HTTP without a browser."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_group_shows_its_lag_in_messages_and_in_time(
         assert (listed["lag"], listed["topics"]) == (3, 1)
         [reading] = visitor.json(f"topics/{topic}/groups")["groups"]
         assert (reading["group"], reading["lag"]) == (group, 3)
-        # The history fills by itself, and is drawn.
+        # The history fills by itself and appears as a chart.
         assert _wait(lambda: "<polyline" in visitor.get(f"groups/{group}/lag").text)
     finally:
         consumer.close()
@@ -158,7 +158,7 @@ def test_capacity_is_measured_on_request(broker: Broker, visitor: Visitor, names
     broker.create_topic(names())
     assert visitor.json("capacity")["measured"] is None
     measured = visitor.json("capacity", measure="1", seconds="1")["measured"]
-    assert not measured["survives"]  # it is the only broker
+    assert not measured["survives"]  # the only broker
     assert measured["losses"][0]["offline"] > 0
     assert any("would be offline" in each for each in measured["advice"])
     assert visitor.get("capacity", measure="1", seconds="1").status_code == 200

@@ -36,7 +36,7 @@ from tests.console.browsing import Visitor, text_of, write
 
 
 class FakeSql:
-    """Speaks ksqlDB's REST as far as the console asks for it."""
+    """The part of ksqlDB's REST API that the console uses."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
@@ -82,7 +82,7 @@ class FakeSql:
         )
 
     async def metrics(self, request: Request) -> Response:
-        """As an `ottla sql server` says it."""
+        """Return metrics like `ottla sql server`."""
         running = QueryProgress("CTAS_1", True, rows_in_per_second=12.0, lag=5, batch_seconds=0.25)
         lines = query_lines([(labels(query="CTAS_1", sink="sql-totals"), running)])
         return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
@@ -248,7 +248,7 @@ def test_secrets_of_connectors_are_in_no_page(
 def test_what_is_wrong_with_a_setting_of_no_definition_is_shown(
     broker: Broker, open_console: Callable[..., InBackground], names: Callable[[], str], tmp_path: Path
 ) -> None:
-    """Workers answer with `"definition": null` then."""
+    """For such settings workers return `"definition": null`."""
     properties = standalone_properties(
         broker.bootstrap_servers, tmp_path / "offsets", connector_client_config_override_policy="None"
     )
@@ -363,7 +363,7 @@ def test_columns_go_from_left_to_right_and_a_circle_is_cut() -> None:
 
 
 def test_nodes_stand_beside_what_leads_to_them() -> None:
-    """Otherwise lines cross, and nobody can read what is written on them."""
+    """Otherwise lines cross, and labels become unreadable."""
     nodes = [Node(each, each, "topic") for each in ("a", "b", "y", "z")]
     drawing = draw(nodes, [Edge("a", "z", "1/s"), Edge("b", "y", "2/s")])
     lines = re.findall(r'<path d="M\d+ (\d+) C.*? (\d+)" marker-end', drawing)

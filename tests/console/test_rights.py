@@ -1,4 +1,4 @@
-"""Rights on groups, schemas, connectors and SQL: attacks that went through once, tried by each kind of user."""
+"""Rights on groups, schemas, connectors and SQL: past attacks, tried by each kind of user."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONFIG = {
 
 
 class FakeConnect:
-    """A worker with one plugin, which remembers all configs that it has received."""
+    """A worker with one plugin that records every config it receives."""
 
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {}
@@ -133,7 +133,7 @@ ROLES = {
     "watching": Role("watching", Level.VIEWER, connectors=("*",)),
     "groups-only": Role("groups-only", Level.VIEWER, (), ("orders-*",)),
 }
-#: vera is a viewer of everything, tim has topics only, tina also groups, schemas and connectors.
+#: vera views everything; tim has topics only; tina has topics, groups, schemas and connectors.
 USERS = {
     "vera": "viewer",
     "otto": "operator",
@@ -246,7 +246,7 @@ def test_a_role_that_lists_groups_sees_those(visit_as: Callable[[str], Visitor])
 def test_a_lag_chart_is_about_the_topics_that_the_user_sees(
     console: InBackground, visit_as: Callable[[str], Visitor], broker: Broker
 ) -> None:
-    """The total over all topics would tell how busy the hidden ones are."""
+    """The total over all topics would reveal the load of hidden ones."""
     write(broker, "payroll", [b"x"] * 700)
 
     def page() -> str:
@@ -308,7 +308,7 @@ def test_schemas_are_those_that_the_role_lists(visit_as: Callable[[str], Visitor
 def test_connectors_are_for_admins_unless_a_role_lists_them(
     visit_as: Callable[[str], Visitor], name: str
 ) -> None:
-    """They act with the rights of the worker: whoever configures one could read and write everything."""
+    """Connectors act with the worker's rights, so configuring one gives access to everything."""
     visitor = visit_as(name)
     token = visitor.token()
     for path in (
@@ -387,7 +387,7 @@ def test_secrets_stay_when_only_harmless_settings_change(
 def test_a_kept_secret_is_not_sent_to_another_server(
     visit_as: Callable[[str], Visitor], connect: FakeConnect, change: dict[str, str]
 ) -> None:
-    """Nor is it checked there: a check of Connect may log in at the server."""
+    """Validation does not send it either, because Connect may log in at the server."""
     page, config = edit(visit_as("ada"), connect, **change)
     assert page.status_code == 400
     assert "again: a hidden value is kept only while" in text_of(page)

@@ -1,4 +1,4 @@
-"""A large cluster costs what is visible: counted in requests, on a simulated cluster and on a real one."""
+"""On a large cluster the cost depends on the visible part: counted in requests, simulated and real."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> SimulatedCluster:
 
 @pytest.fixture(scope="module")
 def visitor(cluster: SimulatedCluster) -> Iterator[Visitor]:
-    # What is measured in the background is tried by itself, below.
+    # A separate test below covers the background measurements.
     settings = ConsoleSettings((ClusterSettings("local", {"bootstrap.servers": "nowhere:1"}),), port=0)
 
     def make() -> Console:
@@ -106,7 +106,7 @@ def test_what_is_measured_in_the_background_is_bounded(cluster: SimulatedCluster
 
 @pytest.mark.slow
 def test_a_look_at_two_thousand_real_topics_is_a_handful_of_requests() -> None:
-    """Counted by the broker. The page has fifty topics, and nothing is asked about the others."""
+    """The broker counts the requests. The page has fifty topics, and queries no others."""
     with Broker(config={"metrics.port": "0"}) as broker:
         make_topics(broker.bootstrap_servers, 2000)
         port = int(broker.metrics_url.rpartition(":")[2].partition("/")[0])
@@ -124,7 +124,7 @@ def test_a_look_at_two_thousand_real_topics_is_a_handful_of_requests() -> None:
                 visitor.get(page, **query)
                 asked = {name: count - before.get(name, 0) for name, count in requests_of(port).items()}
                 assert sum(asked.values()) <= 5, (page, asked)
-                assert asked.get("ListOffsets", 0) <= 2  # one for the beginnings, one for the ends
+                assert asked.get("ListOffsets", 0) <= 2  # one for start offsets, one for end offsets
             shown = visitor.json("topics", q="real-01")
             assert (shown["total"], len(shown["topics"])) == (100, 50)
 

@@ -1,4 +1,4 @@
-"""Which batches and records a search need not decode, and that it finds as much as if it decoded them all."""
+"""Skipping batches and records in a search gives the same results as decoding all of them."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def found_by_scanning(query: Query, batch: Batch) -> list[int]:
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda each: f"{each.mode}-{each.text}")
 def test_as_much_is_found_as_by_decoding_everything(query: Query) -> None:
-    """One batch of each record, because a batch is skipped as a whole."""
+    """Each record is its own batch, because a search skips whole batches."""
     matches, decoder = matcher(query), Decoder(None)
     for number, value in enumerate(VALUES):
         values = [*VALUES[:number], value]
         whole = batch_of(values)
         [*_, record] = read_batch(whole.buffer, whole.position)
         shown = decoder.message(message_of("orders", 4, whole, record))
-        written = query.mode == "regex" and shown.value.format == "json"  # searched as it was written
+        written = query.mode == "regex" and shown.value.format == "json"  # searched in its original form
         alone = Record(0, record.timestamp, record.key, record.value, record.headers)
         data = bytes(build_batch([alone]))
         single = Batch(memoryview(data), 0, read_header(data))
@@ -104,7 +104,7 @@ def test_a_batch_without_the_bytes_is_skipped() -> None:
         Query('"name": "Bob"'),
     ):
         assert not Scanner("orders", query, Decoder(None), masked=False).may_have(batch), query
-        # What is hidden must not be told by what is found.
+        # Search results must not reveal masked values.
         assert Scanner("orders", query, Decoder(None), masked=True).may_have(batch), query
     assert Scanner("orders", Query("ANN"), Decoder(None), masked=False).may_have(batch)
 

@@ -1,4 +1,4 @@
-"""ACLs, users, quotas and tokens, on a broker that asks for a login."""
+"""ACLs, users, quotas and tokens, on a broker that requires a login."""
 
 from __future__ import annotations
 

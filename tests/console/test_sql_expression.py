@@ -1,4 +1,4 @@
-"""SQL conditions about messages: what ksqlDB would answer behind WHERE, as far as one record is enough."""
+"""SQL conditions over messages, with ksqlDB's WHERE semantics as far as a single record suffices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MESSAGE: dict[str, Any] = {
         "amount = 12.5",  # a bare name is a field of the value
         "WHERE amount > 12;",
         "value->address->city = 'Brno'",
-        "address->CITY = 'Brno'",  # without quotes the case does not matter
+        "address->CITY = 'Brno'",  # unquoted names are case-insensitive
         "value->NAME LIKE 'Ž%'",
         "name = 'Žofie O''Neil'",
         "value->\"key\" = 'of the value' AND \"key\" = 'of the value' AND key = 'eu-17'",
@@ -83,7 +83,7 @@ def test_true_of_the_message(text: str) -> None:
     [
         "none = NULL",
         "none <> 1",
-        "NOT (none = 1)",  # not even the contrary is known
+        "NOT (none = 1)",  # the negation is unknown as well
         "none NOT IN (1, 2)",
         "amount NOT IN (1, none)",
         "amount > 'x'",
@@ -139,7 +139,7 @@ def test_what_is_no_condition_is_said_in_a_sentence(text: str, sentence: str) ->
 
 
 def test_a_pattern_with_many_percent_signs_takes_no_time() -> None:
-    """Each percent sign is tried once: a regular expression would try every way to share the text out among them."""
+    """Each percent sign is tried once. A regular expression would try every split of the text among them."""
     message = {**MESSAGE, "key": "a" * 50_000}
     assert not compile_sql("key LIKE '" + "%a" * 60 + "%b'")(message)
     assert compile_sql("key LIKE '" + "%a" * 60 + "%'")(message)

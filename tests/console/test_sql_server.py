@@ -1,4 +1,4 @@
-"""The console and a real SQL server of ours. Statements need no Spark."""
+"""The console with a real Ottla SQL server. Statements need no Spark."""
 
 from __future__ import annotations
 

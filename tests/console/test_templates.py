@@ -1,4 +1,4 @@
-"""Each template that is named is there, and none is left over: a page that nobody opens in a test would not say."""
+"""Every referenced template exists, and every template is referenced. Untested pages would not reveal a gap."""
 
 from __future__ import annotations
 

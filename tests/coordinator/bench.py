@@ -18,7 +18,7 @@ from .fake_log import FakeStateLog
 
 
 class Bench:
-    """All partitions are led from the start; `restart` loses everything but the log."""
+    """Leads all partitions from the start; `restart` loses everything but the log."""
 
     def __init__(self, **config: int) -> None:
         self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **config})
@@ -74,7 +74,7 @@ class Bench:
         return asyncio.ensure_future(self.groups.classic.join(group_id, request))
 
     async def stable(self, group_id: str = "g", **options: object) -> str:
-        """One member that leads itself; returns its id."""
+        """Create a stable group with one member, its leader, and return the member id."""
         joining = self.join(group_id, **options)  # type: ignore[arg-type]
         await self.clock.run()
         joined = await joining

@@ -1,4 +1,4 @@
-"""Time that passes only when a test says so, for `Timers` and for timestamps alike."""
+"""A manual clock for tests, for both `Timers` and timestamps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `StateLog` in memory that keeps real record batches, and can be slow or broken on demand."""
+"""An in-memory `StateLog` that keeps real record batches, and can be slow or broken on demand."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FakeStateLog:
         await self.reading.wait()
 
     async def release(self, error: KafkaError | None = None) -> None:
-        """Let the appends so far reach the in-sync replicas, or fail."""
+        """Let all appends so far reach the in-sync replicas, or fail."""
         pending, self.pending = self.pending, []
         for future in pending:
             if future.done():

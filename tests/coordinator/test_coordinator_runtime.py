@@ -1,4 +1,4 @@
-"""What all coordinators promise by their runtime: state only where a partition is led, stored before it is answered."""
+"""Promises of the shared coordinator runtime: state only for led partitions, and storage before the response."""
 
 from __future__ import annotations
 

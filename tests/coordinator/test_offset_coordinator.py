@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what is kept, what is forgotten when."""
+"""Committed offsets: permission to commit, storage, expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.0 wrote, and older versions by hand."""
+"""The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.0 wrote, and hand-made older versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python of the section "Data at rest" runs as it is printed; that with Spark in tests/spark/test_encryption.py."""
+"""The Python code in the section "Data at rest" runs as printed. tests/spark/test_encryption.py covers the Spark code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file and the commands of docs/mirroring.md work as they are printed."""
+"""The file and the commands in docs/mirroring.md work as printed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_file_is_understood() -> None:
 
 
 class Shell:
-    """Types commands of the page, with ports of its own in place of those that are printed."""
+    """Types the page's commands, with the test's own ports."""
 
     def __init__(self, directory: Path) -> None:
         if shutil.which("bash") is None:
@@ -51,7 +51,7 @@ class Shell:
         (self._directory / name).write_text(self.placed(text))
 
     def run(self, *parts: str) -> str:
-        """What it says until `the end`."""
+        """Run a command and return its output up to `the end`."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = os.environ | {"PATH": path, "OTTLA_BOOTSTRAP_SERVER": f"127.0.0.1:{self.here}"}
         process = subprocess.Popen(
@@ -84,7 +84,7 @@ def until(command: str) -> str:
 
 
 def started(text: str, log: str) -> str:
-    """A link in the background, until it runs."""
+    """Start a link in the background and wait until it runs."""
     kept = text.replace("link.properties &", f"link.properties > {log} 2>&1 &\nlink=$!")
     assert kept != text
     return kept + until(f"grep -q 'RUNNING  [1-9]' {log}")
@@ -135,11 +135,11 @@ def test_the_commands_of_the_link_run_as_they_are_printed(tmp_path: Path) -> Non
 
 
 def lines_of(what: str, least: int) -> str:
-    """The consumer has read so many payments of a producer."""
+    """Wait until the consumer has read this many payments of a producer."""
     return until(f"test $(grep -c '^{what} ' books.txt) -ge {least}")
 
 
-#: Whether group `books` has committed the end of the topic, or with `any` something of it.
+#: True if group `books` has committed the topic's end offset, or with `any` an offset at all.
 GROUP = """
 import sys
 from ottla.client.admin.groups import committed_offsets
@@ -158,7 +158,7 @@ sys.exit(offset <= 0 if wanted == "any" else offset != list_offsets(cluster, {pl
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_drill_runs_as_it_is_printed_and_nothing_is_lost_that_was_mirrored(tmp_path: Path) -> None:
-    """The link is killed first, so that `failover` has something to say, and then the source."""
+    """The link is killed first, so that `failover` has something to report, and then the source."""
     shell = Shell(tmp_path)
     shell.write("link.properties", LINK_FILE)
     shell.write("group.py", GROUP)
@@ -191,7 +191,7 @@ def test_the_drill_runs_as_it_is_printed_and_nothing_is_lost_that_was_mirrored(t
     read = Counter(books)
     assert all(read[line] for line in final if not line.startswith("back"))
     assert all(int(line.split()[1]) <= last + 1 for line in read if line.startswith("here"))
-    # What was read after the moves was read once.
+    # The group read each record after the moves once.
     for who in ("there", "back"):
         seen = [line for line in books if line.startswith(who)]
         assert seen == [line for line in final if line.startswith(who)][: len(seen)]

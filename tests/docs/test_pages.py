@@ -1,4 +1,4 @@
-"""What the pages name exists: the files and names of the table "Where is …", links, and files in the text."""
+"""Everything that the pages name exists: files and names of the table "Where is …", links, and files in the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = re.findall(r"^\| ([^|]+?) \| `([^`]+)` \| `([^`]+)` \|$", TABLE, re.MULTI
 
 
 def names(tree: ast.Module | ast.ClassDef) -> dict[str, ast.AST]:
-    """What is defined or assigned directly in a module or a class, and in its methods to `self`."""
+    """Return the names defined in a module or class, and the attributes that its methods set on `self`."""
     found: dict[str, ast.AST] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""docs/registry.md can be followed as it is printed."""
+"""docs/registry.md works as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/rest.md run as they are printed."""
+"""The commands in docs/rest.md run as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each example is run as it is: its events into a real broker, its pipeline on Spark, and then its topics are read."""
+"""Run each example unchanged: events into a real broker, the pipeline on Spark, and then read its topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-# A whole minute, so that windows begin with the first event.
+# A whole minute, so that windows start at the first event.
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Example:
-    """One example with a broker of its own."""
+    """One example with its own broker."""
 
     def __init__(self, name: str, spark: SparkSession, broker: Broker, checkpoints: Path) -> None:
         self.folder = EXAMPLES / name
@@ -71,18 +71,18 @@ class Example:
             self.spark.conf.unset(key)
 
     def module(self, name: str) -> Any:
-        """A file of the example, to use what it defines."""
+        """Import a file of the example."""
         return _load(f"{self.folder.name}_{name}", self.folder / f"{name}.py")
 
     def events(self, count: int, seconds: float, seed: int = 7) -> list[Any]:
-        """The first events of the example, with so many seconds from one moment to the next."""
+        """Return the first events of the example, spaced by this many seconds."""
         return list(islice(self.generate.events(seed, feed.steps(START, seconds)), count))
 
     def send(self, events: list[Any]) -> None:
         feed.send(self.broker.bootstrap_servers, events)
 
     def run(self) -> None:
-        """All that is in the topics now, as `ottla pipeline run --available-now` does."""
+        """Process the current contents of the topics, like `ottla pipeline run --available-now`."""
         from ottla.spark.pipelines.loading import load
 
         queries = load(self.folder / "pipeline.py")(self.spark, self.broker.bootstrap_servers)
@@ -94,7 +94,7 @@ class Example:
                 query.stop()
 
     def records(self, topic: str) -> list[tuple[str | None, Any]]:
-        """Keys and values of all partitions, each in order."""
+        """Return keys and values of all partitions, each in order."""
         return [
             (
                 None if record.key is None else bytes(record.key).decode(),
@@ -108,7 +108,7 @@ class Example:
         return [value for _, value in self.records(topic)]
 
     def latest(self, topic: str) -> dict[str | None, Any]:
-        """The last value of each key, as a compacted topic keeps it."""
+        """Return the last value of each key, like a compacted topic."""
         return {key: value for key, value in dict(self.records(topic)).items() if value is not None}
 
 
@@ -119,7 +119,7 @@ def example(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> Iterator[Example]:
-    """The example whose name the test module has."""
+    """The example named like the test module."""
     name = Path(request.module.__file__).stem.removeprefix("test_")
     running = Example(name, spark, fresh_ottla_broker, tmp_path / "checkpoints")
     yield running

@@ -64,7 +64,7 @@ def matches(events: list[Any]) -> dict[tuple[datetime, str], tuple[str, int]]:
 
 
 def costs(events: list[Any]) -> dict[str, tuple[float, float]]:
-    """The price at the start and the cost of each ride."""
+    """Return the start price and the cost of each ride."""
     ways: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for topic, _, value, _ in events:
         if topic == "taxi_position" and value["ride"] is not None:
@@ -83,7 +83,7 @@ def test_rides_are_priced_matched_and_charged(example: Example, tmp_path: Path) 
     store = str(tmp_path / "store")
     example.set("spark.example.store", store)
     events = example.events(900, seconds=0.2)
-    for part in (events[:500], events[500:]):  # in the midst of a minute
+    for part in (events[:500], events[500:]):  # splits a minute
         example.send(part)
         example.run()
 
@@ -99,7 +99,7 @@ def test_rides_are_priced_matched_and_charged(example: Example, tmp_path: Path) 
         for value in example.latest("matches").values()
     }
     assert matched == matches(events)
-    # Somebody had a match in the midst of a minute, and at its end none any more: it was taken back.
+    # Some rider had a match within a minute and none at its end: the pipeline retracted it.
     assert matches(events[:500]).keys() - matched.keys()
 
     kept = example.spark.read.parquet(store)

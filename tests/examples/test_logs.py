@@ -18,7 +18,7 @@ def since(at: datetime) -> datetime:
 
 
 def over(events: list[Any], topic: str) -> list[Any]:
-    """The events of windows that were over when the last event came."""
+    """Return the events of windows that had ended when the last event arrived."""
     of_topic = [event for event in events if event[0] == topic]
     watermark = max(at for *_, at in of_topic) - TEN_SECONDS
     return [event for event in of_topic if since(event[3]) + TEN_SECONDS <= watermark]

@@ -49,7 +49,7 @@ def recommendations(plays: Plays, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def hours(seconds: int) -> float:
-    """Rounded as SQL does, half up."""
+    """Round like SQL, half up."""
     return float((Decimal(seconds) / 3600).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
@@ -57,7 +57,7 @@ def test_viewers_go_on_where_they_were_and_have_a_next_show(example: Example, tm
     example.set("spark.example.store", str(tmp_path / "store"))
     catalogue = example.generate.CATALOGUE
     assert catalogue == example.module("pipeline").CATALOGUE
-    # A minute of events, as the README sends them.
+    # A minute of events, sent like in the README.
     events = example.events(300, seconds=0.2)
     plays = [value for _, _, value, _ in events]
     for part in (slice(None, 100), slice(100, None)):
@@ -67,14 +67,14 @@ def test_viewers_go_on_where_they_were_and_have_a_next_show(example: Example, tm
         assert example.latest("resume_positions") == resume_positions(so_far)
         assert example.latest("profiles") == profiles(so_far, catalogue)
         assert example.latest("recommendations") == recommendations(so_far, catalogue)
-    # Somebody saw a show to its end after having stopped in it: there is nothing to resume any more.
+    # A viewer paused a show and finished it later, so there is nothing left to resume.
     assert None in example.values("resume_positions")
     offered = example.latest("recommendations")
     assert set(offered) == set(example.generate.USERS)
     begun = {(play["user"], play["show"]) for play in plays}
     assert not begun & {(user, each["next_show"]) for user, each in offered.items()}
 
-    # Analysts have all that happened.
+    # The analysts' topic holds every event.
     store = example.spark.read.parquet(str(tmp_path / "store"))
     assert store.count() == len(plays)
     asked = {

@@ -51,7 +51,7 @@ def test_pages_show_what_the_commands_amount_to(example: Example) -> None:
     }
     assert found == scores(events)
 
-    # Posts that people had liked were deleted: their records are followed by tombstones.
+    # Posts with likes were deleted: tombstones follow their records.
     deleted = {post for topic, post, value, _ in events if value.get("deleted")}
     liked = {post for topic, post, *_ in events if topic == "likes"}
     assert deleted & liked
@@ -64,7 +64,7 @@ def test_pages_show_what_the_commands_amount_to(example: Example) -> None:
 
 
 def test_a_post_that_was_deleted_does_not_come_back(example: Example) -> None:
-    """Somebody may have liked it in the same moment."""
+    """A user may like the post at the same moment."""
     at = example.events(1, seconds=1)[0][-1]
     stamp = {"post": "post-1", "at": at.isoformat()}
     post = {**stamp, "user": "ada", "text": "Oops", "deleted": False}

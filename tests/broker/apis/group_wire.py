@@ -1,4 +1,4 @@
-"""The group APIs without a socket: a coordinator in memory, and requests in every version."""
+"""Group API tests without a socket: an in-memory coordinator and requests in every version."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NONE = ErrorCode.NONE
 
 
 class MemoryLog:
-    """Durable at once."""
+    """A log that is durable immediately."""
 
     def append(self, partition: int, records: object, now_ms: int) -> None:
         return None
@@ -77,7 +77,7 @@ class FakeBroker:
 
 
 class Wire:
-    """Calls handlers with what is left of a request and a response after encoding in a version."""
+    """Encode and decode each request and response in a given version around the handler call."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
@@ -107,7 +107,7 @@ class Wire:
         return type(response).decode(response.encode(version), version)
 
     async def join(self, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
-        """As a client of that version does it."""
+        """Join the way a client of that version does."""
         request = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,

@@ -1,6 +1,6 @@
-"""A streams group over the wire: the steps of a scenario, and what Apache Kafka 4.3.0 answered to each of them.
+"""A streams group scenario over the wire, with the responses of Apache Kafka 4.3.0.
 
-The same steps are taken against Ottla in `test_streams_group_apis` and against Apache Kafka in `tests/peers`.
+`test_streams_group_apis` runs the steps against Ottla; `tests/peers` runs them against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def tasks_of(found: list[TaskIds] | None) -> Tasks | None:
 
 
 class StreamsWire:
-    """One group: its heartbeats, as requests that say what the test says and no more."""
+    """The heartbeats of one group. A request carries only the fields that the test sets."""
 
     def __init__(self, client: WireClient, group: str, source: str) -> None:
         self.client = client
@@ -78,7 +78,7 @@ class StreamsWire:
         self.source = source
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
         until(lambda: not self._coordinator(request).coordinators[0].error_code)
-        # A broker may name itself before it has loaded the partition.
+        # A broker may answer FindCoordinator before it has loaded the partition.
         until(lambda: self.heartbeat("nobody", 1)[0] in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"))
 
     def _coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -87,7 +87,7 @@ class StreamsWire:
         return answer
 
     def heartbeat(self, member_id: str, epoch: int, owned: Tasks | None = None, **fields: Any) -> Any:
-        """Error and message; or epoch, statuses and active tasks."""
+        """Return (error, message), or (epoch, statuses, active tasks)."""
         if owned is not None:
             fields = {"active_tasks": task_ids(owned), "standby_tasks": [], "warmup_tasks": [], **fields}
         request = StreamsGroupHeartbeatRequest(
@@ -183,25 +183,25 @@ def until(condition: Callable[[], object], seconds: float = 30) -> None:
 def life_of_a_group(
     wire: StreamsWire, create_source: Callable[[], None], topics: Callable[[], set[str]]
 ) -> None:
-    """Two members, from the first heartbeat to the deletion of the group; assignments must not be delayed."""
+    """Take two members from the first heartbeat to the deletion of the group. Requires assignments without delay."""
     group, source = wire.group, wire.source
     assert wire.heartbeat("m1", 3) == ("GROUP_ID_NOT_FOUND", f"Streams group {group} not found.")
     assert wire.heartbeat("m1", -1) == ("GROUP_ID_NOT_FOUND", f"Group {group} not found.")
     assert wire.summary() == ("GROUP_ID_NOT_FOUND", f"Group {group} not found.")
 
-    # Topics: first those of the user, then those that the broker creates.
+    # Topics: the user's topics first, then the topics that the broker creates.
     assert wire.join("m1") == (2, [(1, f"Source topics {source} are missing.")], {})
     assert wire.summary() == ("NotReady", 2, 2, {"m1": 2})
     create_source()
     internal = {f"{group}-repartition", f"{group}-changelog"}
-    # Kafka's coordinator sees new topics a moment later than its clients do.
+    # Kafka's coordinator sees new topics slightly later than its clients.
     found = wire.beat_until("m1", 2, lambda answer: answer[0] == 3)
     [(code, detail)] = found[1]
     assert (code, found[2]) == (3, None)
     prefix, _, names = detail.partition(": ")
     assert (prefix, set(names.split(", "))) == ("Internal topics are missing", internal)
     until(lambda: topics() >= internal)
-    # One by one they come into view; each is a new epoch.
+    # The topics become visible one by one, and each starts a new epoch.
     first, statuses, tasks = wire.beat_until("m1", 3, lambda answer: answer[2])
     assert (statuses, tasks) == ([], {"0": [0, 1], "1": [0, 1]})
     described = wire.describe().topology
@@ -211,7 +211,7 @@ def life_of_a_group(
     assert wire.heartbeat("m1", first) == (first, [], None)
     assert wire.listed() == [("streams", "streams", "Stable")]
 
-    # A second member, and the tasks that it gets from the first.
+    # A second member takes over tasks from the first.
     assert wire.join("m2") == (first + 1, [], {})
     assert wire.heartbeat("m1", first) == (first, [], {"0": [0], "1": [0]})
     assert wire.summary()[0] == "Reconciling"
@@ -222,7 +222,7 @@ def life_of_a_group(
     assert wire.summary() == ("Stable", first + 1, first + 1, {"m1": first + 1, "m2": first + 1})
     now = first + 1
 
-    # Who is refused.
+    # Rejected members
     words = (
         "member epoch ({}) than the one known by the group coordinator ({}). The member must abandon all its "
     )
@@ -272,7 +272,7 @@ def life_of_a_group(
     assert wire.summary() == ("GROUP_ID_NOT_FOUND", f"Group {group} not found.")
 
 
-# What a first heartbeat may get wrong, and the answer.
+# Invalid first heartbeats and their responses
 WRONG_JOINS = [
     ({"member_id": ""}, "MemberId can't be empty."),
     ({"group_id": ""}, "GroupId can't be empty."),

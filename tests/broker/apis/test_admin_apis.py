@@ -1,4 +1,4 @@
-"""The smaller admin APIs, seen from the wire. What is expected here is what Apache Kafka 4.3 answered."""
+"""The smaller admin APIs on the wire. The expected values are Apache Kafka 4.3's responses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_records_are_deleted_up_to_an_offset(
     assert [record.value for record in broker.records(topic, 0)] == [b"c"]
     assert broker.records(topic, 1) == []
     assert len(broker.records(topic, 2)) == 3
-    # The beginning does not move back.
+    # The log start offset never moves back.
     assert delete_records(client, topic, {0: 1}, version) == {0: (ErrorCode.NONE, 2)}
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions to metrics of clients (KIP-714), kept as by Apache Kafka 4.3 without a plugin that takes any in."""
+"""Client metrics subscriptions (KIP-714), as Apache Kafka 4.3 keeps them without a receiver plugin."""
 
 from __future__ import annotations
 

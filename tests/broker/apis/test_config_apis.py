@@ -1,6 +1,6 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources, seen from the wire.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources on the wire.
 
-What is expected here is what Apache Kafka 4.3 answered.
+The expected values are Apache Kafka 4.3's responses.
 """
 
 from __future__ import annotations

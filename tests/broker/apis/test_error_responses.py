@@ -1,4 +1,6 @@
-"""Promise: a request that fails as a whole is answered with its error, in every version, for all that was asked for."""
+"""Promise: the response to a request that fails as a whole repeats the error for every requested item, in every
+version.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ VERSIONS = [
     for key in sorted(served_keys())
     for version in range(request_type(key).versions[0], request_type(key).versions[1] + 1)
 ]
-# Lists in requests that name what is asked for, and what their entries are known by.
+# Request lists that name the requested items, and the key fields of their entries.
 NAMING = {
     *(
         "coordinator_keys",
@@ -61,8 +63,7 @@ NAMES = {
     ),
     *("topic", "topic_id", "topic_name", "transactional_id"),
 }
-# Responses that list something else than what the request names.
-# LeaveGroup, OffsetDelete, UpdateFeatures, and those of share groups.
+# Responses whose lists differ from the request: LeaveGroup, OffsetDelete, UpdateFeatures and the share group APIs.
 TOP_ONLY = {13, 47, 57, 78, 79, 91, 92}
 LISTING = {"ListPartitionReassignments", "ConsumerGroupHeartbeat", "DescribeLogDirs"}
 
@@ -74,7 +75,7 @@ def refuse(request: Request, error: KafkaError = DENIED) -> Response:
 
 
 def filled(of: type[Any], numbers: Iterator[int]) -> Any:
-    """A message with two entries in each list and values that are there only once."""
+    """Return a message with two entries in each list and a unique value in each field."""
     return of(**{name: value(field, numbers) for name, field in of.fields.items()})
 
 
@@ -102,7 +103,7 @@ def value(field: Field, numbers: Iterator[int]) -> Any:
 
 
 def asked_for(request: Struct, version: int, inside: bool = False) -> Iterator[Any]:
-    """The names in a request, as far as its version has them."""
+    """Return the names in a request, as far as the version carries them."""
     for name, field in type(request).fields.items():
         if not field.versions[0] <= version <= field.versions[1]:
             continue

@@ -1,4 +1,4 @@
-"""Fetch, seen from the wire: limits, waiting, sessions."""
+"""Fetch on the wire: limits, long polling, sessions."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class TestSessions:
 
 
 def test_large_slices_arrive_whole_and_unchanged(broker: Broker, client: WireClient) -> None:
-    """More than one turn's worth of sendfile, read by a client that is slower than the broker."""
+    """The response needs several sendfile turns, and the client reads more slowly than the broker sends."""
     broker.create_topic("large", config={"max.message.bytes": "9000000"})
     sent = [bytes([n]) * 3_000_000 for n in range(4)]
     for value in sent:

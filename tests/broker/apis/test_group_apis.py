@@ -1,4 +1,4 @@
-"""The group APIs, version by version; what is expected here is what Apache Kafka 4.3.0 answered."""
+"""The group APIs, version by version. The expected values are Apache Kafka 4.3.0's responses."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_an_error_of_the_group_finds_its_place_in_every_version(version: i
 @run
 async def test_the_coordinator_of_a_group_is_found(version: int) -> None:
     call = await Wire.open()
-    # The partition of "a" is 47, that of "b" is 48, which nobody leads.
+    # "a" maps to partition 47 and "b" to partition 48, which has no leader.
     if version < 4:
         found = await call(FindCoordinatorRequest(key="a"), version)
         assert (found.error_code, found.node_id, found.host, found.port) == (0, 7, "here", 9092)
@@ -304,7 +304,7 @@ async def test_members_leave(version: int) -> None:
     for group_id in ("missing", "g"):
         assert await leave(group_id, "m") == ((unknown, []) if version < 3 else (NONE, [unknown]))
     assert await leave("g", member) == ((NONE, []) if version < 3 else (NONE, [NONE]))
-    with pytest.raises(KafkaError, match="INVALID_GROUP_ID"):  # the dispatcher has a place for it
+    with pytest.raises(KafkaError, match="INVALID_GROUP_ID"):  # the dispatcher has a field for the error
         await leave("", "m")
 
 

@@ -1,4 +1,4 @@
-"""Settings of single groups, seen from the wire. What is expected here is what Apache Kafka 4.3 answered."""
+"""Group configs on the wire. The expected values are Apache Kafka 4.3's responses."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_group_has_a_name_and_no_lists(client: WireClient) -> None:
     assert change(client, GROUP, "g", (DELETE, "nonsense", None)) == (0, None)
 
 
-# In force
+# Effect of the configs
 
 
 def heartbeat(client: WireClient, group_id: str, **fields: Any) -> Any:
@@ -210,7 +210,7 @@ def test_members_of_a_living_group_are_told_of_a_new_heartbeat_interval(client: 
             group_id="shared", member_id="m", member_epoch=0, subscribed_topic_names=["nosuch"]
         )
     )
-    # With a topic that exists it would be shorter until the member has its assignment.
+    # If the topic existed, the interval would be shorter until the member has its assignment.
     assert answer.heartbeat_interval_ms == 8888
 
 

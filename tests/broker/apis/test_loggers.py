@@ -1,4 +1,4 @@
-"""The levels of a broker's loggers while it runs. What is expected here is what Apache Kafka 4.3 answered."""
+"""Dynamic log levels of a running broker. The expected values are Apache Kafka 4.3's responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCUMENTED = "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """The broker shares its process, and so its loggers, with the tests."""
+    """Restore the log levels. The broker runs in the test process and shares its loggers."""
     names = ("", "ottla", "ottla.broker", NAME)
     before = {name: logging.getLogger(name).level for name in names}
     yield

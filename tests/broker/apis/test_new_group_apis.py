@@ -1,4 +1,4 @@
-"""The APIs of consumer and share groups, field by field; what is expected here is what Apache Kafka 4.3.0 answered."""
+"""The consumer group and share group APIs, field by field. The expected values are Apache Kafka 4.3.0's responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NONE = ErrorCode.NONE
 
 
 class Client:
-    """One connection that sends requests as they are."""
+    """A connection that sends requests unchanged."""
 
     def __init__(self, broker: Broker) -> None:
         host, port = broker.bootstrap_servers.split(":")
@@ -119,7 +119,7 @@ def test_heartbeats_that_kafka_refuses(
 
 
 def test_a_pattern_matches_internal_topics_too(client: Client) -> None:
-    """Clients leave out internal topics by themselves, where they want to."""
+    """Clients that want to exclude internal topics filter them on their side."""
     first = client(
         ConsumerGroupHeartbeatRequest(
             **{
@@ -170,7 +170,7 @@ def test_a_consumer_group_through_its_apis(client: Client) -> None:
 
 
 class Share:
-    """A member of a share group that speaks request by request."""
+    """A share group member that sends each request explicitly."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -274,7 +274,7 @@ def test_a_share_session_from_its_opening_to_its_end(broker: Broker, client: Cli
     taken = share.acquired()
     assert (taken[0][0], taken[-1][1], {count for *_, count in taken}) == (0, 4, {1})
     assert share.fetch().responses == [], "nothing is free, so there is no news"
-    # One answer acknowledges and hands out again what was released.
+    # One response acknowledges records and redelivers the released ones.
     assert share.acquired([(0, 1, [1]), (2, 2, [2]), (3, 3, [3])]) == [(2, 2, 2)]
     assert share.offsets() == [(0, 0, 2), (1, -1, -1)]
     assert share.acknowledge((0, 0, [1])) == NONE, "done already"

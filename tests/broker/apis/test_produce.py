@@ -1,4 +1,4 @@
-"""Produce, seen from the wire."""
+"""Produce on the wire."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_unknown_acks_are_refused(client: WireClient, topic: str) -> None:
 
 def test_acks_0_is_not_answered_and_still_written(broker: Broker, client: WireClient, topic: str) -> None:
     client.send(request(topic, batch(b"quiet"), acks=0), 9)
-    # The next answer on the connection is that of the next request.
+    # The connection's next response belongs to the next request.
     assert produce(client, topic, batch(b"loud")).base_offset == 1
     assert [record.value for record in broker.records(topic)] == [b"quiet", b"loud"]
 
@@ -228,7 +228,7 @@ def test_records_with_a_timestamp_out_of_range_are_named(
 
 
 def test_a_producer_learns_which_of_its_records_were_refused(broker: Broker) -> None:
-    """librdkafka says of the others only that another record of their batch was invalid."""
+    """For the other records librdkafka reports only that another record in their batch was invalid."""
     name = f"compacted-{next(_names)}"
     broker.create_topic(name, config={"cleanup.policy": "compact"})
     said: list[tuple[bytes | None, str]] = []

@@ -1,4 +1,4 @@
-"""Topics that take only records with a schema of the registry."""
+"""Topics that accept only records with a registered schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GUID = uuid.UUID(int=7)
 
 
 class Registry(ThreadingHTTPServer):
-    """What a registry answers to the broker's two questions."""
+    """Canned registry responses to the broker's two kinds of lookup."""
 
     daemon_threads = True
 
@@ -75,7 +75,7 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture(scope="module")
 def broker(registry: Registry) -> Iterator[Broker]:
     config = {
-        # The first is not there: the second is asked.
+        # The first registry is down, so the broker tries the second.
         "confluent.schema.registry.url": f"http://127.0.0.1:1,http://127.0.0.1:{registry.server_port}",
         "confluent.basic.auth.user.info": "broker:secret",
     }
@@ -204,7 +204,7 @@ def test_other_topics_are_not_looked_at(broker: Broker, client: WireClient, regi
 
 
 def test_a_missing_schema_is_asked_for_again(broker: Broker, registry: Registry) -> None:
-    """It may be registered right after; an idempotent producer goes on after the refusal."""
+    """The schema may be registered later. An idempotent producer continues after the rejection."""
     topic = checked(broker, VALUES)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     errors = []

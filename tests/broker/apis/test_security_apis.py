@@ -1,4 +1,4 @@
-"""A broker without security says so in the words of Apache Kafka 4.3.0 without an authorizer and without SASL."""
+"""A broker without security answers like Apache Kafka 4.3.0 without an authorizer and without SASL."""
 
 from __future__ import annotations
 

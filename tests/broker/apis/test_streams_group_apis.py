@@ -1,4 +1,4 @@
-"""The APIs of streams groups (KIP-1071), over sockets; what is expected is what Apache Kafka 4.3.0 answered."""
+"""The streams group APIs (KIP-1071) over sockets. The expected values are Apache Kafka 4.3.0's responses."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_every_group_that_is_asked_for_is_described(client: WireClient, wire: St
 
 
 def test_a_group_survives_a_restart(tmp_path: Any) -> None:
-    """The epochs, the tasks and who still has to give some up."""
+    """The restart keeps the epochs, the tasks and the pending revocations."""
     broker = Broker(data=tmp_path)
     with broker, WireClient(broker.bootstrap_servers) as client:
         wire = StreamsWire(client, "g", "in")

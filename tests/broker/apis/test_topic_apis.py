@@ -1,6 +1,6 @@
-"""CreateTopics, DeleteTopics, CreatePartitions and DescribeTopicPartitions, seen from the wire.
+"""CreateTopics, DeleteTopics, CreatePartitions and DescribeTopicPartitions on the wire.
 
-What is expected here is what Apache Kafka 4.3 answered.
+The expected values are Apache Kafka 4.3's responses.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def create(client: WireClient, *topics: CreatableTopic, version: int = 7, **opti
 def test_clients_see_a_leader_only_when_its_log_is_there(
     client: WireClient, broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Defends: who sees the leader of a new partition can write to it."""
+    """Defends: a client that sees the leader of a new partition can write to that partition."""
     create_log, may_go_on = LogDirectory.create_log, threading.Event()
 
     def slowly(*arguments: Any, **options: Any) -> Any:
@@ -242,7 +242,7 @@ def test_partitions_are_never_taken_away(client: WireClient, broker: Broker, nam
         assert [each.error_code for each in answer.results] == [code]
 
 
-# Without time
+# With a timeout of zero
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])

@@ -29,7 +29,7 @@ def test_a_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_deletion_that_a_crash_cut_off_is_finished(tmp_path: Path) -> None:
-    """Defends: what was answered as deleted never comes back, what was not is finished or never begun."""
+    """Defends: an acknowledged deletion is final; any other deletion is completed or never started."""
 
     async def mark() -> None:
         store = EmbeddedStore(tmp_path / METADATA)

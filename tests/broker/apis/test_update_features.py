@@ -1,4 +1,4 @@
-"""UpdateFeatures, seen from the wire. Apache Kafka 4.3 answers the same, where it does not change a level."""
+"""UpdateFeatures on the wire. Apache Kafka 4.3 gives the same responses to requests that change no level."""
 
 from __future__ import annotations
 

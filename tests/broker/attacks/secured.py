@@ -1,4 +1,4 @@
-"""A broker that asks who one is, and raw connections to it."""
+"""A broker that requires authentication, and raw connections to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JAAS = f'{PLAIN_MODULE} required user_ann="{PASSWORD}" user_bob="{PASSWORD}";'
 
 
 class Secured:
-    """Two listeners: one with a login, and one without, which is for the test itself."""
+    """A broker with two listeners: one that requires a login, and an open one for the test itself."""
 
     def __init__(self, data: Path, **config: str) -> None:
         plain, self.port = ReservedPorts(2).numbers
@@ -83,9 +83,9 @@ class Secured:
         Cluster(Settings.from_properties(settings)).any_connection().close()
 
     def answers(self, frames: Sequence[bytes], *, leave: bool = False) -> list[bytes]:
-        """All that comes back before the broker hangs up, after these were sent at once.
+        """Send all frames at once and return everything received before the broker closes the connection.
 
-        With `leave` it need not find out by itself that there is nothing to wait for.
+        With `leave` the client closes its side, so the broker need not detect the end of the input.
         """
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as raw:
             try:
@@ -93,7 +93,7 @@ class Secured:
                 if leave:
                     raw.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # it has hung up already
+                pass  # the broker has already closed the connection
             received = b""
             try:
                 while chunk := raw.recv(65536):

@@ -1,4 +1,4 @@
-"""Promise: a small batch that unpacks to gigabytes is refused, where the broker unpacks at all (CVE-2023-34455)."""
+"""Promise: the broker rejects a small batch that decompresses to gigabytes (CVE-2023-34455)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 MEGABYTE = 1 << 20
 ZEROS = bytes(50 * MEGABYTE)
-# Twice what may be unpacked at once, which is 128 MB, and less than any of these bombs holds.
+# Twice the decompression limit of 128 MB, and less than any of these bombs holds.
 ALLOWED = 300 * MEGABYTE
 _HEADER, _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT = 61, 8, 17, 21
 
@@ -32,12 +32,12 @@ def gzip_bomb() -> bytes:
 
 
 def claimed_snappy_bomb() -> bytes:
-    """A raw block begins with the size that it claims: 2 GB."""
+    """Return a raw Snappy block whose header claims 2 GB."""
     return b"\xff\xff\xff\xff\x07" + bytes(cramjam.snappy.compress_raw(b"x" * 100))[1:]
 
 
 def claimed_framed_snappy_bomb() -> bytes:
-    """The same in Java's framing, whose block claims to be as long."""
+    """Return the same claim in Java's Snappy framing."""
     return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, 0x7FFFFFFF) + claimed_snappy_bomb()
 
 
@@ -73,7 +73,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
 
 
-# Where the broker has to look into what it is sent.
+# Requests that make the broker decompress a batch
 TOPICS = {
     "recompressed": {"compression.type": "uncompressed"},
     "compacted": {"cleanup.policy": "compact"},

@@ -1,4 +1,4 @@
-"""Promise: a batch whose checksum is right and whose records are not is refused, and costs other clients nothing."""
+"""Promise: the broker rejects a batch with a valid checksum and invalid records, at no cost to other clients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new_topic(broker: Broker, **config: str) -> str:
 
 
 def poisoned(body: bytes, count: int, codec: int = 0, max_timestamp: int | None = None) -> bytes:
-    """A batch with a good header and checksum around any bytes."""
+    """Return a batch with a valid header and checksum around arbitrary bytes."""
     batch = build_batch([Record(0, int(time.time() * 1000), b"k", b"v")])[:BATCH_OVERHEAD] + body
     struct.pack_into(">i", batch, _LENGTH_AT, len(batch) - 12)
     struct.pack_into(">h", batch, _ATTRIBUTES_AT, codec)
@@ -135,7 +135,7 @@ def test_bytes_that_were_never_compressed_are_refused(
 
 
 def far_ahead(count: int) -> bytes:
-    """Records of nine bytes whose timestamps are a century from now."""
+    """Return nine-byte records whose timestamps are a century in the future."""
     record = b"\x10\x00\x00\x00\x02k\x02v\x00"
     return poisoned(
         compress(Codec.ZSTD, record * count), count, Codec.ZSTD, max_timestamp=int((time.time() + 3e9) * 1000)

@@ -49,7 +49,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def authenticate(secured: Secured, mechanism: str, *tokens: bytes) -> SaslAuthenticateResponse:
-    """The answer to the last of these tokens."""
+    """Send the tokens and return the response to the last one."""
     with WireClient(secured.sasl) as client:
         assert client.call(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == 0
         for token in tokens:
@@ -60,7 +60,7 @@ def authenticate(secured: Secured, mechanism: str, *tokens: bytes) -> SaslAuthen
         return answer
 
 
-# Acting as somebody else (CVE-2017-12610)
+# Impersonation (CVE-2017-12610)
 
 
 @pytest.mark.parametrize("authzid", [b"bob", b"ANN", b"ann ", b"admin", b"*"])
@@ -95,7 +95,7 @@ def test_a_user_of_scram_cannot_act_as_another(secured: Secured, authzid: str) -
 def test_tokens_of_plain_that_are_not_quite_right(secured: Secured, token: bytes) -> None:
     answer = authenticate(secured, "PLAIN", token)
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    # In Kafka's words. They tell what the message looks like, and nothing of who exists.
+    # These are Kafka's messages. They describe the message format and reveal no user names.
     assert re.fullmatch(
         "Authentication failed: (Invalid username or password|(username|password) not specified)"
         "|Invalid SASL/PLAIN response: expected 3 tokens, got [124]",
@@ -103,11 +103,11 @@ def test_tokens_of_plain_that_are_not_quite_right(secured: Secured, token: bytes
     )
 
 
-# Replies to another challenge (CVE-2024-56128)
+# Responses to a different challenge (CVE-2024-56128)
 
 
 def proof(first_bare: str, challenge: bytes, without_proof: str) -> bytes:
-    """The last message of a client that knows the password, for a challenge and a nonce of the test's choice."""
+    """Return the final message of a client that knows the password, for the given challenge and nonce."""
     fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
     salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
     key = hmac.digest(
@@ -123,10 +123,10 @@ def proof(first_bare: str, challenge: bytes, without_proof: str) -> bytes:
     ("nonce", "binding", "works"),
     [
         ("{challenged}", "biws", True),
-        ("nonce", "biws", False),  # what the client sent, without what the broker added to it
+        ("nonce", "biws", False),  # the client's nonce without the broker's part
         ("{challenged}x", "biws", False),
         ("{foreign}", "biws", False),
-        ("{challenged}", "eSws", False),  # y,, where the first message said n,,
+        ("{challenged}", "eSws", False),  # y,, although the first message said n,,
         ("{challenged}", "biw=", False),
     ],
 )
@@ -173,7 +173,7 @@ def test_first_messages_of_scram_that_are_refused(secured: Secured, first: bytes
 
 
 def test_nobody_finds_out_who_exists(secured: Secured) -> None:
-    """Neither by the text, nor by the step at which a login fails, nor by a salt that changes."""
+    """Neither the error text, nor the failing step, nor a changing salt reveals whether a user exists."""
     for mechanism in MECHANISMS[1:]:
         shapes, refusals = [], set()
         for user in ("ann", "nobody-of-that-name"):
@@ -189,7 +189,7 @@ def test_nobody_finds_out_who_exists(secured: Secured) -> None:
         assert len(refusals) == 1
 
 
-# Not waiting for the login
+# Requests before the login completes
 
 
 METADATA = frame(MetadataRequest(topics=None), 9, 99)
@@ -206,7 +206,7 @@ HANDSHAKE = frame(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1)
         ([HANDSHAKE, METADATA, GOOD], [1]),
         ([HANDSHAKE, HANDSHAKE, METADATA], [1]),
         ([HANDSHAKE, BAD, METADATA], [1, 2]),
-        # A second try on the same connection is none.
+        # A connection gets only one attempt.
         ([HANDSHAKE, BAD, GOOD, METADATA], [1, 2]),
         ([GOOD, METADATA], []),
         ([frame(SaslHandshakeRequest(mechanism="PLAIN"), 0, 1), METADATA], [1]),
@@ -296,7 +296,7 @@ def test_users_with_strange_names_are_themselves_and_nobody_else(secured: Secure
 
 
 def test_a_user_who_is_deleted_cannot_come_back(secured: Secured) -> None:
-    """As in Kafka, who is in stays until the connection ends."""
+    """As in Kafka, an authenticated connection stays open until it ends."""
     secured.put_user("leaver")
     with WireClient(secured.sasl) as client:
         client.call(SaslHandshakeRequest(mechanism=SCRAM), 1)
@@ -312,7 +312,7 @@ def test_a_user_who_is_deleted_cannot_come_back(secured: Secured) -> None:
         secured.log_in(SCRAM, "leaver")
 
 
-# What is written down
+# Log output
 
 
 def test_no_password_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -324,7 +324,7 @@ def test_no_password_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixt
                 secured.log_in(mechanism, "ann")
                 with pytest.raises(ClientError):
                     secured.log_in(mechanism, "ann", f"{PASSWORD}-wrong")
-            # Mistyped: the password in place of the user.
+            # The user typed the password in place of the user name.
             with pytest.raises(ClientError):
                 secured.log_in("PLAIN", PASSWORD, "ann")
             authenticate(secured, "PLAIN", PASSWORD.encode())
@@ -335,11 +335,11 @@ def test_no_password_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert PASSWORD not in written
 
 
-# Noise
+# Random input
 
 
 def noise(secured_port: int, seed: int, count: int) -> None:
-    """Frames of every kind, those of the login among them, many to a connection."""
+    """Return frames of every kind, including login frames, many per connection."""
     rng = random.Random(seed)
     keys = [18, 17, 36, 18, 17, 36, 3, 0, 1, 32, 44]
     bodies = [request_frame(rng, key) for key in keys * 20]
@@ -354,7 +354,7 @@ def noise(secured_port: int, seed: int, count: int) -> None:
                 while chunk := raw.recv(65536):
                     received += chunk
             except OSError:
-                pass  # it has hung up, as it should
+                pass  # the broker has closed the connection, as it should
             assert TOPIC.encode() not in received
 
 

@@ -1,4 +1,4 @@
-"""Promise: a client that may use its topics, groups and transactions cannot do what is for brokers, or for others."""
+"""Promise: rights on topics, groups and transactional ids open neither broker APIs nor other users' resources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def allow(kind: ResourceType, name: str, operation: Operation = Operation.ALL, u
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthorizedBroker]:
-    """ann may do everything with every topic, group and transactional id, bob with those called bob."""
+    """ann may do everything with every topic, group and transactional id; bob only with resources called bob."""
     made = AuthorizedBroker(tmp_path_factory.mktemp("attacked"))
     with made.broker:
         for name in TOPICS:
@@ -69,7 +69,7 @@ def bob(secured: AuthorizedBroker) -> Iterator[Any]:
         yield client
 
 
-# Requests of brokers (CVE-2018-1288)
+# Broker-only requests (CVE-2018-1288)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_transactional_batch_needs_the_right_to_its_own_transactional_id(
 def test_nobody_adds_to_the_transaction_of_another(
     secured: AuthorizedBroker, ann: Any, bob: Any, v2: bool
 ) -> None:
-    """With a transactional id of one's own, but the producer id of somebody else."""
+    """The attacker uses its own transactional id with another client's producer id."""
     theirs = WireProducer(ann, f"anns-{v2}", v2=v2)
     mine = WireProducer(bob, "bob", v2=v2)
     assert theirs.init() is NONE
@@ -174,7 +174,7 @@ def test_nobody_adds_to_the_transaction_of_another(
     assert theirs.end(commit=True) is NONE
 
 
-# Names that only look like others
+# Look-alike names
 
 
 def test_a_name_that_looks_like_another_has_no_rights_of_it(tmp_path: Path) -> None:

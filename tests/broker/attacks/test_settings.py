@@ -1,4 +1,4 @@
-"""Promise: who may change settings can neither load code nor read secrets."""
+"""Promise: a client that may change settings can neither load code nor read secrets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_was_refused_leaves_everything_as_it_was(secured: Secured, admin: A
     secured.log_in("PLAIN", "ann")
 
 
-# Secrets that are shown
+# Secrets in responses
 
 
 def test_secrets_that_were_set_are_not_shown(
@@ -98,7 +98,7 @@ def test_secrets_that_were_set_are_not_shown(
 
 @pytest.mark.cluster
 def test_passwords_are_not_in_zookeeper(shared_zookeeper: ZooKeeper, tmp_path: Path) -> None:
-    """They are encrypted there, and in force after a restart; without a secret to encrypt with they are refused."""
+    """The store holds them encrypted, and they survive a restart. Without an encoder secret the broker rejects them."""
     zookeeper = shared_zookeeper.chroot()
     config = {"broker.id": "0", "zookeeper.connect": zookeeper.connect}
     with Secured(tmp_path, **config) as secured:

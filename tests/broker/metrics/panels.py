@@ -1,7 +1,7 @@
-"""Queries of dashboards that people have already, and why some of them have no data here.
+"""Queries of existing dashboards, and the reasons why some of them return no data here.
 
-Strimzi's dashboards choose by labels of Kubernetes, which `config/metrics/prometheus.yml` sets; `$…` stands for what is
-chosen at the top of a dashboard.
+Strimzi's dashboards select by Kubernetes labels, which `config/metrics/prometheus.yml` sets. `$…` is a dashboard
+variable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _OF_TOPIC = f'{_POD},topic=~".+",topic!=""'
 _TOPICS = "kafka_server_brokertopicmetrics"
 _CONTAINER = 'namespace="default",kubernetes_pod_name=~"ottla-.*",container="kafka"'
 
-# Title, query, and the reason where it has no data.
+# Title, query, and the reason if the query returns no data.
 STRIMZI_KAFKA = [
     ("Brokers Online", f"count(kafka_server_replicamanager_leadercount{{{_CLUSTER}}})", None),
     ("Active Controllers", f"sum(kafka_controller_kafkacontroller_activecontrollercount{{{_CLUSTER}}})", None),
@@ -47,7 +47,7 @@ STRIMZI_KAFKA = [
     ("Log Size", f'kafka_log_log_size{{{_POD},topic=~".+",partition=~".*"}}', None),
 ]  # fmt: skip
 
-# Also Strimzi's dashboard of its exporter, which asks for the same names.
+# Strimzi's exporter dashboard queries the same names.
 GRAFANA_7589 = [
     ("Message in per second", 'sum(rate(kafka_topic_partition_current_offset{topic=~".+"}[1m])) by (topic)', None),
     ("Lag by Consumer Group", 'sum(kafka_consumergroup_lag{topic=~".+"}) by (consumergroup, topic)', None),
@@ -66,7 +66,7 @@ GRAFANA_7589 = [
     ("Consumer group offsets", "sum(kafka_consumergroup_current_offset_sum) by (consumergroup)", None),
 ]  # fmt: skip
 
-# Of the rules and panels of the usual JMX exporter, where requests are timed.
+# Request timings from the rules and panels of the usual JMX exporter
 REQUEST_TIMES = [
     (f"{phase} of {request}", f'kafka_network_requestmetrics_{phase}{{request="{request}",quantile="0.99"}}', None)
     for phase in ("totaltimems", "requestqueuetimems", "localtimems", "remotetimems", "responsequeuetimems", "responsesendtimems")

@@ -1,4 +1,4 @@
-"""Asks a broker for its metrics, and reads them with Prometheus' own parser."""
+"""Scrape a broker's metrics and parse them with Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sample(NamedTuple):
 
 
 class Metrics:
-    """What a broker shows at one moment."""
+    """Metrics of a broker at one moment."""
 
     def __init__(self, text: str) -> None:
         self.types: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Metrics:
         ]
 
     def value(self, name: str, **labels: str) -> float:
-        """Of the one sample that has just these labels."""
+        """Return the value of the only sample with exactly these labels."""
         [found] = [each for each in self.all(name, **labels) if each.labels == labels]
         return found.value
 

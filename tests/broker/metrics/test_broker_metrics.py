@@ -1,4 +1,4 @@
-"""A broker shows what its clients did, by the names that Kafka's dashboards ask for."""
+"""A broker exposes its clients' activity under the names that Kafka dashboards query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def topic(broker: Broker) -> str:
 
 
 def produce(client: WireClient, topic: str, values: list[bytes], partition: int = 0, acks: int = -1) -> int:
-    """Returns the bytes of the batch."""
+    """Produce a batch and return its size in bytes."""
     batch = bytes(build_batch([Record(0, 1, None, value) for value in values]))
     request = ProduceRequest(
         acks=acks,
@@ -203,7 +203,7 @@ def test_the_state_of_the_broker_is_shown(broker: Broker) -> None:
 def test_a_failed_produce_is_counted_unless_the_client_caused_it(broker: Broker, topic: str) -> None:
     with WireClient(broker.bootstrap_servers) as client:
         batch = bytearray(build_batch([Record(0, 1, None, b"a")]))
-        batch[-1] ^= 1  # the checksum is wrong
+        batch[-1] ^= 1  # invalidates the checksum
         request = ProduceRequest(
             acks=1,
             timeout_ms=1000,

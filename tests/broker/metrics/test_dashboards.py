@@ -1,4 +1,4 @@
-"""Dashboards and rules of this repository ask only for what is there, and are what Prometheus and Grafana take."""
+"""The repository's dashboards and rules query only existing metrics, and Prometheus and Grafana accept them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.broker.metrics.scraping import get
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = ROOT / "config" / "metrics"
-# What only a broker of a cluster shows; see test_cluster_metrics.
+# Metrics that only clustered brokers expose; see test_cluster_metrics.
 OF_CLUSTERS = {"ottla_zookeeper_connected"}
 NAME = re.compile(r"\b(?:kafka|ottla|process)_[a-z0-9_]+\b")
 
 
 @pytest.fixture(scope="module")
 def exposed() -> set[str]:
-    """Every name that some program of ours shows."""
+    """Return every metric name that one of our programs exposes."""
     settings = {"metrics.port": "0", "telemetry.otlp.endpoint": "http://127.0.0.1:1"}
     with Broker(config=settings) as broker:
         cluster = Cluster(Settings(parse_servers(broker.bootstrap_servers)))

@@ -1,4 +1,4 @@
-"""Metrics of a secured broker are for users of the cluster who may describe it."""
+"""On a secured broker, only users with Describe on the cluster may read the metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_metrics_need_a_login_and_the_right_to_describe_the_cluster() -> None:
         assert httpx.get(url, auth=("scraper", "wrong")).status_code == 401
         assert httpx.get(url, auth=("nobody", "scraper-password")).status_code == 401
         assert httpx.get(url, auth=("stranger", "stranger-password")).status_code == 403
-        for _ in range(2):  # a password that was right is remembered
+        for _ in range(2):  # the broker caches a correct password
             shown = httpx.get(url, auth=("scraper", "scraper-password"))
             assert shown.status_code == 200
             assert "kafka_" in shown.text

@@ -1,4 +1,4 @@
-"""The broker's metrics reach an OpenTelemetry collector, as OpenTelemetry's own definitions read them."""
+"""The broker pushes its metrics to an OpenTelemetry collector, in a form that OpenTelemetry's own definitions parse."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_kind_of_metric_is_written_as_its_own() -> None:
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes what is pushed, or refuses it."""
+    """Accepts pushes, or rejects them."""
 
     daemon_threads = True
 
@@ -184,7 +184,7 @@ def test_other_programs_push_from_a_thread(collector: Collector) -> None:
         CollectorClient(collector.url, {"service.name": "other"}), lambda: gauge("g", "G.", 5), 3600
     )
     pushing.start()
-    pushing.stop()  # with a last push
+    pushing.stop()  # pushes one last time
     while True:
         pushed = collector.pushed.get(timeout=20)
         if attributes(pushed.resource.attributes)["service.name"] == "other":

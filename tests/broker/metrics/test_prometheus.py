@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a broker under load with our configuration, and the panels that people have show data."""
+"""Prometheus scrapes a broker under load with our configuration, and common dashboard panels show data."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _port(url: str) -> str:
 
 
 def _start(directory: Path, ports: dict[str, str]) -> tuple[subprocess.Popen[bytes], str]:
-    """With the configuration of this repository, but for the ports, and often."""
+    """Start Prometheus with the repository's configuration, but with other ports and a short scrape interval."""
     text = (CONFIG / "prometheus.yml").read_text().replace("15s", "500ms")
     for usual, port in ports.items():
         text = text.replace(f"localhost:{usual}", f"127.0.0.1:{port}")
@@ -137,7 +137,7 @@ def test_our_own_panels_have_data(prometheus: Prometheus) -> None:
         text = re.sub(r"=~\"\$\w+\"", '=~".+"', text)
         if not prometheus.ask(text):
             empty.append(name)
-    # Nothing else runs here: no pipelines, no HTTP servers, no clients that push; and nothing is under-replicated.
+    # Nothing else runs here: no pipelines, no HTTP servers, no pushing clients. No partition is under-replicated.
     expected = (
         "grafana-pipelines.json",
         "grafana-groups.json Under-replicated",
@@ -148,7 +148,7 @@ def test_our_own_panels_have_data(prometheus: Prometheus) -> None:
 
 def test_no_alert_fires_in_a_healthy_cluster(prometheus: Prometheus) -> None:
     alerts = prometheus.get("alerts")["alerts"]
-    # Two of the three brokers of the configuration are not there.
+    # Two of the three brokers in the configuration do not run.
     assert {each["labels"]["alertname"] for each in alerts if each["state"] == "firing"} <= {
         "KafkaBrokerDown"
     }

@@ -1,4 +1,4 @@
-"""Which requests are timed: all of a quiet broker, few of a busy one, and what they stand for adds up."""
+"""Request timing samples all requests of an idle broker and few of a busy one; the weights add up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Busy:
         self.timed = 0
 
     def tick(self, requests: int) -> int:
-        """So many requests, as the dispatcher counts them, in a tenth of a second; how many of them were timed."""
+        """Dispatch `count` requests within a tenth of a second and return the number of timed requests."""
         before = self.timed
         for _ in range(requests):
             self.served.requests += 1

@@ -1,4 +1,4 @@
-"""Frames that no honest client sends: malformed, truncated, oversized, and valid ones with a lie in them."""
+"""Frames that no honest client sends: malformed, truncated, oversized, or valid frames with one false value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def random_struct(rng: random.Random, cls: type[Struct], depth: int = 0) -> Stru
 
 
 def request_frame(rng: random.Random, key: int) -> bytes:
-    """A well-formed request with random contents, without its length."""
+    """Return a well-formed request with random contents, without its length prefix."""
     cls = request_type(key)
     version = rng.randint(*cls.versions)
     body = b""
@@ -63,7 +63,7 @@ def request_frame(rng: random.Random, key: int) -> bytes:
 
 
 def spoil(rng: random.Random, frame: bytes) -> bytes:
-    """One lie: a cut, flipped bytes, a huge length somewhere, or bytes from nowhere."""
+    """Corrupt a frame: truncate it, flip bytes, insert a huge length or insert random bytes."""
     data = bytearray(frame)
     way = rng.randrange(6)
     if way == 0:
@@ -87,7 +87,7 @@ def spoil(rng: random.Random, frame: bytes) -> bytes:
 
 
 def frames(seed: int, count: int) -> Iterator[bytes]:
-    """`count` frames with their lengths, some of which lie as well."""
+    """Return `count` frames with length prefixes, some of which are false."""
     rng = random.Random(seed)
     keys = list(API_NAMES)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""The largest requests of every API: each array of its newest version in turn is filled with entries."""
+"""The largest requests of every API: fills each array of the newest version in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.messages import request_type
 
 T = TypeVar("T")
 
-# Values that lead handlers past their first checks.
+# Values that get past the handlers' first checks
 SCALARS: dict[str, Any] = {
     "group_id": "group",
     "member_id": "member",
@@ -49,7 +49,7 @@ SCALARS: dict[str, Any] = {
 
 
 def paths(cls: type[Struct], version: int) -> Iterator[tuple[str, ...]]:
-    """The arrays of a message, by the fields that lead to them."""
+    """Return the arrays of a message as field paths."""
     for name, field in cls.fields.items():
         if not field.versions[0] <= version <= field.versions[1]:
             continue
@@ -61,7 +61,7 @@ def paths(cls: type[Struct], version: int) -> Iterator[tuple[str, ...]]:
 
 
 def large_requests(key: int) -> Iterator[tuple[str, int, type[Request], tuple[str, ...] | None]]:
-    """The arrays to fill, each with the newest version that has it."""
+    """Return the arrays to fill, each with the newest version that has the array."""
     cls = request_type(key)
     found: dict[tuple[str, ...], int] = {}
     for version in range(cls.versions[0], cls.versions[1] + 1):
@@ -73,7 +73,7 @@ def large_requests(key: int) -> Iterator[tuple[str, int, type[Request], tuple[st
 
 
 def build(cls: type[Struct], path: tuple[str, ...] | None, count: int, number: int = 0) -> Any:
-    """A message with `count` entries in the array at the end of the path, and one in each array before it."""
+    """Return a message with `count` entries in the array at the end of the path and one in each array before it."""
     values: dict[str, Any] = {}
     for name, field in cls.fields.items():
         if path and name == path[0]:
@@ -110,7 +110,7 @@ def _entry(field: Field, rest: tuple[str, ...] | None, count: int, at: int) -> A
 
 
 def to_the_end(work: Generator[Any, Any, T]) -> T:
-    """The result of a handler that yields between slices."""
+    """Run a handler that yields between slices, and return its result."""
     while True:
         try:
             assert next(work) is None

@@ -1,4 +1,4 @@
-"""Limits on connections: who is turned away, who waits, who is sent home, and that nobody else notices."""
+"""Connection limits: the broker refuses, delays or closes connections without affecting other clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_one_connection_too_many_of_an_address_is_closed_and_the_others_go_on():
 
 
 def is_served_soon(broker: Broker) -> bool:
-    """The broker notices that a client has gone a moment after it went."""
+    """Return True once the broker serves the client. The broker notices a disconnect with a short delay."""
     for _ in range(100):
         with WireClient(broker.bootstrap_servers) as client:
             if is_served(client):
@@ -72,7 +72,7 @@ def test_over_the_limit_of_all_connections_newcomers_wait(limit):
         assert is_served(three[1])
         assert not is_served(three[2], 0.3)
         three[0].socket.close()
-        three[2].receive(ApiVersionsRequest())  # the answer to what it asked while it waited
+        three[2].receive(ApiVersionsRequest())  # the response to the request sent while waiting
         assert is_served(three[1])
 
 
@@ -105,7 +105,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not():
             assert is_served(busy)
             time.sleep(0.05)
         assert idle.is_closed()
-        waiting.receive(fetch, 12)  # silent for longer than that, but it was the broker's turn to speak
+        waiting.receive(fetch, 12)  # idle for longer than the limit, but the broker owed the response
 
 
 def test_the_system_looks_after_dead_peers():
@@ -116,7 +116,7 @@ def test_the_system_looks_after_dead_peers():
 
 
 def test_a_client_that_does_not_read_is_not_served_beyond_a_bound(monkeypatch):
-    """Promise: what a slow client has not read does not grow in the broker's memory."""
+    """Promise: unread responses of a slow client do not pile up in the broker's memory."""
     monkeypatch.setattr(connection_module, "_MAX_QUEUED", 1 << 19)
     with Broker() as broker:
         broker.create_topic("wide", partitions=500)

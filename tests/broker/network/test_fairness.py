@@ -1,6 +1,6 @@
-"""Promise: no request holds the event loop, however large it is and whoever sends it.
+"""Promise: no request blocks the event loop, regardless of its size and sender.
 
-The tests measure the processor time of single turns of the loop, which a busy machine does not change.
+The tests measure the CPU time of single event loop turns, which does not depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tests.broker.network.large_requests import build, frame, large_requests
 from tests.wire_client import WireClient
 
 ENTRIES = 10_000
-# A slice lasts two milliseconds. Without slices ten thousand entries take thirty to a hundred.
+# A slice lasts two milliseconds. Without slices, ten thousand entries take thirty to a hundred.
 MOST_SECONDS = 0.025
 CASES = [
     pytest.param(key, what, id=f"{API_NAMES[key]}-{what}")
@@ -70,7 +70,7 @@ PARTITIONS = 1000
 
 
 class LoopWatch(asyncio.SelectorEventLoop):
-    """An event loop that knows its longest turn, in processor time."""
+    """An event loop that records the CPU time of its longest turn."""
 
     longest = 0.0
 
@@ -120,7 +120,7 @@ def client(broker: Broker) -> Iterator[WireClient]:
 
 
 def answer_to(broker: Broker, data: bytes) -> int:
-    """Send a request; returns the size of the response, -1 if the broker hangs up instead."""
+    """Send a request and return the size of the response, or -1 if the broker closes the connection."""
     host, port = broker.bootstrap_servers.split(":")
     with socket.create_connection((host, int(port)), timeout=60) as sock:
         try:
@@ -284,7 +284,7 @@ def test_a_client_that_hangs_up_leaves_nothing_behind(broker: Broker) -> None:
     thresholds = gc.get_threshold()
     assert LoopWatch.longest_during(hang_up) < MOST_SECONDS
     deadline = time.monotonic() + 20
-    while gc.get_threshold() != thresholds:  # until the last message is taken apart
+    while gc.get_threshold() != thresholds:  # until the last message has been freed
         assert time.monotonic() < deadline
         answer_to(broker, frame(build(FindCoordinatorRequest, ("coordinator_keys",), 1), 4))
 
@@ -332,7 +332,7 @@ def test_a_storm_of_tls_handshakes_does_not_hold_the_loop(watched_loop: None) ->
                     try:
                         context.wrap_socket(sock).close()
                     except OSError:
-                        return  # the broker wants a certificate
+                        return  # the broker requires a certificate
 
         assert LoopWatch.longest_during(lambda: in_threads(shake_hands, 30)) < MOST_SECONDS
 

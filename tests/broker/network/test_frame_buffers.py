@@ -1,4 +1,4 @@
-"""Promise: memory for large requests is used again, and what is kept for that has a limit."""
+"""Promise: the broker reuses buffers for large requests, and the memory kept for reuse is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: whatever arrives, the broker lives, stays small, and good clients do not notice."""
+"""Promise: whatever arrives, the broker stays up, stays small, and keeps serving honest clients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def receive(sock: socket.socket, size: int) -> bytes:
 
 
 class GoodClient:
-    """Produces all the while, in a thread of its own; every record must be acknowledged."""
+    """Produces continuously in its own thread; the broker must acknowledge every record."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 1})
@@ -72,7 +72,7 @@ class GoodClient:
 
 
 def attack(port: int, seed: int, count: int, context: ssl.SSLContext | None = None) -> int:
-    """Send the frames, reconnecting whenever the broker hangs up; returns how many were sent."""
+    """Send the frames, reconnect whenever the broker hangs up, and return the number of frames sent."""
     sent = 0
     sock: socket.socket | None = None
     for frame in frames(seed, count):
@@ -89,7 +89,7 @@ def attack(port: int, seed: int, count: int, context: ssl.SSLContext | None = No
             sock = None
         sent += 1
         if sent % 50 == 0 and sock is not None:
-            # A frame that claims more than it has would swallow the following ones: begin afresh now and then.
+            # A frame with an excessive length would swallow the following frames, so reconnect now and then.
             sock.close()
             sock = None
     if sock is not None:

@@ -1,4 +1,4 @@
-"""Responses that are given later: their order, what they hold up, and clients that do not wait for them."""
+"""Deferred responses: their order, the requests that they block, and clients that do not wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.broker.network.wire import PlainWire
 
 
 class Frames:
-    """In the dispatcher's place: frame `p…` is answered later, `b…` too and blocks, any other at once."""
+    """Stands in for the dispatcher: defers frames `p…`, defers frames `b…` and blocks, answers others immediately."""
 
     def __init__(self) -> None:
         self.frames = FrameBuffers()
@@ -29,7 +29,7 @@ class Frames:
         self.abandoned: list[str] = []
 
     def rights(self, connection: Connection) -> None:
-        """Everybody may do everything."""
+        """Allow everything."""
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         name = str(frame, "ascii")
@@ -67,7 +67,7 @@ class Client:
         self.connection.open(asyncio.get_running_loop())
 
     async def ask(self, *names: str) -> list[str]:
-        """Send the requests; returns all that were handled so far."""
+        """Send the requests and return every request handled so far."""
         frames = b"".join(len(name).to_bytes(4, "big") + name.encode() for name in names)
         await asyncio.get_running_loop().sock_sendall(self._socket, frames)
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Promise: jobs take turns, others are served in between, and large messages are freed in slices."""
+"""Promise: jobs take turns, the loop serves other clients in between, and large messages are freed in slices."""
 
 from __future__ import annotations
 

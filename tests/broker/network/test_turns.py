@@ -1,4 +1,4 @@
-"""Promise: a connection that is alone sends much at a time, and one that is not leaves room for the others."""
+"""Promise: a connection sends large chunks while it is alone and yields to other connections otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection asks of its wire: nothing is lost on one that keeps bytes back or cannot send files."""
+"""The contract between a connection and its wire: no bytes are lost if the wire buffers or cannot send files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.security.certificates import make_authority
 
 
 class GuardedWire:
-    """As TLS will be: it takes whole records off the socket, hands out what was asked for, and sends no files."""
+    """Behaves like TLS: reads whole records from the socket, returns the requested bytes, and cannot send files."""
 
     send_file = None
     wants_room = False
@@ -50,7 +50,7 @@ class GuardedWire:
 
 
 class Echo:
-    """In the dispatcher's place: answers every frame with itself, and a frame `file` with a file."""
+    """Stands in for the dispatcher: echoes every frame, and answers a frame `file` with a file."""
 
     def __init__(self, region: FileRegion) -> None:
         self.frames = FrameBuffers()
@@ -59,7 +59,7 @@ class Echo:
         self._region = region
 
     def rights(self, connection: Connection) -> None:
-        """Everybody may do everything."""
+        """Allow everything."""
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         if frame == b"file":
@@ -98,7 +98,7 @@ def test_every_byte_arrives_in_order(make_wire: Callable[[socket.socket], Wire],
 
 
 def test_every_byte_arrives_in_order_over_tls_through_small_buffers(tmp_path: Path) -> None:
-    """OpenSSL has to be offered the same bytes again whenever the socket is full."""
+    """OpenSSL requires a retry with the same bytes whenever the socket is full."""
     authority = make_authority()
     issued = authority.issue("broker", ["localhost"])
     (tmp_path / "broker.pem").write_bytes(issued.key_pem + issued.certificate_pem)

@@ -1,4 +1,4 @@
-"""Client quotas: how they are set and kept, whose count, and what happens to who goes over them."""
+"""Client quotas: setting, storing and resolving them, and throttling clients that exceed them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def fetch(client: WireClient, offset: int = 0, max_bytes: int = 1 << 20):
     )
 
 
-# Setting and asking
+# Setting and describing
 
 
 def test_quotas_are_set_asked_for_and_taken_away(client):
@@ -176,7 +176,7 @@ def test_quotas_survive_a_restart_under_kafkas_nodes(tmp_path):
     assert json.loads(rows["/config/ips/<default>"])["config"] == {"connection_creation_rate": "9"}
 
 
-# Whose quota counts
+# Precedence
 
 
 def test_the_most_specific_quota_counts():
@@ -210,12 +210,12 @@ def test_a_users_clients_share_its_quota_and_clients_of_a_default_do_not():
     assert quota.find("u", "a")[1] is not quota.find("u", "b")[1]
 
 
-# Going over
+# Exceeding a quota
 
 
 def test_a_producer_over_its_quota_is_told_and_not_heard_for_that_time(broker, client):
     alter(client, {"client-id": "test"}, {"producer_byte_rate": 10_000})
-    assert produce(client, 50_000).throttle_time_ms == 0  # a burst is fine: 10 KB/s over ten seconds
+    assert produce(client, 50_000).throttle_time_ms == 0  # a burst is allowed: 10 KB/s over ten seconds
     throttled = produce(client, 55_000)
     assert 300 < throttled.throttle_time_ms < 2000
     assert throttled.responses[0].partition_responses[0].error_code == 0
@@ -276,7 +276,7 @@ def test_other_clients_do_not_notice(broker, client):
 
 def test_an_address_that_connects_too_often_is_turned_away(broker, client):
     alter(client, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
-    for _ in range(5):  # a burst is fine
+    for _ in range(5):  # a burst is allowed
         with WireClient(broker.bootstrap_servers) as again:
             again.call(ApiVersionsRequest())
     refused = 0
@@ -309,7 +309,7 @@ def test_real_clients_honour_the_throttle(broker, client):
     for number in range(60):
         producer.produce("t", b"%05d" % number + b"x" * 10_000)
     assert producer.flush(30) == 0
-    # 600 KB at 50 KB/s with a burst of ten seconds' worth: two seconds are left to wait.
+    # 600 KB at 50 KB/s with a burst of ten seconds' worth leaves two seconds to wait.
     assert 1 < time.monotonic() - started < 15
     assert any(event.throttle_time > 0 for event in throttles)
     consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})

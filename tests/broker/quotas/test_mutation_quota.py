@@ -1,4 +1,4 @@
-"""The quota on topics and partitions that clients create and delete (KIP-599): as seen on Apache Kafka 4.3."""
+"""The controller mutation quota (KIP-599), with the behaviour of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.wire_client import WireClient
 pytestmark = pytest.mark.timeout(60)
 
 EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-# Ten seconds of half a partition each: five may be created at once.
+# Half a partition per second over ten seconds allows five creations at once.
 WINDOWS = {"controller.quota.window.num": "10", "controller.quota.window.size.seconds": "1"}
 RATE = 0.5
 
@@ -55,7 +55,7 @@ def limit(client: WireClient, rate: float | None) -> None:
 
 
 def create(client: WireClient, version: int = 7, *, validate_only: bool = False, **topics: int) -> Any:
-    """Error by topic, and the time to wait. Topics are named with the number of their partitions."""
+    """Return the error by topic and the throttle time. A topic's name is its partition count."""
     wanted = [CreatableTopic(name=name, num_partitions=n, replication_factor=1) for name, n in topics.items()]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=10_000, validate_only=validate_only)
     answer: Any = client.call(request, version)
@@ -63,7 +63,7 @@ def create(client: WireClient, version: int = 7, *, validate_only: bool = False,
 
 
 def overdraw(client: WireClient) -> None:
-    """The last that goes through: the debt of one partition takes two seconds."""
+    """Send the last request that the quota admits: a debt of one partition takes two seconds to repay."""
     assert create(client, big=6) == ({"big": ErrorCode.NONE}, 0)
 
 

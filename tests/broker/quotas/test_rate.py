@@ -1,4 +1,4 @@
-"""Rates over sliding windows, by Kafka's arithmetic."""
+"""Rates over sliding windows, computed like Kafka's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_excess_is_how_long_to_wait():
     rate = Rate(11, 1.0)
     rate.record(200, 0.0)
     assert rate.excess(20, 0.0) == 0
-    assert rate.excess(10, 0.0) == pytest.approx(10)  # 20/s is twice what is allowed, over ten seconds
+    assert rate.excess(10, 0.0) == pytest.approx(10)  # 20/s is twice the limit, over ten seconds
     assert rate.excess(0, 0.0) == 11
 
 

@@ -1,4 +1,4 @@
-"""The bucket behind the quota on mutations, with a clock in hand."""
+"""The token bucket behind the controller mutation quota, driven by a fake clock."""
 
 from __future__ import annotations
 

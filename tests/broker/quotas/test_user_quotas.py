@@ -1,4 +1,4 @@
-"""Promise: quotas of users hold for who has logged in as them, with whatever client id, and for nobody else."""
+"""Promise: a user quota applies to clients logged in as that user, with any client id, and to nobody else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def set_quota(broker: AuthorizedBroker, rate: float | None, **entity: str) -> No
 
 
 def throttled(broker: AuthorizedBroker, user: str) -> bool:
-    """Whether a user is told to wait after 100 KB, on a connection of its own."""
+    """Return True if the broker throttles a user after 100 KB on a new connection."""
     records = bytes(build_batch([Record(0, 0, None, bytes(100_000))]))
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])
     with logged_in(broker.sasl, user) as client:
@@ -58,7 +58,7 @@ def test_a_quota_of_a_user_holds_for_that_user_only(broker: AuthorizedBroker) ->
 
 def test_a_quota_of_a_user_with_a_client_id_wins_over_the_users(broker: AuthorizedBroker) -> None:
     set_quota(broker, 1000, user="bob")
-    set_quota(broker, 1e12, user="bob", client_id="test")  # what the wire client calls itself
+    set_quota(broker, 1e12, user="bob", client_id="test")  # the wire client's client id
     try:
         assert not throttled(broker, "bob")
         set_quota(broker, None, user="bob", client_id="test")

@@ -1,4 +1,4 @@
-"""Promise: nobody does what no ACL allows, with whatever API, and who may do something is not kept from it."""
+"""Promise: every API denies operations that no ACL allows and permits operations that an ACL allows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthorizedBrok
     with made.broker:
         for name in TOPICS:
             made.broker.create_topic(name, partitions=1)
-        with WireClient(made.plain) as client:  # so that coordinators are there
+        with WireClient(made.plain) as client:  # so that coordinators exist
             for kind, key in ((0, "g"), (1, "x")):
                 wait_for_coordinator(client, kind, key)
         yield made
@@ -133,7 +133,7 @@ def _cluster(operation: Operation) -> list[tuple[Operation, ResourceType, str]]:
     return [(operation, R.CLUSTER, CLUSTER_NAME)]
 
 
-# What each API needs, by key, or by the name of the case where that differs.
+# Rights that each API needs, keyed by API key, or by the case name where a case differs.
 RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     0: [(Op.WRITE, R.TOPIC, "*")],
     "0 Produce transactional": [(Op.WRITE, R.TOPIC, "*"), *_WRITE_X],
@@ -205,11 +205,11 @@ RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     89: _DESCRIBE_GROUPS,
     90: [*_DESCRIBE_GROUPS, *_DESCRIBE_TOPICS],
     91: [*_GROUPS, *_READ_TOPICS],
-    92: [(Op.DELETE, R.GROUP, "*")],  # topics are asked for within a group, see below
+    92: [(Op.DELETE, R.GROUP, "*")],  # the request names topics within a group, see below
     10001: [(Op.ALTER, R.TOPIC, "*")],
 }
 NAMES = [case.name for case in cases(Names(dict.fromkeys(TOPICS, bytes(16))))]
-# Internal topics are refused whatever one may do.
+# The broker denies internal topics regardless of ACLs.
 ALWAYS_REFUSED = "24 AddPartitionsToTxn of a client"
 
 
@@ -320,7 +320,7 @@ def test_who_may_see_a_topic_but_not_delete_it_learns_that_it_is_not_there(
     }
 
 
-# -- what a refused client learns -----------------------------------------------------------------------------
+# -- information in refusals ----------------------------------------------------------------------------------
 
 
 def test_a_topic_that_one_may_not_see_looks_like_one_that_is_not_there(
@@ -412,7 +412,7 @@ def test_a_pattern_matches_only_topics_that_the_member_may_see(admin: WireClient
     ann.call(request, 1)
 
 
-# -- rights that are taken away -------------------------------------------------------------------------------
+# -- revoked rights -------------------------------------------------------------------------------------------
 
 
 def consume(topic: str, max_wait_ms: int, session: int = 0, epoch: int = -1) -> fetch.FetchRequest:
@@ -472,7 +472,7 @@ def test_real_clients_are_told_what_they_may_not_do(secured: AuthorizedBroker, a
     assert failure is not None
     assert failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     add_acls(admin, [allow(Op.WRITE, R.TOPIC, "orders")])
-    producer = Producer(secured.client_config("ann"))  # librdkafka remembers a refusal for a while
+    producer = Producer(secured.client_config("ann"))  # librdkafka caches a denial for a while
     producer.produce("orders", b"v", on_delivery=lambda error, _: failures.append(error))
     producer.flush(30)
     assert failures[-1] is None
@@ -500,7 +500,7 @@ def test_acls_are_made_found_and_removed_by_an_admin_client(
         )
         for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE)
     ]  # fmt: skip
-    for _ in range(2):  # one that is there already is no error
+    for _ in range(2):  # adding an existing ACL is no error
         for created in client.create_acls(wanted).values():
             created.result(30)
     applies = AclBindingFilter(
@@ -622,7 +622,7 @@ def test_what_is_denied_is_in_the_audit_log(
 ) -> None:
     with caplog.at_level(logging.INFO, "kafka.authorizer.logger"):
         ann.call(consume("orders", 0), 12)
-        ann.call(cluster.MetadataRequest(topics=None))  # only shows less
+        ann.call(cluster.MetadataRequest(topics=None))  # the response only omits topics
         admin.call(consume("orders", 0), 12)
     lines = [record.getMessage() for record in caplog.records if record.name == "kafka.authorizer.logger"]
     assert lines == [

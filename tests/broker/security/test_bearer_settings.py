@@ -1,4 +1,4 @@
-"""Which settings of OAUTHBEARER count for a listener."""
+"""OAUTHBEARER settings that apply to a listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: who holds a delegation token gets in as its owner while it is valid, and can do nothing with tokens."""
+"""Promise: the holder of a valid delegation token authenticates as its owner, and cannot manage tokens."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Secured:
     def with_token(
         self, token_id: str, hmac: bytes, mechanism: str = "SCRAM-SHA-256", *, is_token: bool = True
     ) -> tuple[WireClient, Any]:
-        """A client that logs in with a token, and the broker's last answer."""
+        """Return a client that logs in with a token, and the broker's last response."""
         client = WireClient(self.sasl)
         assert client.call(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == 0
         steps = scram.log_in(mechanism, token_id, base64.b64encode(hmac).decode(), is_token=is_token)
@@ -242,7 +242,7 @@ def test_owners_and_renewers_are_users(secured: Secured) -> None:
         refused = ann.call(CreateDelegationTokenRequest(renewers=[group], max_lifetime_ms=-1))
         assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
         assert not bytes(refused.hmac)
-        # Otherwise User:admin could be reached through a token of Service:admin.
+        # Otherwise a token of Service:admin would give access as User:admin.
         refused = ann.call(
             CreateDelegationTokenRequest(
                 owner_principal_type="Service", owner_principal_name="admin", max_lifetime_ms=-1
@@ -324,7 +324,7 @@ def test_without_a_secret_there_are_no_tokens(tmp_path: Path) -> None:
 def test_tokens_live_over_a_restart_and_expired_ones_are_swept(tmp_path: Path) -> None:
     secured = Secured(tmp_path)
     del secured.config["delegation.token.secret.key"]
-    secured.config["delegation.token.master.key"] = "kept"  # its older name
+    secured.config["delegation.token.master.key"] = "kept"  # the deprecated name
     with Broker(data=tmp_path, config=secured.config), secured.client("ann") as ann:
         token, short = create(ann), create(ann, lifetime=1)
     sweeping = {**secured.config, "delegation.token.expiry.check.interval.ms": "50"}

@@ -1,4 +1,4 @@
-"""Promise: whatever is sent before a login, the broker refuses it or hangs up; no traceback, and nobody gets in."""
+"""Promise: the broker rejects hostile input before a login or closes the connection, without a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_an
 
 
 def garbled(message: bytes, choice: random.Random) -> bytes:
-    """Cut, changed, doubled, longer; now and then something else altogether."""
+    """Return mutated bytes: cut, changed, doubled or extended, and sometimes random bytes."""
     data = bytearray(message)
     for _ in range(choice.randrange(1, 4)):
         at = choice.randrange(len(data) + 1)
@@ -56,7 +56,7 @@ def garbled(message: bytes, choice: random.Random) -> bytes:
     return bytes(data)
 
 
-# -- the exchanges themselves -------------------------------------------------------------------------------
+# -- the SASL exchanges -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def servers(issuer: Issuer) -> dict[str, Callable[[], ServerExchange]]:
 
 
 def first_messages(mechanism: str, issuer: Issuer) -> list[bytes]:
-    """What clients send first that do not know the password."""
+    """Return first messages of clients that do not know the password."""
     if mechanism == "PLAIN":
         return [b"\0ann\0wrong", b"ann\0ann\0", b"\0bob\0pencil"]
     if mechanism == "OAUTHBEARER":
@@ -109,10 +109,10 @@ def test_garbled_tokens_are_refused(
     for _ in range(ROUNDS):
         server = servers[mechanism]()
         message = choice.choice(messages)
-        if choice.random() < 0.6:  # else what comes next is hostile
+        if choice.random() < 0.6:  # otherwise the next message is hostile
             message = garbled(message, choice)
         try:
-            while True:  # as long as the server asks for more, it is given something
+            while True:  # keep answering while the server asks for more
                 server.answer(message)
                 assert server.login is None
                 message = garbled(choice.choice([final, b"\1", message]), choice)
@@ -173,7 +173,7 @@ def request(key: int, version: int, body: bytes) -> bytes:
 
 
 def everything(host: str, data: bytes) -> bytes:
-    """What the broker answers until it hangs up."""
+    """Return everything that the broker sends before it closes the connection."""
     name, port = host.split(":")
     received = b""
     with socket.create_connection((name, int(port)), timeout=30) as raw:
@@ -182,7 +182,7 @@ def everything(host: str, data: bytes) -> bytes:
             raw.shutdown(socket.SHUT_WR)
             while chunk := raw.recv(65536):
                 received += chunk
-        except OSError:  # it has hung up before everything was sent
+        except OSError:  # the broker closed the connection before the client had sent everything
             pass
     return received
 
@@ -207,7 +207,7 @@ def test_hostile_connections(broker: str, issuer: Issuer, caplog: pytest.LogCapt
                 garbled(handshake, choice) + tokens,
             ]
             received = everything(broker, choice.choice(data) + tokens + metadata)
-            # Two answers at most are to the login. None is to the request behind it.
+            # At most two responses belong to the login. None belongs to the request behind it.
             assert b"SASL_PLAINTEXT" not in received
             assert len(received) < 2000
     assert "Traceback" not in caplog.text
@@ -227,5 +227,5 @@ def test_a_token_beyond_what_is_received(broker: str) -> None:
     handshake = request(17, 1, SaslHandshakeRequest(mechanism="OAUTHBEARER").encode(1))
     huge = SaslAuthenticateRequest(auth_bytes=b"n,,\1auth=Bearer " + b"a" * 600_000).encode(1)
     received = everything(broker, handshake + request(36, 1, huge))
-    # The answer to the handshake at most: what is still on its way when it hangs up may take that along.
+    # At most the handshake response arrives; closing the connection may discard bytes in flight.
     assert not received or len(received) == 4 + struct.unpack_from(">i", received)[0]

@@ -1,4 +1,4 @@
-"""Promise: on a listener with OAUTHBEARER one is who the issuer says. Real signatures and clients, forged tokens."""
+"""Promise: an OAUTHBEARER listener trusts the issuer's word alone. Real signatures and clients, forged tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.issuer import AUDIENCE, ISSUER, Issuer
 from tests.wire_client import WireClient
 
 with warnings.catch_warnings():
-    # kafka-python reads its message definitions in a way that Python 3.11 does not like.
+    # kafka-python parses its message definitions with a call that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
     from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
@@ -163,7 +163,7 @@ def connect(found: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def allowed(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """URLs that our client may go to; the file of a token among them."""
+    """Return the URLs that our client may fetch, including the token file."""
     file = tmp_path / "token"
     file.write_text(issuer.token() + "\n")
     monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -D{ALLOWED_URLS}={issuer.token_url},{file.as_uri()}")
@@ -238,7 +238,7 @@ def test_a_client_without_a_token_is_told(servers: str) -> None:
         Settings.from_properties(properties(servers))
 
 
-# -- tokens that are not to be believed ---------------------------------------------------------------------
+# -- invalid tokens -----------------------------------------------------------------------------------------
 
 
 def test_a_refused_token_on_the_wire(servers: str, issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
@@ -285,7 +285,7 @@ def test_a_session_ends_with_its_token(servers: str, issuer: Issuer) -> None:
         assert 90_000 < done.session_lifetime_ms <= 100_000
         assert client.call(MetadataRequest(topics=[]), 9) is not None
     with WireClient(servers) as client:
-        # Within what clocks may differ it is believed, but the session has no time left.
+        # The allowed clock skew makes the token valid, but the session has no time left.
         assert log_in(client, issuer.token(seconds=-10)).error_code == 0
         client.send(MetadataRequest(topics=[]), 9)
         assert client.is_closed()
@@ -358,7 +358,7 @@ def test_an_issuer_with_tls_is_trusted_only_with_a_certificate_that_is(
     with Issuer(context) as issuer:
         [port] = ReservedPorts(1).numbers
         servers = f"127.0.0.1:{port}"
-        config = settings(issuer, port) | {ALLOWED_URLS: ""}  # https needs no list
+        config = settings(issuer, port) | {ALLOWED_URLS: ""}  # https needs no allow list
         trust = f'{MODULE} required ssl.truststore.location="{tmp_path}/ca.pem";'
         refused = Broker(data=tmp_path / "1", config=config)
         with (

@@ -1,4 +1,4 @@
-"""Promise: on a SASL listener nobody is served who has not proved who it is. Real clients, and raw frames."""
+"""Promise: a SASL listener serves only authenticated clients. Real clients, and raw frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ JAAS = (
 
 
 class Secured:
-    """A broker with two listeners: one that asks who one is, and one that does not."""
+    """A broker with two listeners: one requires authentication and the other does not."""
 
     def __init__(self, data: Path, **config: str) -> None:
         reserved = ReservedPorts(2)
@@ -145,7 +145,7 @@ def test_who_cannot_prove_it_is_told_in_the_same_words(
 
 
 def challenge(secured: Secured, name: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
-    """Return the fields of the first answer to a SCRAM login."""
+    """Return the fields of the server's first SCRAM message."""
     with WireClient(secured.sasl) as client:
         client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
         answer: Any = client.call(SaslAuthenticateRequest(auth_bytes=f"n,,n={name},r=abc".encode()), 1)
@@ -314,7 +314,7 @@ def test_a_login_that_has_to_be_repeated(tmp_path: Path) -> None:
 
 
 def wait_until(seconds: float) -> None:
-    """The time of a session has to pass."""
+    """Wait for a session to expire."""
     time.sleep(seconds)
 
 
@@ -414,7 +414,7 @@ def test_a_login_module_without_its_mechanism_is_ignored_with_a_warning(
 
 
 def test_our_client_logs_in_again_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Long before the end of the session, so that a slow machine does not miss it.
+    # Well before the session ends, so that a slow machine does not miss it.
     monkeypatch.setattr("ottla.client.connection.random.uniform", lambda *_: 0.04)
     with (secured := Secured(tmp_path, **{"connections.max.reauth.ms": "30000"})).broker:
         put_user(secured, "ann", "pencil")

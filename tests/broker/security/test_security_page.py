@@ -1,4 +1,4 @@
-"""Promise: the settings that docs/security.md shows for each mechanism work, those of brokers and those of clients."""
+"""Promise: the broker and client settings shown in docs/security.md work for each mechanism."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def blocks(section: str) -> list[str]:
-    """The properties that a section shows: of the broker first, then of clients."""
+    """Return the property blocks of a section: the broker's first, then the clients'."""
     [text] = re.findall(rf"^### {section}\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
     return re.findall(r"```properties\n(.*?)```", text, re.DOTALL)
 
@@ -56,7 +56,7 @@ def test_what_the_page_shows_works(
         return settings(text.replace("=https://login.example.com", f"={ISSUER}"))
 
     server, *clients = blocks(section)
-    if section == "PLAIN":  # "Clients as with SCRAM", it says
+    if section == "PLAIN":  # the page says "Clients as with SCRAM"
         clients = [
             each.replace("SCRAM-SHA-512", "PLAIN").replace("scram.ScramLogin", "plain.PlainLogin")
             for each in blocks("SCRAM")[1:]

@@ -1,4 +1,4 @@
-"""Promise: who reads what is only on disk waits for the disk, and nobody else does."""
+"""Promise: a client that reads uncached records waits for the disk, and no other client does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL, LARGE = 500, 60_000
 
 
 class SlowDisk:
-    """Whatever a thread reads through takes until `release`."""
+    """Blocks reads in threads until `release`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = threading.Event()
@@ -46,7 +46,7 @@ class SlowDisk:
 
 
 def evict(directory: Path) -> bool:
-    """Throw the segments out of memory; False where the file system keeps them there."""
+    """Evict the segments from the page cache. Return False if the file system keeps them there."""
     gone = True
     for path in directory.glob("*.log"):
         fd = os.open(path, os.O_RDONLY)
@@ -64,7 +64,7 @@ def fetch_request(offset: int = 0) -> FetchRequest:
 
 
 def read_while_others_talk(broker: Broker, disk: SlowDisk) -> bytes:
-    """What a fetch brings whose disk is stuck until another client has had fifty answers."""
+    """Return the result of a fetch whose disk is stuck until another client has received fifty responses."""
     with WireClient(broker.bootstrap_servers) as reader, WireClient(broker.bootstrap_servers) as other:
         request = fetch_request()
         reader.send(request, 12)
@@ -91,13 +91,13 @@ def test_a_fetch_of_evicted_pages_does_not_hold_up_others(tmp_path, monkeypatch,
 
 
 def cold_look(patch: pytest.MonkeyPatch) -> int:
-    """The place of the records is not in memory."""
+    """The index lookup misses the page cache."""
     patch.setattr(cold_reads, "is_in_memory", lambda *_: False)
     return SMALL
 
 
 def cold_send(patch: pytest.MonkeyPatch) -> int:
-    """The place is, the records are not."""
+    """The index is cached and the records are not."""
     patch.setattr(send_queue, "is_in_memory", lambda *_: False)
     return LARGE
 
@@ -146,7 +146,7 @@ def test_readers_of_the_tail_never_ask(tmp_path, monkeypatch):
 
 
 def share_member(client: WireClient) -> Share:
-    """A member of the share group g; the topic of its coordinator is created first."""
+    """Return a member of the share group g, after creating its coordinator's topic."""
     find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
     found: Any = client.call(find)
     while found.coordinators[0].error_code:
@@ -186,7 +186,7 @@ def test_a_coordinator_reads_its_state_without_waiting_on_the_event_loop(tmp_pat
         share_member(client)
     cold_look(monkeypatch)
     disk = SlowDisk(monkeypatch)
-    disk.release()  # what is read on the event loop fails there
+    disk.release()  # reads on the event loop fail there
     with Broker(data=tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
         answer: Any = client.call(ShareGroupDescribeRequest(group_ids=["g"]))
         while answer.groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -1,4 +1,4 @@
-"""Compaction as a client sees it."""
+"""Compaction from a client's point of view."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_a_new_reader_sees_the_last_salary_of_each_employee_at_its_original_offs
         producer.produce("employee-salary", key=employee, value=salary)
         producer.flush()
     time.sleep(2.1)
-    producer.produce("employee-salary", key="D", value="1")  # the time is up, and this closes the segment
+    producer.produce(
+        "employee-salary", key="D", value="1"
+    )  # the segment is old enough, and this record closes it
     producer.flush()
     until(lambda: cleaned(broker) > 0)
     assert read_all(broker, "employee-salary", 4) == [
@@ -79,7 +81,7 @@ def test_a_new_reader_sees_the_last_salary_of_each_employee_at_its_original_offs
 
 
 def fill(broker: Broker, topic: str, *, records: int, keys: int, batch: int = 200) -> None:
-    """Keys in turn, the number of the record as its value."""
+    """Write the keys in turn, with the record number as value."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
     for at in range(records):
         producer.produce(topic, key=b"%d" % (at % keys), value=b"%d" % at + b"." * 80)
@@ -110,14 +112,14 @@ def test_without_numba_large_logs_are_compacted_in_plain_python_and_the_log_says
 ):
     for module in ("numba", "numpy"):
         (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{module}'\")")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # comes before what is installed
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # takes precedence over the installed packages
     monkeypatch.setattr("ottla.log.cleaner.task._LARGE_BYTES", 2 << 20)
     config = {"cleanup.policy": "delete", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "1048576"}
     with Broker(config=CONFIG) as broker:
         for topic in ("one", "two"):
             broker.create_topic(topic, config=config)
             fill(broker, topic, records=40_000, keys=1000)
-            # Only now: compacted while it grows, it would never be large.
+            # Enable compaction only now: a log compacted while it grows would never become large.
             compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[compact])
             admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -221,11 +223,11 @@ def test_a_worker_that_dies_is_replaced():
         until(lambda: cleaned(broker) > 0)
         assert not broker.cleaner_status().uncleanable
         assert children() != [worker]
-    assert not children()  # they go with the broker
+    assert not children()  # the processes end with the broker
 
 
 def children() -> list[int]:
-    """The processes that run the cleaner for this one."""
+    """Return the processes that run the cleaner for this process."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
@@ -262,6 +264,6 @@ def test_aborted_records_are_dropped_and_never_read(broker):
     expected = [("only-0", "0"), ("A", "2"), ("only-2", "2"), ("D", "1")]
     assert [(key, value) for _, key, value in read_all(broker, "t", 4)] == expected
     values = {record.value for record in broker.records("t")}
-    assert values == {b"0", b"1", b"2"}  # not even to a reader that asks for everything
+    assert values == {b"0", b"1", b"2"}  # not even for a reader of the whole log
     broker.restart()
     assert [(key, value) for _, key, value in read_all(broker, "t", 4, group="others")] == expected

@@ -1,4 +1,4 @@
-"""Promise: what was acknowledged is there once and in order, whenever the broker is killed."""
+"""Promise: acknowledged records exist once and in order, whenever the broker is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 
 class Load:
-    """An idempotent acks=all producer that never stops, and what it was told."""
+    """An idempotent acks=all producer that never stops, with its acknowledgements."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._topic = topic
@@ -98,7 +98,7 @@ def consume_everything(bootstrap_servers: str, topic: str) -> dict[int, list[tup
 
 def run_rounds(directory: Path, rounds: int, seed: int) -> None:
     rng = random.Random(seed)
-    # Small segments, so that rolling and its files are hit by the kills as well.
+    # Small segments, so that the kills also hit segment rolls.
     broker = BrokerProcess(directory, ["--set", "log.segment.bytes=1048576"])
     with broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

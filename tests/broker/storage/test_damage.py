@@ -1,4 +1,4 @@
-"""Operators of damaged data read one sentence, and never a traceback."""
+"""Damaged data gives the operator one sentence and never a traceback."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_partition_whose_directory_is_gone_does_not_start_empty(tmp_path: Path
 
 
 def test_a_topic_of_the_same_name_starts_anew_after_a_deletion(tmp_path: Path) -> None:
-    """The checkpoints must not speak of the deleted one, or the new one would look damaged after a kill."""
+    """Checkpoints must not refer to the deleted topic, or the new topic would look damaged after a kill."""
     killed = tmp_path / "killed"
     with Broker(data=tmp_path / "data") as broker:
         broker.create_topic("t")
@@ -77,7 +77,7 @@ def test_a_topic_of_the_same_name_starts_anew_after_a_deletion(tmp_path: Path) -
 
 
 def test_deleting_a_topic_while_it_is_flushed_is_no_error(tmp_path: Path, monkeypatch, caplog) -> None:
-    """The thread that flushes meets files that are gone."""
+    """The flushing thread encounters deleted files."""
     caplog.set_level(logging.ERROR)
     with Broker(data=tmp_path) as broker:
         broker.create_topic("t")

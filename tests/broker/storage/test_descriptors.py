@@ -1,4 +1,4 @@
-"""Promise: partitions and connections are not bounded by file descriptors, and a broker that runs out recovers."""
+"""Promise: file descriptors do not limit partitions or connections, and a broker that runs out recovers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def create(client: WireClient, name: str) -> None:
 
 
 def produce(client: WireClient, name: str, value: bytes) -> None:
-    """A record to each partition."""
+    """Produce a record to each partition."""
     batch = build_batch([Record(0, 0, None, value, ())])
     partitions = [PartitionProduceData(index=index, records=batch) for index in PARTITIONS]
     data = [TopicProduceData(name=name, partition_data=partitions)]

@@ -1,4 +1,4 @@
-"""Promises about disks: one that fails takes down only what is on it, and a full one only what must be written."""
+"""Promises about disks: a failed disk affects only its own logs, and a full disk only writes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def log_dirs(client: WireClient) -> dict[str, int]:
 
 
 class Disk:
-    """Stands between the logs of one directory and the system: what is written there fails."""
+    """Sits between the logs of one directory and the file system, and makes writes there fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path, error: int) -> None:
         self.broken = True
@@ -120,14 +120,14 @@ def test_an_io_error_takes_the_directory_offline_and_nothing_else(tmp_path, monk
         [topic] = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")])).topics
         assert sorted(p.partition_index for p in topic.partitions if p.leader_id == -1) == broken
         assert all(list(p.offline_replicas) == [0] for p in topic.partitions if p.leader_id == -1)
-        broker.create_topic("new", 2)  # goes where there is a disk
+        broker.create_topic("new", 2)  # created on the remaining disk
         assert produce(client, 0, topic="new") == produce(client, 1, topic="new") == 0
         with pytest.raises(KafkaError):
             broker.delete_topic("t")
     monkeypatch.undo()
     with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
         assert log_dirs(client) == {"a": 0, "b": 0}
-        with pytest.raises(KafkaError):  # the deletion has been finished
+        with pytest.raises(KafkaError):  # the deletion is complete
             broker.records("t")
 
 
@@ -167,7 +167,7 @@ def test_a_directory_that_was_removed_is_noticed(tmp_path):
     with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
         broker.create_topic("t", PARTITIONS)
         broken = partitions_in(tmp_path / "b")
-        (tmp_path / "b").rename(tmp_path / "gone")  # in one step: the broker goes on writing into it
+        (tmp_path / "b").rename(tmp_path / "gone")  # atomic: the broker keeps writing into the directory
         assert soon(lambda: log_dirs(client) == {"a": 0, "b": ErrorCode.KAFKA_STORAGE_ERROR})
         assert all(produce(client, index) == ErrorCode.KAFKA_STORAGE_ERROR for index in broken)
         assert all(produce(client, index) == 0 for index in range(PARTITIONS) if index not in broken)
@@ -228,7 +228,7 @@ def test_an_empty_disk_in_the_place_of_another_is_noticed_and_not_taken_for_its_
             assert all(produce(client, index) == 0 for index in there)
             broker.create_topic(f"new-{attempt}")
     assert any("The logs of t-" in record.getMessage() for record in caplog.records)
-    # The old disk brings everything back.
+    # The old disk restores everything.
     if not removed:
         (tmp_path / "b").rename(tmp_path / "new")
     (tmp_path / "old").rename(tmp_path / "b")
@@ -393,7 +393,7 @@ def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB."""
+    """Create a file system of 8 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
@@ -423,11 +423,11 @@ def test_a_broker_survives_a_real_full_disk_and_recovers_by_itself(small_disk, c
             refused = [produce(client, 0, b"x" * 500_000) for _ in range(5)]
             assert set(refused) == {ErrorCode.KAFKA_STORAGE_ERROR}
             assert len(broker.records("t")) == 1
-            # What is kept in the metadata store cannot be changed now, and that is all.
+            # Only the metadata store is read-only now.
             with contextlib.suppress(KafkaError):
                 broker.create_topic("made-on-a-full-disk")
             client.call(InitProducerIdRequest(transactional_id=None))
-            time.sleep(1)  # checkpoints fail meanwhile
+            time.sleep(1)  # checkpoints fail in the meantime
             assert len(broker.records("t")) == 1
             producer = Producer(
                 {

@@ -1,4 +1,4 @@
-"""What docs/durability.md says about power cuts, each statement against a disk that keeps only what was synced."""
+"""Checks every statement in docs/durability.md about power cuts against a disk that keeps only synced data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(broker: Broker, count: int = COUNT) -> None:
 
 
 def values(data: Path) -> list[int]:
-    """What a broker finds that is started on it."""
+    """Start a broker on the directory and return the values found."""
     with Broker(data=data) as broker:
         return [int(record.value) for record in broker.records("t")]
 
@@ -66,7 +66,7 @@ def test_with_flush_ms_what_is_old_enough_survives(tmp_path, power):
 
 
 def test_by_default_the_system_decides_when_records_reach_the_disk(tmp_path, power):
-    """As in Kafka: one copy of a record is safe from a crash of the process, not from one of the machine."""
+    """As in Kafka, a single copy of a record survives a process crash, but not a machine crash."""
     with Broker(data=tmp_path / "data") as broker:
         broker.create_topic("t")
         before = power.count

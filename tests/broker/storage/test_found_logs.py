@@ -1,4 +1,4 @@
-"""A broker on its own serves whatever it finds in its log directories, in a new leader epoch."""
+"""A standalone broker serves every log in its log directories, under a new leader epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def leader_epoch(broker: Broker, topic: str) -> int:
 
 
 def test_every_start_begins_a_new_leader_epoch(tmp_path: Path) -> None:
-    """Defends: what a crash took from the end of a log is never mistaken for what is written there next."""
+    """Defends: records lost in a crash are never confused with the records written in their place."""
     with Broker(data=tmp_path) as broker:
         broker.create_topic("t")
         for epoch in range(3):
@@ -26,7 +26,7 @@ def test_every_start_begins_a_new_leader_epoch(tmp_path: Path) -> None:
 
 
 def test_topics_that_the_store_does_not_know_are_taken_over(tmp_path: Path) -> None:
-    """Defends: a directory of Apache Kafka can be served, and a lost metadata store costs no records."""
+    """Defends: Ottla can serve a directory of Apache Kafka, and losing the metadata store costs no records."""
     with Broker(data=tmp_path) as broker:
         broker.create_topic("t", 2, {"retention.ms": "-1"})
         broker.produce("t", b"a")
@@ -38,13 +38,13 @@ def test_topics_that_the_store_does_not_know_are_taken_over(tmp_path: Path) -> N
     with Broker(data=tmp_path) as broker:
         assert (broker.topic_id("t"), broker._running().broker.cluster_id) == (topic_id, cluster_id)
         assert [record.value for record in broker.records("t")] == [b"a", b"b"]
-        assert leader_epoch(broker, "t") > 1  # the newest one in the log
+        assert leader_epoch(broker, "t") > 1  # the newest epoch in the log
         assert broker.produce("t", b"c") == 2
         assert broker.produce("t", b"c", partition=1) == 0
 
 
 def test_a_log_with_another_topic_id_is_served(tmp_path: Path) -> None:
-    """Defends: a metadata store that was restored from a backup costs no records."""
+    """Defends: restoring the metadata store from a backup costs no records."""
     with Broker(data=tmp_path) as broker:
         broker.create_topic("t")
         broker.produce("t", b"a")
@@ -55,7 +55,7 @@ def test_a_log_with_another_topic_id_is_served(tmp_path: Path) -> None:
 
 
 def test_restarts_leave_no_heap_of_notifications_behind(tmp_path: Path) -> None:
-    """Defends: a broker that never runs for long does not fill its metadata store."""
+    """Defends: a broker with many short runs does not fill its metadata store."""
     with Broker(data=tmp_path) as broker:
         for number in range(102):
             broker.create_topic(f"t{number}")

@@ -1,4 +1,4 @@
-"""Replicas move between the log directories of a broker while they are written and read, and nothing is lost."""
+"""Replicas move between a broker's log directories under load without losing records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def move(client: WireClient, path: Path | str, topic: str = "t", index: int = 0)
 
 
 def places(client: WireClient, topic: str = "t") -> dict[str, bool]:
-    """The directories in which the topic's only partition is, and whether it is a copy that is to be."""
+    """Return the directories that hold the topic's only partition, each with a flag for future replicas."""
     answer = client.call(DescribeLogDirsRequest(topics=None))
     return {
         Path(result.log_dir).name: each.is_future_key
@@ -103,7 +103,7 @@ def read(broker: Broker | BrokerProcess, count: int, topic: str = "t", first: in
 
 @pytest.fixture
 def here(tmp_path: Path) -> Callable[[WireClient], tuple[Path, Path]]:
-    """Where the partition is, and where it is not."""
+    """Return the partition's directory and the other one."""
 
     def find(client: WireClient) -> tuple[Path, Path]:
         [name] = places(client)
@@ -311,7 +311,7 @@ def test_what_cannot_move_is_told_why_not(tmp_path, here):
 def test_a_directory_that_fails_takes_the_copy_with_it_and_not_the_log(tmp_path, here, monkeypatch):
     with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
         broker.create_topic("t", 1)
-        if here(client)[0].name == "b":  # the first directory is not done without
+        if here(client)[0].name == "b":  # the broker cannot run without the first directory
             assert move(client, tmp_path / "a") == 0
             assert soon(lambda: places(client) == {"a": False})
         fill(broker, 1000)

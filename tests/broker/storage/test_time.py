@@ -1,4 +1,4 @@
-"""What time does to a broker: old and future timestamps, retention, rolling, forgetting."""
+"""Effects of time on a broker: old and future timestamps, retention, segment rolls, expiry."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def soon(condition: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def produce(client: WireClient, topic: str, timestamp: int, **producer: int) -> int:
-    """The error code that a record with that timestamp gets."""
+    """Return the error code for a record with that timestamp."""
     batch = memoryview(build_batch([Record(0, timestamp, b"k", b"v")], **producer))
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     answer = client.call(ProduceRequest(acks=-1, topic_data=[data]), 9)
@@ -99,7 +99,7 @@ def test_a_producer_that_is_silent_for_long_is_forgotten(broker, client):
     assert produce(client, "producers", now_ms(), producer_id=7, producer_epoch=0, base_sequence=0) == 0
     assert known() == [7]
     assert soon(lambda: known() == [])
-    # To the broker it is a new one now, which may begin anywhere.
+    # The broker now sees a new producer, which may start at any sequence number.
     assert produce(client, "producers", now_ms(), producer_id=7, producer_epoch=0, base_sequence=9) == 0
 
 

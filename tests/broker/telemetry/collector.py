@@ -1,4 +1,4 @@
-"""A stand-in for an OpenTelemetry collector: it keeps what it is sent."""
+"""A stand-in for an OpenTelemetry collector that keeps every request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from queue import Queue
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes what is sent to /v1/metrics."""
+    """Accepts requests to /v1/metrics."""
 
     daemon_threads = True
 

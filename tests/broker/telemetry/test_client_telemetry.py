@@ -1,4 +1,4 @@
-"""Clients push metrics to the broker, and a collector gets them."""
+"""Clients push metrics to the broker, which forwards them to a collector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.broker.metrics.scraping import scrape
 from tests.broker.telemetry.collector import Collector
 from tests.wire_client import WireClient
 
-# One resource without attributes, and with an empty list of metrics.
+# One resource without attributes, with an empty list of metrics
 METRICS = b"\x0a\x02\x12\x00"
 
 

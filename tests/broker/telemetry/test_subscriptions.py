@@ -1,4 +1,4 @@
-"""Which clients are asked for which metrics, and which pushes are refused."""
+"""Matching clients to metric subscriptions, and rejected pushes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_push_is_taken_once_an_interval() -> None:
         asking.push(number)
     asking.now += 1000
     asking.push(number)
-    asking.push(number, terminating=True)  # whenever it ends
+    asking.push(number, terminating=True)  # a terminating push is always allowed
     with refused(ErrorCode.INVALID_REQUEST):
         asking.push(number, terminating=True)
 

@@ -1,4 +1,4 @@
-"""Promise: real clients reach a broker over TLS, with certificates and with passwords, and nobody else does."""
+"""Promise: real clients reach a broker over TLS, with certificates or passwords, and nobody else does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
 
 
 def ways(tls: TlsBroker) -> dict[str, dict[str, Any]]:
-    """How one may connect: settings of librdkafka."""
+    """Return the ways to connect, as librdkafka settings."""
     found = {"SSL": tls.client("SSL"), "MUTUAL": tls.client("MUTUAL", **tls.certificate())}
     for mechanism in SASL_MECHANISMS:
         login = {"sasl.mechanism": mechanism, "sasl.username": "ann", "sasl.password": "pencil"}
@@ -77,7 +77,7 @@ def test_confluent_kafka(tls: TlsBroker, way: str) -> None:
 
 
 def for_python(tls: TlsBroker, way: str) -> dict[str, Any]:
-    """The same settings for kafka-python and aiokafka."""
+    """Translate the settings for kafka-python and aiokafka."""
     config = ways(tls)[way]
     found = {
         "bootstrap_servers": config["bootstrap.servers"],
@@ -134,7 +134,7 @@ def test_our_own_client(tls: TlsBroker, way: str) -> None:
     Cluster(Settings.from_properties(ways(tls)[way])).any_connection().close()
 
 
-# -- who one is ---------------------------------------------------------------------------------------------
+# -- principals ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_principal_is_that_of_the_certificate_or_of_the_login(
     connection.close()
 
 
-# -- who is not let in --------------------------------------------------------------------------------------
+# -- refused clients ----------------------------------------------------------------------------------------
 
 
 def test_a_client_that_trusts_another_authority_does_not_connect(tls: TlsBroker) -> None:
@@ -162,7 +162,7 @@ def test_a_client_that_trusts_another_authority_does_not_connect(tls: TlsBroker)
 
 
 def test_a_client_notices_that_the_certificate_is_of_another_host(tls: TlsBroker) -> None:
-    # Another way to write 127.0.0.1, which is not in the certificate.
+    # An alternative notation of 127.0.0.1, which the certificate does not contain
     elsewhere = tls.client("SSL") | {"bootstrap.servers": f"127.1:{tls.ports['SSL']}"}
     with pytest.raises(ClientError, match="mismatch"):
         Cluster(Settings.from_properties(elsewhere)).any_connection()
@@ -191,7 +191,7 @@ def test_a_wrong_password_is_refused_over_tls_too(tls: TlsBroker) -> None:
 
 
 def says(config: dict[str, Any]) -> int | None:
-    """What librdkafka reports when it cannot connect."""
+    """Return librdkafka's error message for a failed connection."""
     errors: list[KafkaError] = []
     producer = Producer({**config, "error_cb": errors.append, "reconnect.backoff.ms": 1000})
     deadline = time.monotonic() + 60
@@ -204,7 +204,7 @@ def says(config: dict[str, Any]) -> int | None:
 
 
 def test_twenty_megabytes_each_way_byte_for_byte(tls: TlsBroker) -> None:
-    """With small buffers on the client's side, so that the broker has to stop and go on all the time."""
+    """The client uses small buffers, so the broker has to pause and resume constantly."""
     payload = os.urandom(20 << 20)
     small = {"socket.send.buffer.bytes": 16384, "socket.receive.buffer.bytes": 16384}
     producer = Producer({**tls.client("SSL"), **small, "message.max.bytes": 40 << 20})
@@ -232,7 +232,7 @@ def test_twenty_megabytes_each_way_byte_for_byte(tls: TlsBroker) -> None:
 
 
 def fetch_frame(topic: str, max_bytes: int) -> bytes:
-    """A fetch in version 4, from offset 0."""
+    """Return a version 4 fetch from offset 0."""
     name = topic.encode()
     body = struct.pack(">iiiib", -1, 0, 1, max_bytes, 0)
     body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiqi", 1, 0, 0, max_bytes)
@@ -252,7 +252,7 @@ def test_a_client_that_stops_reading_holds_up_nobody_and_misses_nothing(tls: Tls
         slow.settimeout(120)
         slow.sendall(fetch_frame("heavy", 16 << 20) * 3)
         [size] = struct.unpack(">i", read_exactly(slow, 4))
-        # Now it reads nothing, and everybody else is served as ever.
+        # This client stops reading now; the broker still serves all others.
         config = ways(tls)["SSL"]
         for _ in range(5):
             producer = Producer(config)

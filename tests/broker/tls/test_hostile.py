@@ -1,4 +1,4 @@
-"""Promise: whatever somebody does instead of a TLS handshake, or after one, costs the broker next to nothing."""
+"""Promise: hostile input instead of a TLS handshake, or after one, costs the broker next to nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_served(tls: TlsBroker) -> None:
 
 
 def open_connections(tls: TlsBroker, listener: str = "SSL") -> tuple[int, int]:
-    """Those that count against the limits, and those that are in a handshake."""
+    """Return the connections that count against the limits, and the connections in a handshake."""
 
     async def count() -> tuple[int, int]:
         [found] = [each for each in tls.broker._running()._listeners if each.name == listener]
@@ -59,7 +59,7 @@ def until_nobody_is_connected(tls: TlsBroker) -> None:
 
 
 def ended(raw: socket.socket) -> bool:
-    """The broker closes the connection, perhaps with an alert before that."""
+    """Return True if the broker closes the connection, possibly after an alert."""
     raw.settimeout(60)
     try:
         while raw.recv(65536):
@@ -108,7 +108,7 @@ def test_random_bytes_of_all_kinds(tls: TlsBroker) -> None:
     chance = random.Random(7)
     for _ in range(200):
         data = os.urandom(chance.randrange(1, 600))
-        if chance.random() < 0.5:  # something that begins well
+        if chance.random() < 0.5:  # input with a valid beginning
             data = b"\x16\x03" + bytes([chance.randrange(5)]) + struct.pack(">H", len(data)) + data
         with socket.create_connection(("localhost", tls.ports["SSL"])) as raw:
             raw.sendall(data)
@@ -119,7 +119,7 @@ def test_random_bytes_of_all_kinds(tls: TlsBroker) -> None:
 
 
 def test_who_never_finishes_a_handshake_is_closed(tls: TlsBroker) -> None:
-    """Slow-loris: a byte now and then. Others connect meanwhile."""
+    """Slow-loris: one byte now and then. Other clients connect in the meantime."""
     hello = client_hello()
     waiting = []
     for at in range(20):
@@ -204,7 +204,7 @@ def test_a_request_may_come_in_records_of_one_byte(tls: TlsBroker) -> None:
 
 
 def test_a_client_may_change_its_keys_at_any_time(tls: TlsBroker) -> None:
-    """TLS 1.3: the broker has to answer that, in the middle of receiving."""
+    """A TLS 1.3 key update: the broker has to answer in the middle of receiving."""
     program = shutil.which("openssl")
     if program is None:
         pytest.skip("openssl is not installed")

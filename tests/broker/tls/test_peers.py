@@ -1,4 +1,4 @@
-"""Promise: a broker reaches another one over TLS and logs in there, again and again if it has to; and says why not."""
+"""Promise: a broker connects to another over TLS and logs in, as often as needed, and reports why it cannot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
 
 
 def config(tls: TlsBroker, listener: str = "SASL_SSL", **more: str) -> BrokerConfig:
-    """Of the broker that connects."""
+    """Return the configuration of the connecting broker."""
     return BrokerConfig.embedded(
         {
             **tls.config,
@@ -76,7 +76,7 @@ def test_every_kind_of_listener(tls: TlsBroker, listener: str) -> None:
 
 
 def test_a_login_is_repeated_in_time_and_requests_wait_for_it(tls: TlsBroker) -> None:
-    """Requests go out all the time for longer than two logins last; none fails, and all are answered in order."""
+    """Requests run for longer than two sessions; none fails, and all responses arrive in order."""
 
     async def work(peer: PeerConnection) -> int:
         loop = asyncio.get_running_loop()

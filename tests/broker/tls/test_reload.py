@@ -1,4 +1,4 @@
-"""Promise: certificates are renewed under a running broker, and one that cannot be used changes nothing."""
+"""Promise: a running broker reloads its certificates, and an unusable certificate changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tls(tmp_path: Path) -> Iterator[TlsBroker]:
 
 
 def serial(tls: TlsBroker, listener: str = "SSL") -> int:
-    """Of the certificate that a new connection is shown."""
+    """Return the serial number of the certificate on a new connection."""
     context = tls.context(tls.ann if listener == "MUTUAL" else None)
     with (
         socket.create_connection(("localhost", tls.ports[listener])) as raw,
@@ -100,7 +100,7 @@ def test_a_broken_file_changes_nothing_and_is_reported_once(
 
     with caplog.at_level(logging.ERROR, logger="ottla.broker.security.ssl_settings"):
         tls.write("broker.pem", b"nonsense")
-        wait_for(lambda: len(reported()) == 3)  # for each of the three listeners
+        wait_for(lambda: len(reported()) == 3)  # once per listener
         assert all("ssl.keystore.location" in line for line in reported())
         tls.write("broker.pem", b"other nonsense")
         tls.issue("broker", "broker.pem.new", ["localhost", "127.0.0.1"])

@@ -1,4 +1,4 @@
-"""Promise: a broker whose TLS settings cannot work does not start, and says in one sentence which setting it is."""
+"""Promise: a broker with unusable TLS settings refuses to start and names the setting in one sentence."""
 
 from __future__ import annotations
 

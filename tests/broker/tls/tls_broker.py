@@ -1,4 +1,4 @@
-"""A broker that listens with TLS in every way, and what its clients need."""
+"""A broker with every kind of TLS listener, and the settings for its clients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ USERS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="admin" password="admin-secret" user_admin="admin-secret" user_ann="pencil";'
 )
-# Name of a listener → its protocol.
+# Listener name → protocol
 LISTENERS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "MUTUAL": "SSL", "SASL_SSL": "SASL_SSL"}
 SASL_MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class TlsBroker:
-    """`at` has the address of each listener; MUTUAL asks for certificates."""
+    """`at` maps each listener to its address; MUTUAL requires client certificates."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         self.directory = directory
@@ -55,12 +55,12 @@ class TlsBroker:
     def issue(
         self, name: str, file: str, hosts: list[str] | None = None, authority: Authority | None = None
     ) -> str:
-        """A file with a new key and its certificate."""
+        """Return a file with a new key and its certificate."""
         issued: Issued = (authority or self.authority).issue(name, hosts or [])
         return self.write(file, issued.certificate_pem + issued.key_pem)
 
     def client(self, listener: str, **more: Any) -> dict[str, Any]:
-        """For librdkafka and for ours."""
+        """Return settings for librdkafka and for our client."""
         protocol = LISTENERS[listener]
         config = {
             "bootstrap.servers": self.at[listener],
@@ -75,14 +75,14 @@ class TlsBroker:
         return {"ssl.certificate.location": file or self.ann, "ssl.key.location": file or self.ann}
 
     def context(self, certificate: str | None = None, ca_file: str | None = None) -> ssl.SSLContext:
-        """For clients in Python."""
+        """Return an SSL context for Python clients."""
         context = ssl.create_default_context(cafile=ca_file or self.ca_file)
         if certificate is not None:
             context.load_cert_chain(certificate)
         return context
 
     def principals(self, listener: str) -> set[str]:
-        """Those of the connections that are open."""
+        """Return the principals of the open connections."""
 
         async def find() -> set[str]:
             [found] = [each for each in self.broker._running()._listeners if each.name == listener]

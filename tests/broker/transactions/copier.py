@@ -1,4 +1,4 @@
-"""Copies a topic exactly once, with transactions, until it is killed: python -m tests.broker.transactions.copier …"""
+"""Copy a topic exactly once, with transactions, until killed: python -m tests.broker.transactions.copier …"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
         "reconnect.backoff.ms": 10,
         "reconnect.backoff.max.ms": 200,
         "retry.backoff.ms": 20,
-        # Where the only broker is away, librdkafka forgets it (KIP-899), and calls that wait for it never end.
+        # While the only broker is down, librdkafka forgets it (KIP-899), and calls that wait for it never return.
         "metadata.recovery.strategy": "none",
         "logger": None,
         "error_cb": lambda _: None,
@@ -55,7 +55,7 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
                 producer.produce(target, message.value(), partition=message.partition())
                 positions[message.partition()] = message.offset() + 1
             if random.random() < 0.1:
-                producer.flush(20)  # what is written and then aborted must never be seen
+                producer.flush(20)  # consumers must never see aborted records
                 producer.abort_transaction(30)
                 return
             producer.send_offsets_to_transaction(
@@ -82,16 +82,16 @@ def _commit(producer: Producer) -> None:
 
 
 def _watch() -> None:
-    """librdkafka may be stuck after many reconnects; an operator would start the program again."""
+    """Exit if librdkafka hangs after many reconnects. An operator would restart the program."""
     while time.monotonic() - _alive[0] < _PATIENCE:
         time.sleep(0.5)
     _again()
 
 
 def _again() -> None:
-    """With a new producer and from the committed offsets: all that is lost is time.
+    """Restart with a new producer from the committed offsets; only time is lost.
 
-    In a new process, because librdkafka may wait for ever when a producer is destroyed while it reconnects.
+    A new process is needed because librdkafka may hang when a producer is destroyed while it reconnects.
     """
     os.execv(sys.executable, [sys.executable, "-m", "tests.broker.transactions.copier", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Promise: consume-transform-produce with transactions is exactly once, whoever is killed whenever."""
+"""Promise: consume-transform-produce with transactions is exactly once, whichever process is killed, at any time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUIET = {
 
 
 def fill(bootstrap_servers: str, topic: str, count: int) -> Counter[bytes]:
-    """Committed values, with aborted ones strewn in between."""
+    """Write committed values with aborted values in between."""
     producer = Producer(
         {"bootstrap.servers": bootstrap_servers, "transactional.id": "filler", "linger.ms": 5, **QUIET}
     )
@@ -72,7 +72,7 @@ class Copier:
 
 
 class Reader:
-    """Reads a topic from its beginning, committed records only, over any number of broker restarts."""
+    """Reads the committed records of a topic from the beginning, across any number of broker restarts."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -124,7 +124,7 @@ def copy_under_fire(
             while live.seen.total() < records:
                 assert time.monotonic() < deadline, f"{live.seen.total()} of {records} were copied"
                 live.read(0.5)
-            live.read(3)  # time for whatever would come twice
+            live.read(3)  # time for duplicates to arrive
         finally:
             live.close()
             for copier in copiers:

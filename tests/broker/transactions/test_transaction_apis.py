@@ -1,4 +1,4 @@
-"""Transactions on the wire, version by version: records, and what must have been added before them."""
+"""Transactions on the wire, version by version: records, and the partitions to add before writing them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_version_1_must_add_before_it_writes(
 def test_a_late_produce_does_not_open_a_transaction_that_nobody_ends(
     client: Any, producer: MakeProducer, topic: str, v2: bool
 ) -> None:
-    """Promise of KIP-890: a batch that arrives after the end is refused, it does not hang in the log."""
+    """Promise of KIP-890: the broker rejects a batch that arrives after the end, so no transaction hangs."""
     p = producer(v2=v2)
     begin(p, topic, b"a")
     late_epoch, late_sequences = p.epoch, dict(p.sequences)

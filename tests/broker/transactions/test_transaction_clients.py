@@ -1,4 +1,4 @@
-"""Transactions as the Python clients do them: each with its own versions of the protocol."""
+"""Transactions with the Python clients, each of which uses its own protocol versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from ottla.testing import Broker
 
 with warnings.catch_warnings():
-    # kafka-python reads its message definitions in a way that Python 3.11 does not like.
+    # kafka-python parses its message definitions with a call that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
     import kafka.errors
 
-# Modules that it imports only when they are used.
+# Modules that kafka-python imports lazily
 pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
 
 
@@ -41,7 +41,7 @@ def topic(broker: Broker) -> str:
 
 
 def read_all(broker: Broker, topic: str, isolation: str) -> list[bytes]:
-    """Every value of both partitions, sorted, as a confluent-kafka consumer sees them."""
+    """Return every value of both partitions, sorted, as read by confluent-kafka."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Transactions on the wire: those that others look at and end, and those that take too long or live over a crash."""
+"""Transactions on the wire: listing, ending from outside, timeouts, and survival of a crash."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_transaction_goes_on_over_a_restart(tmp_path: Any, v2: bool, commit: b
 
 
 def stop_markers(broker: Broker) -> None:
-    """Until the next start no partition takes a marker."""
+    """Block markers in every partition until the next start."""
     markers: Any = broker._running().broker.markers
     markers.write = lambda _, partitions: [ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(partitions)
 
@@ -150,7 +150,7 @@ def stop_markers(broker: Broker) -> None:
 def test_what_was_decided_before_a_crash_is_carried_out_after_it(
     tmp_path: Any, v2: bool, commit: bool
 ) -> None:
-    """Promise: between the decision and the last marker the broker may die; the decision stands."""
+    """Promise: the broker may die between the decision and the last marker; the decision remains in force."""
     with Broker(data=tmp_path) as broker:
         broker.create_topic("t", 2)
         broker.ensure_internal_topic("__consumer_offsets")
@@ -170,7 +170,7 @@ def test_what_was_decided_before_a_crash_is_carried_out_after_it(
             assert p.produce("t", b"too early") in (
                 ErrorCode.CONCURRENT_TRANSACTIONS,
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                NONE,  # version 1, whose transaction is still open in the log
+                NONE,  # version 1: its transaction is still open in the log
             )
             assert end_offset(client, "t", committed=True) == 0
         broker.restart()
@@ -185,4 +185,4 @@ def test_what_was_decided_before_a_crash_is_carried_out_after_it(
             assert bool(fetch(client, "t").aborted_transactions) is not commit
             assert committed(client, "g", "t", stable=True) == (NONE, 5 if commit else -1)
             p.client = client
-            assert p.end(commit=commit, epoch=epoch) is NONE  # the answer was lost
+            assert p.end(commit=commit, epoch=epoch) is NONE  # retry after a lost response

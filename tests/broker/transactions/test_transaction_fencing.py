@@ -1,4 +1,4 @@
-"""Transactions on the wire: who may go on, and who is told to stop."""
+"""Transactions on the wire: the broker fences old producers and lets current ones continue."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_producer_goes_on_with_its_own_epoch(producer: MakeProducer) -> None:
     expected = (p.producer_id, p.epoch)
     assert p.init(expected=expected) is NONE
     assert p.epoch == 1
-    assert p.init(expected=expected) is NONE  # the first answer was lost
+    assert p.init(expected=expected) is NONE  # retry after a lost response
     assert p.epoch == 1
 
 

@@ -1,4 +1,4 @@
-"""Transactions on the wire: offsets of groups."""
+"""Transactions on the wire: group offsets."""
 
 from __future__ import annotations
 

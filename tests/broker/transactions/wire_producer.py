@@ -1,4 +1,4 @@
-"""A transactional producer that says every request itself, in the versions it is told."""
+"""A transactional producer that sends every request explicitly, in the versions given."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NONE = ErrorCode.NONE
 
 
 class WireProducer:
-    """Version 1 of the transaction protocol by default; `v2` speaks version 2, as Java does."""
+    """Uses version 1 of the transaction protocol by default; `v2` uses version 2, like the Java client."""
 
     def __init__(self, client: WireClient, transactional_id: str, *, v2: bool = False) -> None:
         self.client: Any = client

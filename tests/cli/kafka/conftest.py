@@ -1,4 +1,4 @@
-"""Kafka's tools, run as processes of their own against a real broker."""
+"""Fixtures that run Kafka's tools as separate processes against a real broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tools:
         cwd: Path | None = None,
         installed: bool = False,
     ) -> Result:
-        """`installed` runs the installed command itself; otherwise its process is forked, which is faster."""
+        """Run a tool. `installed` runs the installed command; otherwise the process is forked, which is faster."""
         if installed:
             done = subprocess.run(
                 self.command(tool, *args),
@@ -94,7 +94,7 @@ def tools(kafka_broker: Broker) -> Tools:
 
 @pytest.fixture(scope="session")
 def alone() -> Tools:
-    """The tools without any broker named."""
+    """The tools without a broker address."""
     return Tools(None)
 
 

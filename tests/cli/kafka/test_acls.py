@@ -1,4 +1,4 @@
-"""`kafka-acls` against a broker that decides by ACLs. What it prints is compared with Kafka's in tests/peers/tools."""
+"""`kafka-acls` against a broker with an authorizer. tests/peers/tools compares the output with Kafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-configs, compared with what Kafka's own prints."""
+"""kafka-configs, compared with the output of Kafka's tool."""
 
 
 def test_settings_of_a_topic_are_added_described_and_deleted(tools, topic):

@@ -1,4 +1,4 @@
-"""connect-distributed, connect-standalone and connect-plugin-path: what they say before anything runs."""
+"""connect-distributed, connect-standalone and connect-plugin-path: their messages before anything runs."""
 
 import zipfile
 from pathlib import Path

@@ -71,7 +71,7 @@ def test_the_group_of_a_properties_file_continues_where_it_was(tools, topic, gro
 
 
 def test_a_group_begins_in_every_partition_where_its_first_member_did(tools, topic, group):
-    """Also where that member took nothing, and although "latest" is later for the second."""
+    """This includes partitions from which that member read nothing, although "latest" is later for the second."""
     for partition, line in enumerate(("a", "b", "c")):
         keyed = f"{partition}\t{line}\n"
         tools("console-producer", "--topic", topic, "--property", "parse.key=true", stdin=keyed)
@@ -215,12 +215,12 @@ def _counts(tools, topic):
 
 
 def test_lines_without_a_key_are_spread_evenly(tools, topic):
-    """Kafka's producer changes the partition after batch.size bytes, however fast they are read."""
+    """Kafka's producer switches partitions after batch.size bytes, regardless of the input rate."""
     rows = "".join(f"{number},customer {number},{number % 97}\n" for number in range(CUSTOMERS))
     tools("console-producer", "--topic", topic, stdin=rows)
     counts = _counts(tools, topic)
     assert sum(counts) == CUSTOMERS
-    # About 22 bytes a line and 16,384 a turn: each partition has its turn before any has another.
+    # Lines of about 22 bytes and turns of 16,384 bytes: each partition gets a turn before any gets a second one.
     assert max(counts) - min(counts) < 1_200
 
 
@@ -230,13 +230,13 @@ def test_the_size_of_a_batch_is_the_size_of_a_turn(tools, topic):
 
 
 def test_settings_that_exclude_idempotence_turn_it_off(tools, topic):
-    """Nobody asked for it: it is only the default."""
+    """Idempotence is only the default here, not an explicit setting."""
     many = "max.in.flight.requests.per.connection=10"
     for given in ("retries=0", "acks=1", "acks=0", "message.send.max.retries=0", many):
         tools("console-producer", "--topic", topic, "--producer-property", given, stdin="x\n")
     tools("console-producer", "--topic", topic, "--message-send-max-retries", 0, stdin="x\n")
     tools("console-producer", "--topic", topic, "--request-required-acks", 1, stdin="x\n")
-    assert sum(_counts(tools, topic)) >= 6  # with acks=0 nobody knows
+    assert sum(_counts(tools, topic)) >= 6  # acks=0 gives no guarantee
 
 
 def test_settings_that_exclude_an_idempotence_that_was_asked_for_are_refused(tools, topic):

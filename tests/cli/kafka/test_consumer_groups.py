@@ -1,4 +1,4 @@
-"""kafka-consumer-groups, compared with what Kafka's own prints."""
+"""kafka-consumer-groups, compared with the output of Kafka's tool."""
 
 import signal
 
@@ -12,7 +12,7 @@ OFFSETS = (
 
 @pytest.fixture
 def t(kafka_broker, unique):
-    """A topic with a short name, so that columns have the width of their headings: three messages in each of two."""
+    """A topic with three messages in each of two partitions. Its short name keeps columns as wide as their headings."""
     name = unique("t")[:10]
     kafka_broker.create_topic(name, partitions=2)
     for partition in range(2):
@@ -173,7 +173,7 @@ def test_a_group_that_is_not_there(tools):
 
 
 def test_a_topic_that_is_not_there_is_wrong_usage(tools, g):
-    """Kafka's tool ends with 0 here as well; a script should learn of a typing error."""
+    """Kafka's tool exits with 0 here as well; a script should notice a typo."""
     reset = ("consumer-groups", "--group", g, "--reset-offsets", "--to-latest", "--execute", "--topic")
     assert "Topic 'nowhere' does not exist." in tools(*reset, "nowhere", code=1).out
 

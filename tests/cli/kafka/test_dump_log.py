@@ -1,4 +1,4 @@
-"""kafka-dump-log on files that a broker wrote. That Kafka's own prints the same is a test among peers."""
+"""kafka-dump-log on a broker's files. A test among the peers compares the output with Kafka's tool."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from ottla.cli.kafka.dump.dump_log import main
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
 from ottla.testing import Broker
 
-run = main.__wrapped__  # without the end of the process
+run = main.__wrapped__  # without exiting the process
 SEGMENT = "00000000000000000000.log"
 
 

@@ -1,4 +1,4 @@
-"""What holds for every tool: both spellings are installed, it starts fast, helps, and fails with a sentence."""
+"""Requirements for every tool: two installed spellings, a fast start, a help text, and errors in one sentence."""
 
 import importlib
 import resource
@@ -53,7 +53,7 @@ ACTIONS = {
     "client-metrics": ["--list"],
     "streams-application-reset": ["--application-id", "a"],
 }
-# Kafka's bin directory: of 4.3, and of 3.9 what ZooKeeper needs.
+# Kafka's bin directory: all tools of 4.3, and the ZooKeeper tools of 3.9,
 KAFKAS = [
     "connect-distributed",
     "connect-mirror-maker",
@@ -103,7 +103,7 @@ KAFKAS = [
     "zookeeper-server-start",
     "zookeeper-server-stop",
     "zookeeper-shell",
-    # and ZooKeeper's own.
+    # plus ZooKeeper's own tools.
     "zkCli",
     "zkServer",
 ]
@@ -139,7 +139,7 @@ def test_a_tool_that_is_not_there_says_so_by_name(name, capsys):
 
 
 def processor_seconds():
-    """Of the processes that have ended: unlike the clock, it does not count what else this machine does."""
+    """Return the CPU time of the ended child processes. Unlike wall time, it ignores other load on the machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -178,8 +178,8 @@ def test_an_unreachable_broker_is_said_at_once(alone, tool, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     began = time.monotonic()
-    servers = ("-bootstrap-server", address)  # one dash is enough for every tool
-    # Most tools with subcommands have their own options before them.
+    servers = ("-bootstrap-server", address)  # every tool accepts a single dash
+    # Most tools with subcommands expect their own options before the subcommand.
     failed = alone(tool, *((*actions, *servers) if tool == "cluster" else (*servers, *actions)), code=1)
     assert time.monotonic() - began < 10
     assert f"Cannot reach a broker at {address}" in failed.out + failed.err
@@ -189,7 +189,7 @@ def test_an_unreachable_broker_is_said_at_once(alone, tool, tmp_path):
 def test_a_wrong_advertised_address_is_named_instead_of_the_one_that_answered(alone, host):
     with socket.create_server(("127.0.0.1", 0)) as server:
         advertised = f"{host}:{server.getsockname()[1]}"
-    # These ask whom they reach; every other tool needs a leader, a coordinator or each broker.
+    # These tools ask any broker; every other tool needs a leader, a coordinator or each broker.
     content = {"topics", "configs", "cluster", "features", "client-metrics"}
     with Broker(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as broker:
         broker.create_topic("t")
@@ -217,7 +217,7 @@ def test_an_unreachable_zookeeper_is_said_in_one_sentence(alone):
     tools = ["topics", "configs", "console-consumer", "consumer-groups", "reassign-partitions"]
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    with ThreadPoolExecutor(len(tools)) as threads:  # each waits for some seconds
+    with ThreadPoolExecutor(len(tools)) as threads:  # each tool waits for some seconds
         runs = {
             tool: threads.submit(alone, tool, *ACTIONS[tool], "--zookeeper", address, code=1)
             for tool in tools

@@ -88,7 +88,7 @@ def test_elections(tools, topic, tmp_path):
     assert failed.out.startswith("Error completing leader election (PREFERRED) for partition: nowhere-0: ")
     assert failed.err == "1 replica(s) could not be elected\n"
     assert tools("leader-election", code=1).err == "Missing required option(s): election-type\n"
-    # The name that it had before.
+    # The deprecated name
     json_file = tmp_path / "partitions.json"
     json_file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 1}]}))
     elected = tools("preferred-replica-election", "--path-to-json-file", json_file)

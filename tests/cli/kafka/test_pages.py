@@ -1,4 +1,4 @@
-"""Promise: docs/tour.md, and the first session of docs/tools.md, can be followed as they are printed."""
+"""Promise: readers can follow docs/tour.md and the first session of docs/tools.md as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions: its arithmetic, its files, and what it says against a broker on its own."""
+"""kafka-reassign-partitions: its arithmetic, its files, and its messages for a standalone broker."""
 
 import json
 
@@ -16,7 +16,7 @@ from ottla.client.admin.log_dirs import ReplicaPlace
 from ottla.client.admin.reassignments import Reassignment
 from ottla.client.admin.throttles import Move, moves_of, throttled_replicas
 
-# -- what moves, and what is held back --------------------------------------------------------------------
+# -- moves and throttles ----------------------------------------------------------------------------------
 
 
 def test_a_partition_is_read_from_where_it_is_and_written_where_it_is_not():

@@ -1,4 +1,4 @@
-"""Promise: every tool logs in with the properties of Java's clients, which it takes as Kafka's does."""
+"""Promise: every tool logs in with the Java clients' properties, given the same way as for Kafka's tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from ottla.testing import Broker
 from tests.cli.kafka.test_every_tool import ACTIONS
 
-# What they are called to do, if it is another thing than where nobody has to log in: here they have to end.
+# Arguments that differ from the ones for an open broker, because the tools have to end here.
 MORE = {
     "console-consumer": ["--topic", "t", "--from-beginning", "--max-messages", "1"],
     "console-share-consumer": ["--topic", "t", "--max-messages", "1", "--timeout-ms", "60000"],
@@ -52,7 +52,7 @@ def write(path, properties):
     return path
 
 
-# One for each way to a broker: our client, librdkafka's producer and its consumer, and both together.
+# One tool for each kind of client: our client, librdkafka's producer, its consumer, and both together.
 QUICK = ("topics", "console-producer", "console-consumer", "consumer-groups")
 
 
@@ -88,13 +88,13 @@ def test_every_tool_logs_in(alone, broker, tmp_path, tools):
 
 
 def test_stores_in_pkcs12_are_read_by_all_kinds_of_tools(alone, tmp_path):
-    """One is for administration, and one produces with librdkafka, which has certificates in PEM only."""
+    """One tool administers, and one produces with librdkafka, which reads certificates only in PEM."""
     with Broker(security="SSL", acls=[]) as broker:
         broker.create_topic("t")
         properties = broker.client_properties()
         for store in ("keystore", "truststore"):
             found = Path(properties[f"ssl.{store}.location"]).read_bytes()
-            file = tmp_path / f"{store}.jks"  # which keytool writes PKCS12 to as well
+            file = tmp_path / f"{store}.jks"  # keytool writes PKCS12 under this name too
             file.write_bytes(as_pkcs12(found, b"secret", with_key=store == "keystore"))
             properties[f"ssl.{store}.location"] = str(file)
             properties[f"ssl.{store}.password"] = "secret"

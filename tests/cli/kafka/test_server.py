@@ -1,4 +1,4 @@
-"""kafka-server-start and kafka-server-stop, with a server.properties as people have it."""
+"""kafka-server-start and kafka-server-stop, with a typical server.properties."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""kafka-share-groups, kafka-groups, and the consumers of share groups."""
+"""kafka-share-groups, kafka-groups, and share consumers."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def share_group(tools, unique):
-    """A share group that begins with what is there."""
+    """A share group that starts at the earliest offset."""
     name = unique("s")
     tools("configs", "--entity-type", "groups", "--entity-name", name, "--alter", "--add-config",
           "share.auto.offset.reset=earliest")  # fmt: skip

@@ -1,4 +1,4 @@
-"""kafka-streams-groups; its tables are those that Apache Kafka 4.3.0 printed."""
+"""kafka-streams-groups, compared with the tables that Apache Kafka 4.3.0 prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.wire_client import WireClient
 
 @pytest.fixture
 def wire(kafka_broker: Broker, unique: Callable[[str], str]) -> Iterator[StreamsWire]:
-    """The first of two members has half of the tasks and the second waits for the rest; one offset is committed."""
+    """The first of two members has half of the tasks and the second waits for the rest. One offset is committed."""
     group = unique("s")
     with WireClient(kafka_broker.bootstrap_servers) as client:
         wire = StreamsWire(client, group, f"{group}-in")

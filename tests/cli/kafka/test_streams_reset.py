@@ -9,7 +9,7 @@ from ottla.cli.jobs.streams_reset import internal_topics
 
 @pytest.fixture
 def application(kafka_broker, tools, topic, unique):
-    """An application that has read its input, and its internal topics."""
+    """An application that has read its input, with its internal topics."""
     name = unique("app")
     for number in range(6):
         kafka_broker.produce(topic, b"%d" % number, partition=number % 3)
@@ -91,7 +91,7 @@ def test_an_application_that_runs_is_left_alone_unless_forced(tools, topic, appl
             f"ERROR: Consumer group '{application}' is still active and has following "
         )
         assert len(refused.err.splitlines()) == 1
-        running.send_signal(signal.SIGSTOP)  # its members will not come back
+        running.send_signal(signal.SIGSTOP)  # its members will not return
         forced = tools(*command, "--force", "--input-topics", topic, "--dry-run")
         assert forced.lines[0] == f"Force deleting all active members in the group: {application}"
     finally:

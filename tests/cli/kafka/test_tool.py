@@ -1,4 +1,4 @@
-"""The notation in which tools declare their options, and their tables."""
+"""The notation in which tools declare their options, and table output."""
 
 import pytest
 

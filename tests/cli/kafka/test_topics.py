@@ -1,4 +1,4 @@
-"""kafka-topics, compared with what Kafka's own prints."""
+"""kafka-topics, compared with the output of Kafka's tool."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_a_topic_with_settings_shows_them(tools, unique):
     options = [part for setting in settings for part in ("--config", setting)]
     assert tools("topics", "--create", "--topic", name, *options).out == f"Created topic {name}.\n"
     heading = tools("topics", "--describe", "--topic", name).lines[0]
-    # In the order of Java's hash map, as Kafka's tool lists them.
+    # In the order of Java's hash map, like Kafka's tool
     assert heading.endswith("Configs: cleanup.policy=compact,min.cleanable.dirty.ratio=0.001,segment.ms=5000")
     overridden = tools("topics", "--describe", "--topics-with-overrides").lines
     assert [line for line in overridden if f"Topic: {name}\t" in line] == [heading]

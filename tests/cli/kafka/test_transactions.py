@@ -1,4 +1,4 @@
-"""kafka-transactions: list, describe, and end those that hang."""
+"""kafka-transactions: list, describe, and abort hanging transactions."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.wire_client import WireClient
 
 
 def begin(broker, transactional_id, *topics) -> Producer:
-    """A producer with an open transaction that has written one record to each topic."""
+    """Return a producer with an open transaction that has written one record to each topic."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id, "log_level": 3}
     )
@@ -25,7 +25,7 @@ def begin(broker, transactional_id, *topics) -> Producer:
 
 
 def row(result) -> dict[str, str]:
-    """The only row of a table."""
+    """Return the only row of a table."""
     headings, cells = (line.removesuffix("\t").split("\t") for line in result.lines)
     return {
         heading.strip(): cell.strip()
@@ -92,7 +92,7 @@ def test_an_open_transaction_is_terminated_by_its_id(tools, kafka_broker, topic,
 
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Broker]:
-    """A broker that does not ask the coordinator whether a partition belongs to a transaction."""
+    """A broker that does not verify with the coordinator that a partition belongs to a transaction."""
     with Broker(config={"transaction.partition.verification.enable": "false"}) as broker:
         yield broker
 
@@ -105,7 +105,7 @@ def test_a_hanging_transaction_is_found_and_aborted(trusting):
     with WireClient(trusting.bootstrap_servers) as client:
         stray = WireProducer(client, "stray")
         assert stray.init() is NONE
-        assert stray.produce("hangs", b"value") is NONE  # the coordinator was not told of the partition
+        assert stray.produce("hangs", b"value") is NONE  # the coordinator does not know about the partition
     search = ("transactions", "find-hanging", "--max-transaction-timeout", 0)
     for where in (("--topic", "hangs"), ("--broker-id", 0), ("--topic", "hangs", "--partition", 0)):
         found = row(tools(*search, *where))

@@ -152,7 +152,7 @@ def test_lines_with_and_without_keys(shell):
     produce = "kafka-console-producer --broker-list localhost:9092"
     consume = "kafka-console-consumer.sh --bootstrap-server localhost:9092"
     shell(f"{produce} --topic new_topic --producer-property acks=all", stdin="hello\nworld\n")
-    # The second is what Kafka says since it has no ZooKeeper.
+    # Kafka prints the second line since it dropped ZooKeeper.
     assert re.search(r"\{new_topic=(LEADER_NOT_AVAILABLE|UNKNOWN_TOPIC_OR_PARTITION)\}", shell.said)
     described = shell("kafka-topics.sh --bootstrap-server localhost:9092 --topic new_topic --describe")
     assert "PartitionCount: 3" in described[0]
@@ -278,7 +278,7 @@ def test_settings_are_added_described_and_deleted(shell):
     ]
     [heading, setting] = shell(f"{configs} --describe".replace("kafka-configs", "kafka-configs.sh"))
     assert heading == none[0]
-    # Kafka has a default for all brokers from the beginning.
+    # Kafka always has a default for all brokers.
     assert setting.replace("DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1, ", "") == (
         "  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2, "
         "DEFAULT_CONFIG:min.insync.replicas=1}"
@@ -313,7 +313,7 @@ def test_a_compacted_topic_keeps_the_latest_salary(shell):
     shell(produce, stdin="Patrick,10000\nLucy,20000\nBob,20000\nPatrick,25000\nLucy,30000\nPatrick,30000\n")
 
     def compacted() -> bool:
-        """A record of another employee closes the segment once it is five seconds old."""
+        """Write a record of another employee, which closes the segment once it is five seconds old."""
         shell(produce, stdin="Stephane,0\n")
         read = shell(
             "kafka-console-consumer --bootstrap-server localhost:9092 --topic employee-salary --from-beginning "

@@ -1,6 +1,6 @@
-"""Promise: three brokers on one machine are run, filled, moved and killed with the lines that Kafka people type.
+"""Promise: the commands that Kafka users type run, fill, move and kill three brokers on one machine.
 
-ZooKeeper and the brokers are started from the files of config/ that are meant for it.
+ZooKeeper and the brokers start from the corresponding files in config/.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kill(shell: Shell, broker: int) -> None:
 
 
 def zookeeper(shell: Shell, command: str) -> str:
-    """What `zookeeper-shell` prints after its greeting."""
+    """Return the output of `zookeeper-shell` after its greeting."""
     *greeting, found = shell(f"zookeeper-shell localhost:2181 {command}")
     assert greeting == [
         shell.line("Connecting to localhost:2181"),
@@ -60,7 +60,7 @@ def zookeeper(shell: Shell, command: str) -> str:
 
 
 def described(shell: Shell, topic: str) -> list[tuple[int, list[int], set[int]]]:
-    """Leader, replicas and ISR of each partition."""
+    """Return the leader, replicas and ISR of each partition."""
     heading, *lines = shell(f"kafka-topics {AT} --describe --topic {topic}")
     assert heading.startswith(f"Topic: {topic}\tTopicId: ")
     partitions = []
@@ -122,7 +122,7 @@ def test_topics_are_spread_over_the_brokers(shell):
 
 
 def test_settings_are_the_same_at_every_broker(shell):
-    """The older line, with ZooKeeper."""
+    """Uses the older command line, with ZooKeeper."""
     shell(f"kafka-topics {AT} --topic configured --create --partitions 1 --replication-factor 2")
     configs = "kafka-configs --zookeeper localhost:2181 --entity-type topics --entity-name configured"
     assert shell(f"{configs} --alter --add-config min.insync.replicas=2") == [
@@ -216,7 +216,7 @@ def test_a_killed_broker_loses_nothing_and_comes_back(shell):
     assert sorted(map(int, first + rest)) == list(range(120))
     rows = shell(f"kafka-consumer-groups {AT} --describe --group survivors")[2:]
     assert {row.split()[5] for row in rows} == {"0"}
-    # Its node goes when its session ends.
+    # The broker's znode disappears when its session ends.
     wait_until(lambda: zookeeper(shell, "ls /brokers/ids") == "[0, 2]")
     start(shell, 1)
     wait_until(lambda: all(isr == {0, 1, 2} for _, _, isr in described(shell, "surviving")))
@@ -243,7 +243,7 @@ def test_a_third_consumer_takes_over_when_one_dies(shell, tmp_path):
     shell(f"kafka-topics {AT} --topic shared --create --partitions 3 --replication-factor 2")
     consume = f"kafka-console-consumer --bootstrap-server {EVERY} --topic shared --group takers"
     members = f"kafka-consumer-groups {AT} --describe --group takers --members"
-    # Sessions are short, for the one that is killed to be missed soon.
+    # Sessions are short, so that the cluster soon notices the killed broker.
     options = "--consumer-property session.timeout.ms=6000"
     outputs: list[Path] = [tmp_path / f"{number}.out" for number in range(3)]
 

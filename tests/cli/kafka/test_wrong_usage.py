@@ -1,6 +1,6 @@
-"""Promise: whatever is wrong with a command line or its files is told in one sentence, with a non-zero code.
+"""Promise: a bad command line or file gives one sentence and a non-zero exit code.
 
-Where Kafka's tool says more before it (a heading, the arguments, the partition it was about), so does ours.
+If Kafka's tool prints more before that (a heading, the arguments, the partition), Ottla's does too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 PROPERTIES = "--command-config"
-# Each tool with something to do, and the option that names a file with the client's properties.
+# A working command line of each tool, and its option for the client properties file.
 WORK = {
     "topics": (["--list"], PROPERTIES),
     "configs": (["--entity-type", "topics", "--describe"], PROPERTIES),
@@ -65,7 +65,7 @@ FILES = [
 
 
 def sentence(failed) -> str:
-    """The one line, behind Kafka's own about kafka-configs."""
+    """Return the single error line, without Kafka's deprecation line for kafka-configs."""
     lines = (failed.out + failed.err).strip().splitlines()
     if lines[0].startswith("Error while executing config command with args "):
         lines = lines[1:]
@@ -75,7 +75,7 @@ def sentence(failed) -> str:
 
 
 def broken(tmp_path, kind):
-    """A file that is not there, one that is a directory, one that is no text."""
+    """Return a missing file, a directory, and a file that is not text."""
     path = tmp_path / kind
     if kind == "directory":
         path.mkdir()
@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_dumped(alone, tmp_path, name, said):
 @pytest.mark.parametrize(
     "command",
     [
-        ("topics", "--list", "--bootstrap-server", "127.0.0.1:1"),  # says on stdout what is wrong
+        ("topics", "--list", "--bootstrap-server", "127.0.0.1:1"),  # reports the problem on stdout
         ("topics",),
         ("storage", "random-uuid"),
         ("storage", "--help"),
@@ -282,14 +282,16 @@ def test_output_that_nobody_can_write(alone, tool):
     command = ["sh", "-c", '"$@" > /dev/full', "sh", *alone.command(tool, *words)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (1, "The output cannot be written: No space left on device.\n")
-    command[2] = '"$@" >&-'  # as if it were sent to /dev/null
+    command[2] = '"$@" >&-'  # as if redirected to /dev/null
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (1 if tool == "topics" else 0, "")
 
 
 def test_nothing_is_said_when_head_has_read_enough(alone, tmp_path):
     index = tmp_path / f"{0:020}.index"
-    index.write_bytes(b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000)))  # more than a pipe holds
+    index.write_bytes(
+        b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000))
+    )  # more than a pipe buffers
     command = ["sh", "-c", '"$@" | head -2', "sh", *alone.command("dump-log", "--files", index)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.stdout.splitlines(), ended.stderr) == ([f"Dumping {index}", "offset: 1 position: 1"], "")

@@ -1,4 +1,4 @@
-"""The tools around ZooKeeper, run as processes against a real one."""
+"""The ZooKeeper tools, run as processes against a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def event(kind, path):
 
 
 def shell(zookeeper, *words, code=0, stdin=None):
-    """What it prints after its greeting; first what goes to stdout."""
+    """Return the output after the greeting, stdout first."""
     command = [kafka_tool("zookeeper-shell"), zookeeper.connect, *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, input=stdin)
     assert ended.returncode == code, ended.stderr
@@ -51,7 +51,7 @@ def shell(zookeeper, *words, code=0, stdin=None):
 
 
 def session(zookeeper, text):
-    """The commands of a session, typed one after another, with everything that is printed in between."""
+    """Type the commands of a session one after another and return all output in between."""
     command = [kafka_tool("zkCli.sh"), "-server", zookeeper.connect]
     ended = subprocess.run(
         command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30
@@ -105,7 +105,7 @@ def test_a_watch_prints_one_event(zookeeper):
         "stat -w /watched\nprintwatches off\ndelete /watched\nprintwatches\n",
     )
     state = [line for line in said if " = " in line]
-    # An event comes before or after the answer to the command that made it: two threads print them.
+    # A watch event may appear before or after the response to its command, because two threads print them.
     assert sorted(line for line in said if line not in state) == sorted(
         [
             "Created /watched",
@@ -132,7 +132,7 @@ def test_a_watch_sees_what_others_do(zookeeper):
         watching.stdin.write("get -w /\n")
         watching.stdin.flush()
         printed = iter(line.rstrip("\n") for line in watching.stdout)
-        assert "one" in printed  # reads until then
+        assert "one" in printed  # read up to that word
         shell(zookeeper, "set", "/seen", "two")
         assert [next(printed) for _ in range(4)] == event("NodeDataChanged", "/")
         watching.stdin.close()
@@ -163,7 +163,7 @@ def test_who_may_do_what_is_shown_and_changed(zookeeper):
 
 @pytest.fixture(scope="module")
 def where(zookeeper, kafka_broker):
-    """Where the broker is registered."""
+    """Return the znode of the broker's registration."""
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
@@ -234,7 +234,7 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
         assert four_letter_word("127.0.0.1", port, "ruok") == "imok"
         for word in ("srvr", "mntr", "conf", "cons"):
             assert "not executed" not in str(four_letter_word("127.0.0.1", port, word))
-        # By its file, however that is spelled: others' servers are left alone.
+        # The tool finds the server by its file, in any spelling, and leaves other servers alone.
         stop = [kafka_tool("zookeeper-server-stop"), properties.name]
         subprocess.run(stop, check=True, timeout=30, cwd=tmp_path)
         server.communicate(timeout=20)
@@ -298,7 +298,7 @@ def test_an_ensemble_is_one_command(tmp_path):
 
 def _wait_for(port: int) -> None:
     deadline = time.monotonic() + 60
-    # "imok" it says before it serves anybody.
+    # ZooKeeper answers "imok" before it serves clients.
     while "Mode:" not in (four_letter_word("127.0.0.1", port, "srvr") or ""):
         assert time.monotonic() < deadline, "the server did not start"
         with contextlib.suppress(OSError):

@@ -64,7 +64,7 @@ def test_brokers_and_exporters_push_to_a_collector(ottla, tmp_path):
         for line in iter(broker.stdout.readline, b""):
             if b"Ctrl-C" in line:
                 break
-        end(broker)  # with a last push
+        end(broker)  # pushes one last time
         assert b"kafka_server_kafkaserver_brokerstate" in gzip.decompress(collector.bodies.get(timeout=20))
         exporter = ottla.start("exporter", "--web.listen-address", "127.0.0.1:0", "--otlp", url)
         assert get(url_of(exporter))[0] == 200

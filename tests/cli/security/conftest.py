@@ -7,7 +7,7 @@ from tests.cli.conftest import Ottla
 
 @pytest.fixture(scope="session")
 def new_ottla():
-    """The command with an environment of its own."""
+    """The command with its own environment."""
 
     def make(**environment: str) -> Ottla:
         ottla = Ottla()

@@ -1,4 +1,4 @@
-"""`ottla acls …`, and what the ACLs that it makes allow."""
+"""`ottla acls …`, and the rights that its ACLs give."""
 
 from __future__ import annotations
 

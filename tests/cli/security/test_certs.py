@@ -1,4 +1,4 @@
-"""`ottla certs …`: certificates of the authority that a first `ottla start --secure` has made."""
+"""`ottla certs …`: certificates of the authority created by the first `ottla start --secure`."""
 
 from __future__ import annotations
 

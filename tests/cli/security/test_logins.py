@@ -1,4 +1,4 @@
-"""Promise: commands log in with tokens as Java's properties describe them, to administer and to produce and consume."""
+"""Promise: commands log in with tokens from Java-style properties, for administration, producing and consuming."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ottla(new_ottla, servers, issuer, tmp_path):
 
 
 def ways(issuer, tmp_path):
-    """The settings of clients with a token."""
+    """Return client settings with a token."""
     (tmp_path / "token").write_text(issuer.token())
     endpoint = "sasl.oauthbearer.token.endpoint.url"
     client = "sasl.oauthbearer.client"

@@ -1,4 +1,4 @@
-"""The tools around a ZooKeeper that not everybody may reach: with TLS, with logins, with nodes that are somebody's."""
+"""The tools with a protected ZooKeeper: TLS, logins, and znodes with ACLs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def shell(keys: ZooKeeperKeys, address: str, *words: str, user: str | None = "ka
 
 def test_the_shell_reaches_a_server_with_tls_and_a_login(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
     assert shell(keys, secure.connect, "create", "/shell", "one") == "Created /shell\n"
-    # Kafka's tool takes the option anywhere.
+    # Kafka's tool accepts the option in any position.
     said = run(
         keys, "zookeeper-shell", secure.connect, "get", "-zk-tls-config-file", tls_file(keys), "/shell"
     )
@@ -148,7 +148,7 @@ def test_nodes_are_protected_and_opened_again(secure: ZooKeeper, keys: ZooKeeper
 
 
 def test_a_server_is_started_as_kafkas_documentation_has_it(keys: ZooKeeperKeys, tmp_path: Path) -> None:
-    """zookeeper.properties with a secure port and providers, and a JAAS file in KAFKA_OPTS."""
+    """Uses zookeeper.properties with a secure port and providers, and a JAAS file in KAFKA_OPTS."""
     plain, port = free_ports(2)
     auth = "org.apache.zookeeper.server.auth"
     properties = tmp_path / "zookeeper.properties"
@@ -228,7 +228,7 @@ def test_a_secure_ensemble_is_one_command(keys: ZooKeeperKeys, tmp_path: Path) -
 
 
 def test_the_first_users_are_there_before_any_broker(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
-    """Brokers that log in to each other with SCRAM could not start otherwise."""
+    """Otherwise brokers that use SCRAM among themselves could not start."""
     root = "/first/users"
     configs = (
         "configs",
@@ -294,7 +294,7 @@ def test_a_user_that_was_made_before_the_broker_logs_in(
             user=None,
         )
         deadline = time.monotonic() + 30
-        while True:  # until the broker has been notified
+        while True:  # until the broker has received the notification
             try:
                 secured.log_in("SCRAM-SHA-256", "ann", "third")
                 break

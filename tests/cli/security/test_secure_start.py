@@ -1,4 +1,4 @@
-"""`ottla start --secure`: one command, and nobody gets in who does not belong there."""
+"""`ottla start --secure`: one command, and no stranger gets in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = ["ca.key", "ca.pem", "client-java.properties", "client.properties", "ser
 
 @contextmanager
 def started(ottla, data, *args):
-    """The command at work, with what it has said so far."""
+    """The running command, with its output so far."""
     process = ottla.start("start", "--secure", "--listen", "127.0.0.1:0", "--data", data, *args)
     said = []
     try:
@@ -60,7 +60,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def welcome(data, alone):
-    """Of a first start, which goes on while these tests run."""
+    """The output of a first start, which keeps running during these tests."""
     with started(alone, data) as said:
         yield said
 
@@ -113,7 +113,7 @@ def test_nothing_is_served_without_tls_or_without_a_login(welcome, data):
     with socket.create_connection((host, int(port)), 20) as plain:
         plain.sendall(api_versions)
         with suppress(ConnectionResetError):
-            assert b"\0\x12" not in plain.recv(100)  # at most an alert of TLS
+            assert b"\0\x12" not in plain.recv(100)  # at most a TLS alert
     context = ssl.create_default_context(cafile=data / "ca.pem")
     with (
         socket.create_connection((host, int(port)), 20) as plain,
@@ -133,7 +133,7 @@ def test_a_later_start_uses_all_of_it_again_and_shows_no_password(tmp_path, alon
         assert properties(data)["sasl.password"] not in second
         after = {name: (data / name).read_bytes() for name in FILES}
         changed = [name for name in FILES if after[name] != before[name]]
-        assert changed in ([], ["client-java.properties", "client.properties"])  # the port was a free one
+        assert changed in ([], ["client-java.properties", "client.properties"])  # the port was chosen freely
         assert AdminClient(properties(data)).list_topics(timeout=20).brokers
     refused = alone("start", "--data", data, "--listen", "127.0.0.1:0", check=False)
     assert (refused.code, len(refused.err.splitlines())) == (1, 1)
@@ -228,7 +228,7 @@ def test_no_secret_is_on_a_command_line_or_in_a_log(welcome, data):
 
 
 def served_by_zookeeper(address):
-    """Whether somebody without keys and password is."""
+    """Return True if ZooKeeper serves a client without key and password."""
     client = KazooClient(address, timeout=3)
     try:
         client.start(5)
@@ -272,7 +272,7 @@ def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
 
 
 def open_to_others(directory):
-    """Files and folders that somebody else may read, write or enter."""
+    """Return the files and folders that another user may read, write or enter."""
     return sorted(
         str(path.relative_to(directory.parent))
         for path in (directory, *directory.rglob("*"))
@@ -281,7 +281,7 @@ def open_to_others(directory):
 
 
 def as_nobody(*command):
-    """Run a command as a user without rights. The directories above are open, so only the data is in the way."""
+    """Run a command as an unprivileged user. The parent directories are open, so only the data directory stops it."""
     return subprocess.run(
         command, user="nobody", group="nogroup", extra_groups=[], capture_output=True, text=True, cwd="/"
     )
@@ -289,7 +289,7 @@ def as_nobody(*command):
 
 @pytest.fixture
 def reachable():
-    """A directory that other users get to."""
+    """A directory that other users can reach."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-reachable-", dir="/tmp"))
     directory.chmod(0o755)
     yield directory
@@ -315,7 +315,7 @@ def test_another_user_reads_nothing_of_a_secured_broker(alone, new_ottla, reacha
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="It takes root to become another user.")
 def test_data_that_others_could_read_is_closed(alone, reachable):
-    """Of a broker that was not secure before: the directory and all files in it."""
+    """Starting securely closes an open broker's directory and all files in it."""
     data = reachable / "data"
     process = alone.start("start", "--listen", "127.0.0.1:0", "--data", data, umask=0o022)
     assert any(b"Ctrl-C stops" in line for line in process.stdout)
@@ -334,7 +334,7 @@ def test_data_that_others_could_read_is_closed(alone, reachable):
 
 
 def test_a_directory_with_files_of_others_is_refused(alone, tmp_path):
-    """Taking away everybody's access to a home directory, or to /tmp, would do more harm than good."""
+    """Removing everybody's access to a home directory or to /tmp would do more harm than good."""
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     shared.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Servers beside a secured broker: another user of the same machine reaches their ports, and gets nothing."""
+"""Servers beside a secured broker: another user of the machine reaches their ports, and gets nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.cli.properties import parse_properties
 JSON = {"Content-Type": "application/json"}
 NOBODY = 65534
 
-#: Another user runs this: each line of the input is a request, each line of the output its status and body.
+#: Runs as another user: each input line is a request, and each output line its status and body.
 CLIENT = """
 import encodings.idna, os, sys, json, urllib.request, urllib.error  # later this user cannot read Python's files
 os.setgroups([]); os.setgid(%(user)d); os.setuid(%(user)d)
@@ -42,7 +42,7 @@ except PermissionError:
 
 @contextmanager
 def started(ottla, data: Path, *args: str) -> Iterator[dict[str, str]]:
-    """The command at work: the URLs of the servers beside the broker, by their names."""
+    """The running command: the URLs of the servers beside the broker, by name."""
     process = ottla.start("start", "--secure", "--listen", "127.0.0.1:0", "--data", data, *args)
     urls: dict[str, str] = {}
     try:
@@ -115,7 +115,7 @@ def test_the_admin_logs_in_everywhere(beside) -> None:
         made = admin.post(f"{urls['Registry']}/subjects/a-value/versions", json={"schema": '"int"'})
         assert made.status_code == 200
         assert admin.get(f"{urls['Registry']}/subjects").json() == ["a-value"]
-        # The proxy asks the registry as its caller.
+        # The proxy queries the registry with its caller's identity.
         avro = {"Content-Type": "application/vnd.kafka.avro.v2+json"}
         body = b'{"value_schema": "\\"int\\"", "records": [{"value": 1}]}'
         written = admin.post(f"{urls['REST']}/topics/a", content=body, headers=avro)
@@ -157,7 +157,7 @@ def test_another_user_of_the_machine_makes_no_connector(alone, tmp_path: Path) -
         answers = as_another_user(requests, data / "client.properties")
         assert [status for status, _ in answers] == [401] * len(requests)
         with httpx.Client(auth=admin_of(data), timeout=60) as admin:
-            # Even the cluster's admin is not the owner of the worker's files.
+            # Even the cluster's admin does not own the worker's files.
             refused = admin.post(f"{connect}/connectors", json={"name": "steal", "config": steal})
             assert refused.status_code == 400
             assert "connector.file.directories" in refused.json()["message"]

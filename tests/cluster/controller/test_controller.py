@@ -1,4 +1,4 @@
-"""The controller: how it is elected, and what it does when brokers come and go."""
+"""The controller: its election, and its reactions to brokers that come and go."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_the_first_broker_wins_and_all_know(tmp_path: Path) -> None:
 async def test_a_controller_whose_node_is_deleted_steps_down_and_one_is_elected(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         for member in found[1:]:
-            await member.controller.stop()  # only the one that is elected could be elected again
+            await member.controller.stop()  # otherwise the elected controller could be elected again
         await found[0].store.delete(nodes.CONTROLLER)
         await until(lambda: found[0].image.controller_epoch == 2)
         assert active(found) is found[0]
@@ -48,7 +48,7 @@ async def test_another_one_takes_over_and_moves_what_the_dead_one_led(tmp_path: 
             lambda: all(m.image.controller_id in (1, 2) and m.image.controller_epoch == 2 for m in rest)
         )
         await until(lambda: all(m.state("t", 0) == (1, 1, (1, 2)) for m in rest))
-        # Where the dead one was a follower the leader's epoch stays.
+        # The leader epoch stays the same if the dead broker was a follower.
         await until(lambda: all(m.state("t", 1) == (1, 0, (1, 2)) for m in rest))
         state = json.loads((await found[1].store.get(nodes.partition_state_path("t", 0))).data)
         assert state == {"controller_epoch": 2, "leader": 1, "version": 1, "leader_epoch": 1, "isr": [1, 2]}
@@ -61,7 +61,7 @@ async def test_a_broker_whose_process_is_gone_is_not_waited_for(tmp_path: Path) 
         epoch = found[0].image.brokers[2].epoch
         found[0].controller.broker_gone(2, epoch)
         await until(lambda: found[1].state("t") == (1, 1, (1, 0)))
-        # It is taken out of the list at once, so that nobody is sent there.
+        # The broker leaves the list immediately, so that no client is sent there.
         await until(lambda: 2 not in found[1].image.brokers)
         await found[2].register()
         await until(lambda: 2 in found[0].controller.live)
@@ -70,7 +70,7 @@ async def test_a_broker_whose_process_is_gone_is_not_waited_for(tmp_path: Path) 
 async def test_one_that_came_back_is_passed_over_and_one_that_is_new_is_not(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         controller = found[0].controller
-        # The others registered a moment ago, for the first time.
+        # The other brokers registered just now, for the first time.
         assert controller.returned == set()
         await found[1].admin.create_topic("t", assignment=[(0, [1, 2, 0])])
         epoch = found[0].image.brokers[2].epoch
@@ -83,13 +83,13 @@ async def test_one_that_came_back_is_passed_over_and_one_that_is_new_is_not(tmp_
 async def test_a_controller_whose_process_is_gone_is_replaced_at_once(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", assignment=[(0, [0, 1, 2])])
-        await found[0].feed.stop()  # it hears of nothing any more, and has not let go of anything
+        await found[0].feed.stop()  # receives no more notifications, and has given up nothing
         for member in found[1:]:
             member.controller.broker_gone(0, member.image.brokers[0].epoch)
         await until(lambda: any(member.controller.is_active for member in found[1:]))
         await until(lambda: all(member.state("t") == (1, 1, (1, 2)) for member in found[1:]))
         assert sum(member.controller.is_active for member in found[1:]) == 1
-        # The old one still believes in itself, and can do nothing.
+        # The old controller still believes that it is in charge, and can do nothing.
         guard = found[0].controller._guard
         assert isinstance(guard, Check)
         with pytest.raises(BadVersion):
@@ -153,7 +153,7 @@ async def test_an_unclean_election_waits_until_those_in_sync_are_not_registered_
         epoch = found[0].image.partitions["t", 0].partition_epoch
         await found[0].states.alter("t", 0, isr=(2,), leader_epoch=0, partition_epoch=epoch)
         found[0].controller.broker_gone(2, found[0].image.brokers[2].epoch)
-        await until(lambda: found[1].state("t") == (-1, 1, (2,)))  # it may be back in a moment
+        await until(lambda: found[1].state("t") == (-1, 1, (2,)))  # the broker may return in a moment
         await until(lambda: found[1].state("t") == (1, 2, (1,)))
         assert 2 not in found[0].image.brokers
 
@@ -210,12 +210,12 @@ async def test_a_new_controller_finishes_a_deletion(tmp_path: Path) -> None:
     async with members(tmp_path, 2) as found:
         await found[0].admin.create_topic("t", 1, 2)
         await until(lambda: "t" in found[1].image.topics)
-        await found[0].controller.resign()  # nobody governs …
+        await found[0].controller.resign()  # no controller …
         found[1].controller._tasks[0].cancel()
         await found[0].store.create(nodes.delete_topic_path("t"))
         await until(lambda: "t" not in found[1].image.topics)
         assert await found[1].store.exists(nodes.topic_path("t")) is not None
-        found[1].controller.start()  # … until somebody does again
+        found[1].controller.start()  # … until one is elected again
         await until(lambda: not found[1].image.deleting)
         assert await found[1].store.exists(nodes.topic_path("t")) is None
 

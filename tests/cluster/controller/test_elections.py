@@ -1,4 +1,4 @@
-"""Who leads next: Kafka's rules, without a cluster."""
+"""Leader elections by Kafka's rules, without a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def partition(
 def outcome(elected: PartitionImage | None) -> tuple[int, int, tuple[int, ...]] | None:
     if elected is None:
         return None
-    assert elected.partition_epoch == 9  # the version that the write is conditional on
+    assert elected.partition_epoch == 9  # the version on which the write is conditional
     return elected.leader, elected.leader_epoch, elected.isr
 
 
@@ -70,7 +70,7 @@ def test_a_partition_that_never_had_a_state_begins_with_the_first_that_is_there(
     assert elections.adjust(new, {4}) is None
 
 
-# A broker goes by itself, or begins again
+# A broker shuts down, or restarts
 
 
 def test_a_leaving_leader_hands_over_and_leaves_the_isr() -> None:
@@ -105,7 +105,7 @@ def test_without_a_leader_only_the_only_replica_elects_itself() -> None:
     assert elections.lead_again(partition(leader=-1, isr=(1,)), 1, ()) is None
 
 
-# Asked for
+# Requested elections
 
 
 def test_the_preferred_replica_leads_if_it_is_in_sync_and_there() -> None:
@@ -127,7 +127,7 @@ def test_a_reassignment_ends_with_a_leader_that_stays() -> None:
     assert elections.reassign(partition(isr=(1,)), (4, 5), {1, 4, 5}) is None
 
 
-# Balance
+# Preferred leaders
 
 
 def test_a_broker_that_leads_too_few_of_its_own_gets_them_back() -> None:
@@ -141,7 +141,7 @@ def test_a_broker_that_leads_too_few_of_its_own_gets_them_back() -> None:
 def test_who_cannot_use_its_log_leaves_the_isr_and_leads_no_more() -> None:
     assert outcome(elections.give_up(partition(), 1, {1, 2, 3})) == (2, 6, (2, 3))
     assert outcome(elections.give_up(partition(), 2, {1, 2, 3})) == (1, 5, (1, 3))
-    # Those who can are away: they are waited for, and it is not elected.
+    # The eligible replicas are offline. The controller waits for them instead of electing this one.
     assert outcome(elections.give_up(partition(), 1, {1})) == (-1, 6, (2, 3))
     assert outcome(elections.give_up(partition(leader=-1), 1, {1, 3})) == (3, 6, (2, 3))
 

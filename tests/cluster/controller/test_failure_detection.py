@@ -1,4 +1,4 @@
-"""Who is gone, and who only seems to be."""
+"""Telling dead brokers from brokers that only seem dead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Told:
         self.gone: list[int] = []
         self.back: list[int] = []
         self.asked: list[int] = []
-        self.answers: list[bool | StoreError] = []  # what others see; without any they are refused as well
+        self.answers: list[
+            bool | StoreError
+        ] = []  # the other brokers' views; without any, they are refused as well
         self.detector = FailureDetector(
             DIALER,
             self._is_gone,
@@ -41,7 +43,7 @@ class Told:
 
 
 class Listening:
-    """A broker as far as the system knows: it listens, and need not accept."""
+    """A broker from the kernel's point of view: it listens but need not accept."""
 
     def __init__(self, port: int = 0) -> None:
         self.socket = socket.create_server(("127.0.0.1", port))
@@ -108,7 +110,7 @@ async def test_a_broker_that_does_not_accept_is_merely_busy() -> None:
     async with watching(broker := Listening()) as told:
         await broker.accept()
         broker.hang_up()
-        await asyncio.sleep(0.3)  # the system takes the next connection, the broker does not
+        await asyncio.sleep(0.3)  # the kernel accepts the next connection, the broker does not
         assert told.gone == []
 
 

@@ -1,4 +1,4 @@
-"""Writing the states of partitions, on a store that fails at the wrong moment."""
+"""Writing partition states to a store that fails at the wrong moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.members import Member, members, until
 
 
 class Unreadable:
-    """A store that takes writes and cannot be read."""
+    """A store that accepts writes and fails on reads."""
 
     def __init__(self, store: NodeStore, error: Exception) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class Unreadable:
 
 
 async def three_of_which_one_has_changed(member: Member) -> list[int | BaseException]:
-    """What the leader of three partitions hears, when the state of the first is not what it knows."""
+    """Return the results for the leader of three partitions whose first state is stale."""
     await member.admin.create_topic("t", assignment=[(index, [0, 1]) for index in range(3)])
     path = nodes.partition_state_path("t", 0)
     await member.store.set(path, (await member.store.get(path)).data)
@@ -74,7 +74,7 @@ async def test_everybody_is_answered_whatever_ends_the_writing(tmp_path: Path) -
 
 
 async def test_first_states_are_written_whatever_there_is_of_the_nodes_above_them(tmp_path: Path) -> None:
-    """A topic that another tool has written, and a controller that was killed while it gave it leaders."""
+    """Covers a topic written by another tool, and a controller killed while it assigned leaders."""
     async with members(tmp_path, count=2) as [member, _]:
         for name, made in (("bare", []), ("begun", [""]), ("torn", ["", "/1"])):
             above = [nodes.partitions_path(name) + each for each in made]

@@ -1,4 +1,4 @@
-"""Whether a broker that refuses is gone: that depends on what others see of it, over their own links."""
+"""Whether an unreachable broker is dead depends on the views of the other brokers, over their own links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at(port: int, broker_id: int = SUSPECT, epoch: int = EPOCH) -> PeerAddress:
 
 
 class Registered(PeerDialer):
-    """Finds these brokers, whatever the image says."""
+    """Finds these brokers, regardless of the image."""
 
     def __init__(self, registered: Mapping[int, PeerAddress]) -> None:
         super().__init__(BrokerConfig.embedded(), ClusterImage())
@@ -46,7 +46,7 @@ class Registered(PeerDialer):
 async def cluster_of(
     tmp_path: Path, count: int, seen_at: Mapping[int, PeerAddress]
 ) -> AsyncIterator[dict[int, Suspicions]]:
-    """So many brokers are registered. Those live that are named, with where they see the suspect."""
+    """Register N brokers. The named brokers are alive, each with its view of the suspect."""
     store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
     await ensure_paths(store, [SUSPECTS])
 
@@ -65,7 +65,7 @@ async def cluster_of(
 
 
 async def test_it_is_gone_if_most_are_refused_though_it_says_that_it_lives(tmp_path: Path) -> None:
-    """Whoever reaches too few cannot lead, alive or not."""
+    """A broker that reaches too few others cannot lead, alive or not."""
     refused = at(free_port())
     async with cluster_of(tmp_path, 3, dict.fromkeys(range(3), refused)) as found:
         assert await found[ASKER].is_gone(refused, LONG)

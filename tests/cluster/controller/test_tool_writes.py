@@ -1,4 +1,4 @@
-"""What tools write into ZooKeeper behind the brokers' backs, as Kafka's did until 2.8 and others still do."""
+"""Tools write to ZooKeeper behind the brokers' backs, as Kafka's did until 2.8 and others still do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.members import members, until
 
 
 def topic(assignment: dict[int, list[int]], **more: object) -> bytes:
-    """A topic's node as Kafka 2.8 writes it, without an id."""
+    """Write a topic's znode like Kafka 2.8, without a topic id."""
     fields = {"version": 2, "partitions": assignment, "adding_replicas": {}, "removing_replicas": {}}
     return json.dumps({**fields, **more}).encode()
 
@@ -26,7 +26,7 @@ def asked(*partitions: tuple[str, int, list[int]]) -> bytes:
 
 
 async def until_node(store: NodeStore, path: str, data: bytes | None) -> None:
-    """Until there is that in a node; with None, until it is gone."""
+    """Wait until a znode has this content, or until it is gone if None."""
     deadline = asyncio.get_running_loop().time() + 10
     while True:
         [node] = await store.get_many([path])
@@ -86,7 +86,7 @@ async def test_a_tool_moves_partitions_and_sees_it_done(tmp_path: Path) -> None:
             nodes.REASSIGN_PARTITIONS, asked(("t", 0, [2, 1]), ("t", 1, [0, 1]), ("no", 0, [1]))
         )
         await until(lambda: all(m.image.partitions["t", 0].adding_replicas == (2,) for m in found))
-        # What only changes its order is done at once, and what does not exist never is.
+        # A change of order takes effect immediately; a request for a missing partition never does.
         await until_node(store, nodes.REASSIGN_PARTITIONS, asked(("t", 0, [2, 1])))
         await until(lambda: all(m.image.partitions["t", 1].replicas == (0, 1) for m in found))
         moving = found[0].image.partitions["t", 0]

@@ -1,4 +1,4 @@
-"""Disks that flip bits: a copy of a partition is damaged, and made whole again as an operator would do it."""
+"""Disks that flip bits: damages a replica, and repairs it the way an operator would."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ottla.testing import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One bit of a replica is wrong. The broker may know, once it has read it."""
+    """One flipped bit of a replica. The broker may know about it after reading it."""
 
     broker: int
     topic: str
     partition: int
-    said_before: int  # bytes of the broker's log
+    said_before: int  # size of the broker's log file
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} of broker {self.broker}"
 
     def is_known(self, cluster: Cluster) -> bool:
-        """Whether the broker's log tells the operator."""
+        """Return True if the broker's log reports the damage."""
         said = cluster.log(self.broker).read_bytes()[self.said_before :]
         return f"{self.topic}-{self.partition} is offline".encode() in said
 
     def repair(self, cluster: Cluster) -> None:
-        """Remove the copy while the broker is stopped: it follows the others from the beginning.
+        """Remove the replica while the broker is stopped. The broker then replicates it from the beginning.
 
-        That is for a broker that is not the last in sync, so that the others come first.
+        Only for a broker that is not the last one in sync, so that the other brokers take precedence.
         """
         others = set(cluster.ports) - {self.broker}
 
@@ -52,13 +52,13 @@ def directory(cluster: Cluster, broker: int, topic: str, partition: int) -> Path
 
 
 def segments(cluster: Cluster, broker: int, topic: str, partition: int) -> list[Path]:
-    """Those with records, the oldest first."""
+    """Return the segments with records, oldest first."""
     found = sorted(directory(cluster, broker, topic, partition).glob("*.log"))
     return [segment for segment in found if segment.stat().st_size]
 
 
 def flip_a_bit(rng: random.Random, segment: Path) -> str:
-    """Any of them; returns which."""
+    """Flip a random bit and return its position."""
     place, bit = rng.randrange(segment.stat().st_size), rng.randrange(8)
     with segment.open("r+b") as file:
         file.seek(place)
@@ -69,7 +69,7 @@ def flip_a_bit(rng: random.Random, segment: Path) -> str:
 
 
 def differing_replicas(cluster: Cluster, topic: str, partitions: int) -> list[str]:
-    """Which replicas do not become the same, byte for byte, when nobody writes any more."""
+    """Return the replicas that do not become byte-for-byte equal after writes stop."""
     deadline = time.monotonic() + 20
     while (different := _differing(cluster, topic, partitions)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Networks that are cut between brokers: what is acknowledged stays, and who is cut off acknowledges nothing alone."""
+"""Network cuts between brokers: acknowledged records stay, and an isolated broker acknowledges nothing alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def whole_again(cluster: Cluster) -> Iterator[None]:
 
 
 class PersistentProducer:
-    """Writes to one broker and no other, whoever leads, one record after another, and notes what it says."""
+    """Writes to one fixed broker, whoever leads, one record after another, and notes the responses."""
 
     def __init__(self, cluster: Cluster, topic: str, broker: int, acks: int = -1) -> None:
         self._cluster, self._topic, self._broker, self._acks = cluster, topic, broker, acks
@@ -61,7 +61,7 @@ class PersistentProducer:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        number = 1_000_000  # apart from what others write
+        number = 1_000_000  # apart from other writers' numbers
         while not self._stopping.is_set():
             record = Record(0, int(time.time() * 1000), None, str(number).encode(), ())
             data = PartitionProduceData(index=0, records=build_batch([record]))
@@ -196,7 +196,7 @@ def test_a_controller_that_loses_zookeeper_is_replaced_and_changes_nothing_more(
 
 @struck
 def test_what_only_gets_through_one_way_does_not_count(cluster: Cluster) -> None:
-    """Followers still ask, and the leader's answers are lost."""
+    """Followers still send fetches, and the leader's responses are lost."""
     cluster.create_topic("mute")
     leader = cluster.leader("mute")
     with (
@@ -218,13 +218,13 @@ def test_what_only_gets_through_one_way_does_not_count(cluster: Cluster) -> None
 
 @struck
 def test_who_only_seems_to_be_gone_does_no_harm_and_comes_back(cluster: Cluster) -> None:
-    """All who are refused believe that the other's process has ended, on both sides. What is decided is safe anyway."""
+    """Refused connections make each side believe that the other side's process has ended. All decisions stay safe."""
     cluster.create_topic("rumour", 3)
     with Load(cluster.bootstrap_servers, "rumour") as load:
         load.wait_for(100)
         since = time.monotonic()
         cluster.cut(cluster.leader("rumour"), refuse=True)
-        time.sleep(4)  # until every broker has reported the others as gone
+        time.sleep(4)  # until every broker has reported the others as dead
         cluster.heal()
         load.wait_for(100)
         for each in range(3):
@@ -248,7 +248,7 @@ def test_the_end_of_a_transaction_reaches_other_brokers_when_the_network_is_whol
         assert producer.flush(30) == 0
         for broker_id in cluster.ports:
             cluster.cut(broker_id)
-        producer.commit_transaction(30)  # the coordinator has written it down: it will happen
+        producer.commit_transaction(30)  # the coordinator has logged the decision: it will happen
         asked = FindCoordinatorRequest(key_type=1, coordinator_keys=["teller"])
         [coordinator] = cluster.ask(asked, FindCoordinatorResponse).coordinators
         near = {each for each in range(3) if cluster.leader("books", each) == coordinator.node_id}

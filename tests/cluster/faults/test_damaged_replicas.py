@@ -1,4 +1,4 @@
-"""One of three replicas is damaged while its broker is down: nothing is lost, and the replica becomes whole again."""
+"""One of three replicas is damaged while its broker is down: no record is lost, and the replica recovers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.damage import Damage, damage
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 BROKERS = {0, 1, 2}
-# Without meta.properties: a broker that does not know who it is does not start, and says so.
+# Without meta.properties a broker does not know its identity; it refuses to start and says so.
 KINDS = [
     "log", "index", "time index", "snapshot", "leader epochs", "partition metadata", "manifest", "recovery points",
     "log starts", "high watermarks", "clean shutdown", "live ends", "mark",

@@ -1,4 +1,4 @@
-"""ZooKeeper's servers cut off from each other: brokers go to the majority, and go on leading where there is none."""
+"""ZooKeeper's servers lose contact: brokers move to the majority, and keep leading if there is none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def whole_again(cluster: Cluster, zookeeper: ZooKeeper) -> Iterator[None]:
 
 
 def wait_for_servers(cluster: Cluster, zookeeper: ZooKeeper, serving: Iterable[int]) -> None:
-    """Until these serve, and no others."""
+    """Wait until exactly these servers serve."""
     wanted = set(serving)
     cluster.wait_until(
         lambda: {number for number, server in zookeeper.servers.items() if server.serves()} == wanted,
@@ -53,7 +53,7 @@ def wait_for_servers(cluster: Cluster, zookeeper: ZooKeeper, serving: Iterable[i
 
 
 def let_a_broker_come_to(cluster: Cluster, zookeeper: ZooKeeper, number: int) -> None:
-    """Which server a broker is with is chance: let one choose until it is this one."""
+    """Reconnect a broker until it chooses this server. The choice is random."""
     server = zookeeper.servers[number]
     deadline = time.monotonic() + 90
     while "sid=" not in (four_letter_word(server.host, server.port, "cons") or ""):
@@ -62,7 +62,7 @@ def let_a_broker_come_to(cluster: Cluster, zookeeper: ZooKeeper, number: int) ->
 
 
 def create_topic_at(cluster: Cluster, broker: int, name: str) -> None:
-    """Every broker writes to ZooKeeper itself when it is asked for a topic."""
+    """Create a topic through this broker. Every broker writes its own topics to ZooKeeper."""
 
     def created() -> bool:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=3)

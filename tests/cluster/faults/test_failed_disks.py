@@ -1,4 +1,4 @@
-"""A member of a cluster that starts without one of its disks: nothing takes the place of what is on it."""
+"""A clustered broker starts without one of its disks: nothing replaces the missing replicas."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(cluster: Cluster, topic: str, partitions: list[int]) -> dict[int, list[
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": "g",
             "enable.partition.eof": True,
-            "enable.auto.commit": False,  # one broker cannot keep the offsets of a group
+            "enable.auto.commit": False,  # a single broker cannot store group offsets
         }
     )
     found: dict[int, list[bytes]] = {partition: [] for partition in partitions}
@@ -78,7 +78,7 @@ def read(cluster: Cluster, topic: str, partitions: list[int]) -> dict[int, list[
 
 
 def lose_second_disk(cluster: Cluster, aside: Path) -> list[int]:
-    """The second directory of broker 0, which is stopped, is nowhere; the partitions that were in it."""
+    """Remove the second directory of the stopped broker 0 and return the partitions it held."""
     second = cluster.directory(0).with_name("broker-0-b")
     lost = sorted(int(path.name.removeprefix("t-")) for path in second.glob("t-?"))
     second.rename(aside)
@@ -87,7 +87,7 @@ def lose_second_disk(cluster: Cluster, aside: Path) -> list[int]:
 
 
 def wait_until_shown(cluster: Cluster, partition: int, *, leader: int | None, offline: set[int]) -> None:
-    """Every broker that runs says so."""
+    """Wait until every running broker reports it."""
 
     def shown() -> bool:
         views = [cluster.partition("t", partition, broker=each) for each in cluster.running()]
@@ -100,7 +100,7 @@ def wait_until_shown(cluster: Cluster, partition: int, *, leader: int | None, of
 
 
 def leave_the_last_in_sync(cluster: Cluster) -> None:
-    """Only broker 0 has what was written last, and it is stopped, too."""
+    """Stop everything with broker 0 alone holding the latest records."""
     cluster.create_topic("t", PARTITIONS, replication_factor=2)
     cluster.kill(1)
     for partition in range(PARTITIONS):
@@ -126,7 +126,7 @@ def test_data_on_a_disk_that_is_away_comes_back_with_it(cluster: Cluster, tmp_pa
     assert read(cluster, "t", there) == {each: [b"kept"] for each in there}
     assert not [path for partition in lost for path in first.glob(f"t-{partition}")]
     for partition in lost:
-        cluster.wait_for_isr("t", {0}, partition)  # nobody else can bring the data back
+        cluster.wait_for_isr("t", {0}, partition)  # no other broker can restore the data
         wait_until_shown(cluster, partition, leader=NO_LEADER, offline={0})
         epoch = cluster.partition("t", partition).leader_epoch
         cluster.restart(1)
@@ -164,7 +164,7 @@ def test_a_new_disk_in_the_place_of_a_failed_one_is_filled_by_the_others(
     produce(cluster, "t", b"kept")
     cluster.stop(0)
     lost = lose_second_disk(cluster, tmp_path / "broken")
-    cluster.restart(0)  # which makes the directory that is not there: a new disk
+    cluster.restart(0)  # creates the missing directory: a new disk
     for partition in range(PARTITIONS):
         cluster.wait_for_isr("t", {0, 1}, partition)
         wait_until_shown(cluster, partition, leader=None, offline=set())
@@ -176,7 +176,7 @@ def test_a_new_disk_does_not_lead_where_others_in_sync_are_away(cluster: Cluster
     cluster.create_topic("t", PARTITIONS, replication_factor=2)
     produce(cluster, "t", b"kept")
     cluster.kill(1)
-    cluster.kill(0)  # both are in the ISR, as far as anybody has written down
+    cluster.kill(0)  # both are in the ISR, according to the stored state
     lost = lose_second_disk(cluster, tmp_path / "broken")
     cluster.restart(0)
     cluster.restart(1)
@@ -239,7 +239,7 @@ def test_a_directory_that_is_not_used_any_more_is_no_reason_to_lead_without_it(
     cluster.kill(1)
     cluster.kill(0)
     lost = lose_second_disk(cluster, tmp_path / "broken")
-    if noticed:  # by an earlier start, which could not reach the disk
+    if noticed:  # by an earlier start that could not reach the disk
         cluster.directory(0).with_name("broker-0-b").touch()
         cluster.restart(0)
         cluster.stop(0)

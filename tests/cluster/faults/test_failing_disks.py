@@ -1,4 +1,4 @@
-"""A log directory that fails while its broker runs: others lead, everybody knows, and nothing acknowledged is lost."""
+"""A log directory fails while its broker runs: others lead, every broker knows, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def repaired(cluster: Cluster) -> Iterator[None]:
 
 
 def errors(cluster: Cluster, broker_id: int) -> dict[str, int]:
-    """What a broker says of each of its directories."""
+    """Return a broker's error for each of its directories."""
     answer = cluster.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, broker=broker_id)
     return {each.log_dir: each.error_code for each in answer.results}
 
@@ -68,7 +68,7 @@ def in_directory(directory: Path, topic: str) -> list[int]:
 
 
 def wait_until_offline(cluster: Cluster, topic: str, partition: int, brokers: set[int]) -> None:
-    """Every broker shows these replicas of the partition as offline, and no others."""
+    """Wait until every broker shows exactly these replicas of the partition as offline."""
 
     def known() -> bool:
         views = [cluster.partition(topic, partition, broker=each) for each in cluster.running()]
@@ -136,7 +136,7 @@ def test_a_directory_that_cannot_be_read_fails_as_well(cluster: Cluster) -> None
     leader = cluster.leader("read")
     with Load(cluster.bootstrap_servers, "read", record_size=1000) as load:
         load.wait_for(300)
-    cluster.restart(leader)  # nothing of the log is kept in memory
+    cluster.restart(leader)  # the log is no longer in memory
     cluster.wait_for_isr("read", ALL)
     leader = cluster.leader("read")
     cluster.fail_disk(leader, home(cluster, leader, "read"))
@@ -201,7 +201,7 @@ def test_nobody_is_elected_who_cannot_reach_the_log(cluster: Cluster) -> None:
         assert "preferred leader was not available" in kafka(cluster, "leader_election", *election, code=1)
         [other] = ALL - {preferred, leader}
         cluster.stop(other)
-        cluster.stop(leader)  # nobody else is in sync who could be reached
+        cluster.stop(leader)  # no other in-sync replica is reachable
         cluster.wait_until(
             lambda: cluster.partition("preferred", broker=preferred).leader == -1, "nobody leads"
         )

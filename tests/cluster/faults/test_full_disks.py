@@ -1,4 +1,4 @@
-"""A full disk on one of three brokers: the others go on without it, nothing is lost, and it is back with the space."""
+"""A full disk on one of three brokers: the others continue, no record is lost, and freed space brings it back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_nobody_waits_for_a_follower_whose_disk_is_full(cluster: Cluster) -> Non
         assert load.longest_gap(since) < 20, "less than replica.lag.time.max.ms"
         print(f"\nDisk of a follower full: the longest gap was {load.longest_gap(since):.3f} s")
         assert cluster.leader("followed") == leader
-        cluster.free_disk(follower)  # it need not even be restarted
+        cluster.free_disk(follower)  # no restart needed
         cluster.wait_for_isr("followed", {0, 1, 2})
     check_nothing_lost(cluster, "followed", load)
 
@@ -69,7 +69,7 @@ def test_a_broker_that_dies_on_a_full_disk_is_whole_again_when_it_starts_with_sp
         cluster.fill_disk(leader)
         cluster.wait_for_leader("restarted", other_than=leader)
         cluster.kill(leader)
-        cluster.restart(leader)  # what it cannot recover is offline
+        cluster.restart(leader)  # a log that cannot be recovered is offline
         load.wait_for(100)
         cluster.free_disk(leader)
         cluster.restart(leader)

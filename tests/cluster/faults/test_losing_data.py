@@ -1,4 +1,4 @@
-"""What is lost where Kafka allows it, and no more: unclean elections, and disks that flip bits."""
+"""Data loss only where Kafka allows it: unclean elections, and disks that flip bits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def everybody_back(cluster: Cluster) -> Iterator[None]:
 
 
 def send(cluster: Cluster, topic: str, numbers: range) -> None:
-    """All of them are acknowledged by everybody in sync, in batches of a few."""
+    """Send the records with acks=all, in small batches."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "batch.num.messages": 10}
     producer = confluent_kafka.Producer(settings)
     failed: list[str] = []
@@ -45,7 +45,7 @@ def send(cluster: Cluster, topic: str, numbers: range) -> None:
 
 
 def leave_alone(cluster: Cluster, topic: str) -> tuple[int, list[int]]:
-    """The leader is the only one in sync, and has records that nobody else has; then it dies too."""
+    """Make the leader the only in-sync replica, with records of its own, and kill it."""
     leader = cluster.leader(topic)
     others = [each for each in cluster.ports if each != leader]
     send(cluster, topic, range(100))
@@ -58,7 +58,7 @@ def leave_alone(cluster: Cluster, topic: str) -> tuple[int, list[int]]:
 
 
 def wait_until_led(cluster: Cluster, topic: str, leaders: Collection[int]) -> None:
-    """By one of these, and everybody knows."""
+    """Wait until one of these leads and every broker knows."""
 
     def known() -> bool:
         views = [cluster.partition(topic, broker=each) for each in cluster.running()]
@@ -82,7 +82,7 @@ def test_an_unclean_election_loses_what_only_the_dead_had(cluster: Cluster) -> N
     send(cluster, "unclean", range(200, 250))
     cluster.restart(leader)
     cluster.wait_for_isr("unclean", {0, 1, 2})
-    # What it alone had is gone from it too, so that all logs are one: it can lead again.
+    # The broker drops its unreplicated records, so that all logs agree. It can lead again.
     for other in others:
         cluster.kill(other)
     wait_until_led(cluster, "unclean", [leader])
@@ -112,7 +112,7 @@ def test_under_load_an_unclean_election_loses_what_came_after_the_elected_one_wa
         cluster.wait_for_isr("unclean-load", {0, 1, 2})
     found = list(
         dict.fromkeys(read_all(cluster.bootstrap_servers, "unclean-load"))
-    )  # retries may be there twice
+    )  # retries may cause duplicates
     assert found == sorted(found), "something was reordered"
     lost = set(load.acknowledged) - set(found)
     assert lost
@@ -146,7 +146,7 @@ def test_a_partition_is_led_as_soon_as_unclean_elections_are_allowed(cluster: Cl
 
 
 def flip(segment: Path) -> None:
-    """One bit in the middle."""
+    """Flip one bit in the middle."""
     with segment.open("r+b") as file:
         file.seek(segment.stat().st_size // 2)
         [byte] = file.read(1)
@@ -166,14 +166,14 @@ def test_a_follower_whose_log_is_damaged_says_so_and_fetches_it_again(cluster: C
     flip(segment(cluster, follower, "damaged"))
     cluster.restart(follower)
     assert "damaged-0 is offline" in cluster.log(follower).read_text()
-    # The other partitions of the topic are as good as ever.
+    # The topic's other partitions are intact.
     for partition in (1, 2):
         cluster.wait_for_isr("damaged", {0, 1, 2}, partition)
     cluster.wait_for_isr("damaged", {0, 1, 2})
     assert list(cluster.directory(follower).glob("damaged-0.*-stray")), "the damaged files are gone"
     send(cluster, "damaged", range(200, 210))
     assert read_all(cluster.bootstrap_servers, "damaged") == list(range(210))
-    # Without the directory it follows from the beginning, too.
+    # Without the directory it also replicates from the beginning.
     cluster.stop(follower)
     shutil.rmtree(segment(cluster, follower, "damaged").parent)
     cluster.restart(follower)
@@ -181,7 +181,7 @@ def test_a_follower_whose_log_is_damaged_says_so_and_fetches_it_again(cluster: C
 
 
 def test_a_follower_whose_last_batch_claims_an_epoch_to_come_fetches_it_again(cluster: Cluster) -> None:
-    """No checksum covers the epoch, and no batch behind it shows that it is wrong."""
+    """No checksum covers the leader epoch, and no later batch reveals the error."""
     cluster.create_topic("later")
     leader = cluster.leader("later")
     follower = next(each for each in cluster.ports if each != leader)
@@ -221,10 +221,10 @@ def test_a_leader_that_finds_its_log_damaged_gives_it_to_another(cluster: Cluste
     view = cluster.partition("rotten")
     assert view is not None
     first, second, third = view.replicas
-    cluster.stop(second)  # in good order: its log is not read as a whole when it starts
+    cluster.stop(second)  # a clean shutdown: the next start does not scan the whole log
     flip(segment(cluster, second, "rotten"))
     cluster.restart(second)
-    cluster.restart(third)  # else the third would lead, since it was there all the time
+    cluster.restart(third)  # otherwise the third would lead, since it never left
     cluster.wait_for_isr("rotten", {0, 1, 2})
     cluster.kill(first)
     wait_until_led(cluster, "rotten", [second])

@@ -1,7 +1,7 @@
-"""Every cut of one link, and of one broker: who can still be served is, and all of it mends itself.
+"""Cuts of every single link and every single broker: reachable partitions stay available, and the cluster heals itself.
 
-What is not served is what docs/clusters.md says: the partitions of a leader that reaches ZooKeeper but, for silence, no
-other broker. Brokers that are refused are seen to be out of reach at once, and others lead what they led.
+docs/clusters.md names the exception: the partitions of a leader that reaches ZooKeeper, while packets to all other
+brokers vanish. If connections are refused instead, the cluster notices immediately and elects other leaders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFIG = {
 
 
 class Writer:
-    """Writes to all partitions as an application would, with acks=all."""
+    """Writes to all partitions like an application, with acks=all."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._producer = confluent_kafka.Producer(
@@ -49,7 +49,7 @@ class Writer:
         self._cluster = cluster
 
     def write(self, partitions: set[int], seconds: float = 60) -> float:
-        """How long it takes until each of them has taken one more record."""
+        """Return the time until each partition has accepted one more record."""
         began, taken = time.monotonic(), set[int]()
 
         def told(error: Any, message: Any) -> None:
@@ -81,7 +81,7 @@ def writer(cluster: Cluster) -> Writer:
 
 @dataclass
 class Seen:
-    """What held before a cut."""
+    """The state before a cut."""
 
     controller: int
     leaders: dict[int, int]
@@ -96,7 +96,7 @@ def look(cluster: Cluster) -> Seen:
 
 
 def mend(cluster: Cluster, writer: Writer) -> Seen:
-    """Everything is well again by itself once the network is; then each broker leads two partitions."""
+    """Wait until the cluster has healed after the cut; afterwards each broker leads two partitions."""
     cluster.heal()
     cluster.wait_for_brokers(cluster.ports)
     for partition in range(6):
@@ -113,7 +113,7 @@ def knows_one_controller(cluster: Cluster) -> bool:
 
 
 def spread(cluster: Cluster) -> bool:
-    """Ask for preferred leaders until every broker knows them."""
+    """Request preferred leader elections until every broker knows the result."""
     request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=30_000)
     cluster.ask(request, ElectLeadersResponse)
     for broker in cluster.ports:
@@ -124,7 +124,7 @@ def spread(cluster: Cluster) -> bool:
     return True
 
 
-Cut = Callable[[Cluster, int, int], None]  # of a broker, and another one
+Cut = Callable[[Cluster, int, int], None]  # (cluster, broker, other broker)
 
 LINKS: dict[str, Cut] = {
     "silent": lambda cluster, one, other: cluster.cut(one, other),
@@ -173,7 +173,7 @@ slow = pytest.mark.slow
 
 
 def cases(cuts: dict[str, Cut]) -> list[Any]:
-    """Refusals with every change, the rest now and then."""
+    """Return refusals for every test run, and the other cuts for slow runs only."""
     return [pytest.param(cut, id=how, marks=[] if how == "refused" else slow) for how, cut in cuts.items()]
 
 
@@ -189,14 +189,14 @@ def test_one_link_that_is_cut_stops_nobody(
     cut(cluster, one, other)
     print(f"\nlink: {writer.write(set(range(6))):.1f} s")
     if cut is LINKS["refused"]:
-        time.sleep(4)  # by then a broker that is taken for dead has lost its registration
+        time.sleep(4)  # by then a broker presumed dead has lost its registration
     after = look(cluster)
     assert after == before, "somebody was deposed who lives"
     assert {each.node_id for each in cluster.metadata([]).brokers} == set(cluster.ports)
     mend(cluster, writer)
 
 
-@pytest.mark.slow  # on a machine that is so busy that nobody answers in time, all others look dead from an island
+@pytest.mark.slow  # on an overloaded machine an isolated broker takes all others for dead
 @pytest.mark.parametrize("of_controller", [True, False], ids=["controller", "member"])
 @pytest.mark.parametrize("cut", ISLANDS.values(), ids=ISLANDS)
 def test_a_broker_cut_off_from_the_others_stops_nobody_else(

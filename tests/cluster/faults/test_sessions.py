@@ -1,4 +1,4 @@
-"""When ZooKeeper, or the way to it, is lost: who leads goes on, who may have lost its leaderships does not."""
+"""ZooKeeper is lost, or the way to it: leaders continue, unless they may have lost their leadership."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_leaders_go_on_without_zookeeper_and_all_goes_on_with_it(cluster: Cluste
     assert cluster.wait_for_leader("steady", other_than=leader) != leader
     cluster.restart(leader)
     cluster.wait_for_isr("steady", {0, 1, 2})
-    # Each change of the partition is in the log of the broker that it made leader.
+    # Each leader change appears in the log of the new leader.
     follower = cluster.leader("steady")
     assert f"[Partition steady-0 broker={follower}] Leader in epoch " in said(cluster, follower)
     assert f"[Partition steady-0 broker={follower}] ISR is [" in said(cluster, follower)
@@ -80,7 +80,7 @@ def test_a_broker_whose_session_ended_leads_nothing_and_comes_back_by_itself(clu
             cluster.wait_until(
                 lambda: client.exists(f"/brokers/ids/{leader}") is None, "its session has ended"
             )
-            # One that is back before anybody has decided anything goes on.
+            # A broker that returns before any decision continues.
             cluster.wait_until(lambda: stored_leader(client) != leader, "another one leads")
             cluster.resume(leader)
             load.wait_for(300)

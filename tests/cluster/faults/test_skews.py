@@ -1,4 +1,4 @@
-"""Clocks that are wrong: nobody is elected, fenced or forgotten by a wall clock."""
+"""Wrong clocks: no election, fencing or expiry depends on a wall clock."""
 
 from __future__ import annotations
 

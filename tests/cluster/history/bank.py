@@ -1,9 +1,9 @@
-"""A writer of tests.history that moves money between accounts. Each transfer is one transaction.
+"""A tests.history writer that moves money between accounts. Each transfer is one transaction.
 
-python -m tests.cluster.history.bank HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
+    python -m tests.cluster.history.bank HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
 
-Its accounts are its own, one in each partition. A record is one side of a transfer, and says what is in the account
-after it. Whoever begins with a new producer reads first what the transactions before have left in the accounts.
+Each writer owns one account per partition. A record is one side of a transfer and states the balance after it. After
+starting a new producer, the writer first reads the balances left by earlier transactions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TransferWriter(Writer):
         return producer
 
     def _read(self) -> dict[int, int]:
-        """What the accounts hold: all transactions of this id are ended now, those of others will be."""
+        """Return the account balances. All transactions of this id have ended; those of other ids will end."""
         asked = {TopicPartition(TOPIC, each): OffsetSpec.latest() for each in range(PARTITIONS)}
         quiet = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
         admin = AdminClient(quiet)
@@ -68,7 +68,7 @@ class TransferWriter(Writer):
                     missing.pop(message.partition(), None)
         reader.close()
         if missing:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # it begins anew, with another producer
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # starts over with another producer
         return balances
 
     def compose(self, name: str) -> list[tuple[int, str]]:
@@ -89,10 +89,10 @@ class TransferWriter(Writer):
 
 
 def audit(records: Iterable[tuple[int, str]]) -> tuple[list[str], int]:
-    """What is wrong in the books, read in this order (partition, value), and how often the sum was looked at.
+    """Return the errors in the books, read in this order of (partition, value), and the number of balance checks.
 
-    Each account goes on from what it held; a transfer has both its sides; whenever no transfer is half read the money
-    is as much as ever.
+    Each account continues from its previous balance, and each transfer has two sides. Whenever no transfer is half
+    read, the total is constant.
     """
     wrong: list[str] = []
     balances: dict[tuple[str, int], int] = {}

@@ -1,4 +1,4 @@
-"""What can happen to a cluster, at random, and how long producers had to wait for it."""
+"""Random faults for a cluster, and the time for which producers had to wait."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Fault:
 
 
 class ClusterFaults(Faults):
-    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, fills and damages disks, sets clocks wrong.
+    """Kills, stops, pauses and isolates brokers and ZooKeeper servers, fills and damages disks, sets clocks wrong.
 
-    Whatever it does it undoes before it returns, but for the clocks, which are wrong until they are set anew, and for
-    flipped bits. Of those there is one at a time: if all copies of a record are damaged it is lost.
+    Each fault is undone before it returns, except for clocks, which stay wrong until the next change, and flipped bits.
+    Only one bit is flipped at a time: a record whose copies are all damaged is lost.
     """
 
     def __init__(self, cluster: Cluster, seed: int, session_seconds: float) -> None:
@@ -84,7 +84,7 @@ class ClusterFaults(Faults):
             self.faults.append(Fault(kind, begun, over))
 
     def kinds_for(self, seconds: float) -> Iterator[str]:
-        """All of them in random order, over and over."""
+        """Yield all kinds in random order, over and over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for kind in self.rng.sample(list(self.kinds), len(self.kinds)):
@@ -92,7 +92,7 @@ class ClusterFaults(Faults):
                     yield kind
 
     def strike_for(self, seconds: float, recorder: Recorder) -> None:
-        """Often, not always, the cluster is whole before it is struck again."""
+        """Strike for the given time. Usually, but not always, the cluster has recovered before the next fault."""
         self._recorder = recorder
         for kind in self.kinds_for(seconds):
             self.strike(kind)
@@ -102,7 +102,7 @@ class ClusterFaults(Faults):
             time.sleep(self.rng.uniform(0.1, 1.0))
 
     def wait_for_writes(self, recorder: Recorder) -> None:
-        """Until something has been acknowledged in each partition."""
+        """Wait until each partition has acknowledged a record."""
         since = len(recorder.acknowledged)
         self._cluster.wait_until(
             lambda: len({partition for _, partition in recorder.acknowledged[since:]}) == PARTITIONS,
@@ -111,20 +111,20 @@ class ClusterFaults(Faults):
         )
 
     def wait_until_whole(self) -> None:
-        """A damaged replica may be in sync, as long as nobody has read what is damaged."""
+        """Wait for full ISRs. A damaged replica may be in sync until a broker reads the damage."""
         if self._damage is not None and self._is_known_or_in_sync(self._damage):
             self.repair()
         for partition in range(PARTITIONS):
             self._cluster.wait_for_isr(TOPIC, self._cluster.ports, partition, 60)
 
     def repair(self) -> None:
-        """All copies are good again, also where nobody has noticed that one was not."""
+        """Repair every replica, including damage that no broker has noticed."""
         if self._damage is not None:
             self._damage.repair(self._cluster)
             self._damage = None
 
     def _is_known_or_in_sync(self, damage: Damage) -> bool:
-        """Whether the broker has taken the log offline: else it is in sync sooner or later."""
+        """Return True if the broker has taken the log offline; otherwise the replica eventually joins the ISR."""
 
         def settled() -> bool:
             view = self._cluster.partition(TOPIC, damage.partition)
@@ -133,7 +133,7 @@ class ClusterFaults(Faults):
         self._cluster.wait_until(settled, f"{damage} is offline or in sync", 60)
         return damage.is_known(self._cluster)
 
-    # Whom it strikes
+    # Targets
 
     def _leader(self) -> int:
         return self._cluster.wait_for_leader(TOPIC, self.rng.randrange(PARTITIONS))
@@ -153,7 +153,7 @@ class ClusterFaults(Faults):
         self._cluster.wait_until(known, "there is a controller")
         return found
 
-    # What it does
+    # Faults
 
     def _linger(self) -> None:
         time.sleep(self.rng.uniform(0.0, 2.0))
@@ -179,7 +179,7 @@ class ClusterFaults(Faults):
             self._cluster.resume(broker)
 
     def _cut(self, *cut_off: int, brokers: bool = True, zookeeper: bool = False, **how: bool) -> None:
-        """From other brokers, from ZooKeeper, or from both; some cuts are shorter than a session, some longer."""
+        """Cut a broker off from other brokers, from ZooKeeper, or from both, for shorter or longer than a session."""
         try:
             for broker in cut_off:
                 if brokers:
@@ -242,7 +242,7 @@ class ClusterFaults(Faults):
         return self.rng.choice([each for each in self._cluster.zookeeper.servers if each != leader])
 
     def _cut_zookeeper(self, servers: Iterable[int]) -> None:
-        """Some cuts are over before the servers notice, in others sessions end."""
+        """Cut ZooKeeper servers off. Some cuts end before the servers notice; in others sessions expire."""
         for server in servers:
             self._cluster.zookeeper.cut(server)
         try:
@@ -251,7 +251,7 @@ class ClusterFaults(Faults):
             self._cluster.zookeeper.heal()
 
     def _flip(self, where: slice) -> int:
-        """In the log of a follower, while it is down. Returns the partition."""
+        """Flip a bit in a follower's log while the follower is down. Return the partition."""
         self.repair()
         partition = self.rng.randrange(PARTITIONS)
         leader = self._cluster.wait_for_leader(TOPIC, partition)
@@ -268,7 +268,9 @@ class ClusterFaults(Faults):
         return partition
 
     def _flip_and_lead(self) -> None:
-        """If nobody has noticed yet, the damaged replica leads alone for a while, and is read from the beginning."""
+        """If the damage is still unnoticed, let the damaged replica lead alone for a while and be read from the
+        beginning.
+        """
         self._flip(slice(None))
         damage = self._damage
         assert damage is not None
@@ -301,7 +303,7 @@ class ClusterFaults(Faults):
 
 
 def table(faults: Sequence[Fault], acknowledged: Sequence[tuple[float, int]]) -> str:
-    """For each kind of fault how often it was, and the longest time that some partition took no record."""
+    """Return, per kind of fault, its count and the longest time for which a partition accepted no record."""
     gaps: list[tuple[float, float]] = []
     for partition in {partition for _, partition in acknowledged}:
         gaps += pairwise(when for when, where in acknowledged if where == partition)
@@ -309,7 +311,7 @@ def table(faults: Sequence[Fault], acknowledged: Sequence[tuple[float, int]]) ->
     before = 0.0
     for fault, following in zip_longest(faults, faults[1:]):
         until = following.begun if following is not None else float("inf")
-        # A gap that begins when all is over and lasts into the next fault is counted there.
+        # A gap that starts after a fault and reaches into the next one counts for the next one.
         of_this = [
             b - a for a, b in gaps if b > fault.begun and before < a < until and (a < fault.over or b < until)
         ]

@@ -1,4 +1,4 @@
-"""Who led a partition and who was in sync, at all times: what the cluster wrote to ZooKeeper, in order."""
+"""Leaders and ISRs of every partition over time, from the cluster's writes to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.testing import ZooKeeper
 
 
 class State(NamedTuple):
-    at: float  # of the wall clock of ZooKeeper's leader
+    at: float  # wall clock of ZooKeeper's leader
     partition: int
     leader: int
     leader_epoch: int
@@ -28,16 +28,16 @@ class UncleanElection(NamedTuple):
     partition: int
     elected: int
     epoch: int
-    left_isr_at: float  # when the elected one was in sync for the last time
+    left_isr_at: float  # time when the elected replica was last in sync
     at: float
 
 
 def unclean_elections(states: Iterable[State]) -> list[UncleanElection]:
-    """Elections of a replica that was not in sync. `states` are in order."""
+    """Return the elections of out-of-sync replicas. `states` must be in order."""
     found: list[UncleanElection] = []
     before: dict[int, State] = {}
     began: dict[int, float] = {}
-    left: dict[tuple[int, int], float] = {}  # when a replica left the ISR of a partition
+    left: dict[tuple[int, int], float] = {}  # time when a replica left a partition's ISR
     for state in states:
         previous = before.get(state.partition)
         if previous is None:
@@ -55,7 +55,7 @@ def unclean_elections(states: Iterable[State]) -> list[UncleanElection]:
 
 
 class ElectionsSeen:
-    """Follows the states of a topic from a thread of its own, for as long as it is entered."""
+    """Follows a topic's states in its own thread while the context is active."""
 
     def __init__(self, zookeeper: ZooKeeper, topic: str) -> None:
         self._topic = topic
@@ -70,7 +70,7 @@ class ElectionsSeen:
             try:
                 self.catch_up()
             except (KazooException, KazooTimeoutError):
-                continue  # an ensemble that is being struck
+                continue  # the ensemble is under attack
 
     def catch_up(self) -> None:
         for number, name in sorted((sequence_of(name), name) for name in self._client.get_children(CHANGES)):

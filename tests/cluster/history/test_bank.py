@@ -1,4 +1,4 @@
-"""Promise: a transaction over partitions of several brokers is there as a whole or not at all, whoever dies."""
+"""Promise: a transaction across several brokers' partitions is atomic, whichever process dies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_audit_finds_what_is_wrong_in_the_books() -> None:
     for books in (
         [first],  # torn
         [first, second, second],  # doubled
-        [first, second, (0, side("3", -1, 88)), (1, side("3", 1, 111))],  # something before is lost
+        [first, second, (0, side("3", -1, 88)), (1, side("3", 1, 111))],  # an earlier record is lost
         [first, (1, side("1", 11, 111))],  # money out of nothing
     ):
         assert audit(books)[0]

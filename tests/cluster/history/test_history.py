@@ -1,6 +1,6 @@
-"""Promise: clients of a cluster see an honest log while brokers and ZooKeeper's servers are killed, paused and cut off.
+"""Promise: clients see a consistent log while brokers and ZooKeeper servers are killed, paused and cut off.
 
-OTTLA_CHAOS_SECONDS is how long there is trouble (60), OTTLA_CHAOS_SEED repeats the choices of a run.
+OTTLA_CHAOS_SECONDS sets the duration of the faults (60). OTTLA_CHAOS_SEED repeats the choices of a run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(SECONDS
 CONFIG = {
     "min.insync.replicas": "2",
     "zookeeper.session.timeout.ms": str(SESSION_SECONDS * 1000),
-    # Shorter than the longest pauses: some followers leave the ISR before their sessions end.
+    # Shorter than the longest pauses: some followers leave the ISR before their sessions expire.
     "replica.lag.time.max.ms": "2500",
-    # Segments that are not read when a broker starts again: what is damaged there is found later.
+    # Brokers skip these segments on restart, so damage there surfaces later.
     "log.roll.ms": "20000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
 }
@@ -39,7 +39,7 @@ CONFIG = {
 @pytest.mark.parametrize("security", [None, "SASL_SSL"])
 def test_clients_see_an_honest_log_whatever_dies(tmp_path: Path, security: str | None) -> None:
     print(f"\nOTTLA_CHAOS_SEED={SEED} OTTLA_CHAOS_SECONDS={SECONDS:g}; what the brokers said: {tmp_path}")
-    # Logins are short where there are any: they are repeated in the middle of everything.
+    # SASL sessions are short, so that reauthentication coincides with faults.
     config = CONFIG if security is None else {**CONFIG, "connections.max.reauth.ms": "4000"}
     with (
         ZooKeeper(3, faults=True) as zookeeper,

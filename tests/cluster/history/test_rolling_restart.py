@@ -1,4 +1,4 @@
-"""Promise: brokers can be restarted one after another under load, and no client has anything to complain of."""
+"""Promise: a rolling restart under load causes no client errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: with unclean elections, clients lose what the documentation says, and nothing else."""
+"""Promise: with unclean elections, clients lose only the records that the documentation says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.history.recorder import PARTITIONS, TOPIC, Recorder
 
 
 class TimedRecorder(Recorder):
-    """Notes the time of everything, and begins anew where a producer finds out that something was lost."""
+    """Records the time of every event, and starts over when a producer detects data loss."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers)
@@ -40,14 +40,14 @@ class TimedRecorder(Recorder):
         self.timed += [(now, event) for event in events]
 
     def producer_after(self, error: KafkaException) -> Producer:
-        """What the old one had under way nobody knows."""
+        """Return a new producer. The fate of the old producer's pending records is unknown."""
         if error.args[0].code() == KafkaError._FATAL or error.args[0].fatal():
             return self._new_producer()
         raise error
 
 
 def read_logs(bootstrap_servers: str) -> dict[int, list[Final]]:
-    """Every partition from its beginning to its end, as it is now."""
+    """Return the current contents of every partition."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,

@@ -1,4 +1,4 @@
-"""What makes unclean elections happen: those in sync are away when others are there."""
+"""Faults that cause unclean elections: the in-sync replicas are down while others are up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.history.recorder import PARTITIONS, TOPIC
 
 
 class UncleanFaults(ClusterFaults):
-    """All that happens to other clusters, but for flipped bits, and some more.
+    """All faults of other clusters except flipped bits, plus some of its own.
 
-    `outliving` has the times in which a leader may have lived on, and answered clients, when others had been elected.
+    `outliving` lists the periods in which a leader may have kept answering clients after another election.
     """
 
     def __init__(self, cluster: Cluster, seed: int, session_seconds: float) -> None:
@@ -32,7 +32,7 @@ class UncleanFaults(ClusterFaults):
         self.kinds |= unclean
 
     def kinds_for(self, seconds: float) -> Iterator[str]:
-        """Every other one is an unclean election, or tries to be one."""
+        """Yield fault kinds; every other one is an unclean election, or an attempt."""
         for kind in super().kinds_for(seconds):
             yield kind if kind in self._others else self.rng.choice(self._others)
             yield self.rng.choice(self._unclean)
@@ -46,10 +46,10 @@ class UncleanFaults(ClusterFaults):
     def _outlived(self, at: float) -> float:
         return max((end for begin, end in self.outliving if begin <= at <= end), default=at)
 
-    # What it does
+    # Faults
 
     def _alone(self) -> tuple[int, list[int]]:
-        """A leader whose followers are killed, and which has more than they have."""
+        """Kill the followers of a leader that holds more records than they do."""
         leader = self._leader()
         others = [each for each in self._cluster.ports if each != leader]
         for other in others:
@@ -59,7 +59,7 @@ class UncleanFaults(ClusterFaults):
         return leader, others
 
     def _wait_for_isr(self, isr: set[int]) -> None:
-        """Of all partitions that these can lead: others may have been away when they were struck."""
+        """Wait for the ISR of every partition that these brokers can lead; others may have been down already."""
 
         def reached() -> bool:
             views = [self._cluster.partition(TOPIC, each) for each in range(PARTITIONS)]
@@ -68,7 +68,7 @@ class UncleanFaults(ClusterFaults):
         self._cluster.wait_until(reached, f"only {sorted(isr)} are in sync")
 
     def _wait_until_led(self, leaders: Collection[int]) -> None:
-        """All partitions, by these."""
+        """Wait until these brokers lead all partitions."""
 
         def led() -> bool:
             return all(self._cluster.leader(TOPIC, each) in leaders for each in range(PARTITIONS))
@@ -101,7 +101,7 @@ class UncleanFaults(ClusterFaults):
         self._start(*in_sync)
 
     def _cut_off_last_in_sync(self) -> None:
-        """It lives, and so do others: what clients tell it is lost, whoever listens to them."""
+        """Isolate the last in-sync leader while others are alive. Records written to it are lost."""
         leader, others = self._alone()
         begun = time.time()
         try:
@@ -131,7 +131,7 @@ class UncleanFaults(ClusterFaults):
         self.outliving.append((begun, time.time()))
 
     def _elected_without(self, leader: int, others: Collection[int]) -> None:
-        """Those who can be asked say so: who is cut off or paused knows nothing of it."""
+        """Return True if the reachable brokers see another leader. An isolated or paused broker cannot know."""
 
         def led() -> bool:
             return all(
@@ -144,7 +144,7 @@ class UncleanFaults(ClusterFaults):
         self._cluster.wait_until(led, f"others than {leader} lead", 60)
 
     def _until_it_knows(self, leader: int) -> None:
-        """From then on what it says counts again."""
+        """Wait until the broker knows. From then on its responses count again."""
 
         def knows() -> bool:
             views = [self._cluster.partition(TOPIC, each, broker=leader) for each in range(PARTITIONS)]

@@ -1,4 +1,4 @@
-"""Promise: every broker decides by the ACLs that are in the store, whoever changed them, and none gets lost."""
+"""Promise: every broker applies the ACLs in the store, whoever changed them, and misses none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_what_one_broker_adds_and_removes_all_know(tmp_path: Path) -> None
         await add_entries(found[1].store, PREFIX, [ANN])
         await until(lambda: all(each.authorizer.entries(PREFIX) == {ANN} for each in found))
         await until(lambda: all(each.authorizer.entries(ORDERS) == {ANN, BOB, CAT} for each in found))
-        # One of three: the others stay in force everywhere, and so does that they are asked at all.
+        # The test removes one of three ACLs. The others stay in force everywhere, and the authorizer stays enabled.
         assert await remove_entries(found[2].store, ORDERS, BOB.__eq__) == {BOB}
         await until(lambda: all(each.authorizer.entries(ORDERS) == {ANN, CAT} for each in found))
         await remove_entries(found[0].store, ORDERS, lambda _: True)

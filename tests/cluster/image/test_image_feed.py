@@ -1,4 +1,4 @@
-"""The image follows the store: what is notified, what is missed and read again, and what reaches the replicas."""
+"""The image follows the store: notifications, missed changes that it reads again, and updates to replicas."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_broker_that_missed_changes_reads_everything(tmp_path: Path) -> 
         await found[0].admin.create_topic("kept", assignment=[(0, [0, 1])])
         await away.feed.load()
         assert set(away.image.topics) == {"gone", "kept"}
-        # While it looks away, more happens than it can be told later.
+        # While the feed is paused, more changes happen than later notifications can cover.
         await found[0].admin.delete_topic("gone")
         await found[0].states.alter("kept", 0, isr=(0,), leader_epoch=0, partition_epoch=0)
         await found[0].admin.create_topic("new", 1, 1)
@@ -120,7 +120,7 @@ async def test_a_broker_that_missed_changes_reads_everything(tmp_path: Path) -> 
         away.feed.start(away.replicas)
         await until(lambda: set(away.image.topics) == {"kept", "new"})
         assert away.state("kept") == (0, 0, (0,))
-        # From there on it follows as before.
+        # From here the feed follows as before.
         await found[0].admin.create_topic("newer", 1, 1)
         await until(lambda: "newer" in away.image.topics)
         await away.feed.stop()
@@ -134,7 +134,7 @@ async def test_a_lost_session_costs_nothing_but_a_look_at_everything(tmp_path: P
         applied, topic = found[1].replicas.applied, found[1].image.topics["t"]
         found[1].feed.reload()
         await found[1].feed.sync()
-        assert found[1].image.topics["t"] is topic  # what has not changed is left alone
+        assert found[1].image.topics["t"] is topic  # unchanged topics are not replaced
         assert found[1].replicas.applied == applied
 
 
@@ -261,7 +261,7 @@ async def test_tokens_are_read_again_where_notifications_were_missed(tmp_path: P
         tokens = DelegationTokens(found[0].config, found[0].store, found[0].image)
         made = await tokens.create(ann, ann, [], -1, 1000)
         await until(lambda: all(made.token_id in m.image.delegation_tokens for m in found))
-        found[1].feed.tokens._last = -7  # as if others had come and gone meanwhile
+        found[1].feed.tokens._last = -7  # as if others had come and gone in the meantime
         other = await tokens.create(ann, ann, [], -1, 1000)
         await until(lambda: all(other.token_id in m.image.delegation_tokens for m in found))
         assert made.token_id in found[1].image.delegation_tokens

@@ -1,4 +1,4 @@
-"""What tests of share groups ask a cluster: who keeps what, and where a group stands."""
+"""Queries of the share group tests: the coordinators, and the state of a group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = {
 
 
 def coordinator(cluster: Cluster, key: str, key_type: int) -> int:
-    """Once there is one that runs."""
+    """Return the coordinator once one runs."""
     found: list[int] = []
 
     def known() -> bool:
@@ -50,7 +50,7 @@ def topic_id(cluster: Cluster, topic: str) -> bytes:
 
 
 def share_coordinator(cluster: Cluster, group: str, topic: str | bytes, partition: int) -> int:
-    """Of a topic that is named, or that there was with this id."""
+    """Return the share coordinator for a topic, given by name or by the id it had."""
     known = topic_id(cluster, topic) if isinstance(topic, str) else topic
     text = base64.urlsafe_b64encode(known).decode().rstrip("=")
     return coordinator(cluster, f"{group}:{text}:{partition}", SHARE)
@@ -65,7 +65,7 @@ def produce(cluster: Cluster, topic: str, values: range) -> set[bytes]:
 
 
 def read(consumer: ShareConsumer, wanted: set[bytes], fate: AcknowledgeType) -> dict[bytes, Message]:
-    """Until all that are wanted have come and met their fate; what came."""
+    """Read until all wanted records have arrived and been acknowledged; return the records."""
     seen: dict[bytes, Message] = {}
     settled: set[bytes] = set()
     deadline = time.monotonic() + 60
@@ -81,12 +81,12 @@ def read(consumer: ShareConsumer, wanted: set[bytes], fate: AcknowledgeType) -> 
 
 
 def ask(cluster: Cluster, group: str, request: Request, answer: type[R]) -> R:
-    """The group's coordinator."""
+    """Send a request to the group's coordinator."""
     return cluster.ask(request, answer, broker=coordinator(cluster, group, GROUP))
 
 
 def describe(cluster: Cluster, group: str) -> dict[int, tuple[int, int]]:
-    """Start offset and lag of each partition of the group's only topic."""
+    """Return the start offset and the lag of each partition of the group's only topic."""
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
     )

@@ -1,4 +1,4 @@
-"""Consumers of a share group that work in threads, and a note of all that happens to each record."""
+"""Share consumers in threads, with a log of every event per record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.load import SOON_BACK
 class Delivery(NamedTuple):
     value: bytes
     count: int
-    polled: float  # when the poll that brought it began
+    polled: float  # start of the poll that returned it
 
 
 def begin_at_the_beginning(cluster: Cluster, group: str) -> None:
@@ -47,7 +47,7 @@ def poll(consumer: ShareConsumer, timeout: float) -> list[Message]:
 
 
 def commit(consumer: ShareConsumer) -> set[tuple[str, int]]:
-    """The partitions for which the broker has confirmed what was acknowledged."""
+    """Return the partitions whose acknowledgements the broker has confirmed."""
     try:
         answered = consumer.commit_sync(60) or {}
     except KafkaException:
@@ -56,7 +56,7 @@ def commit(consumer: ShareConsumer) -> set[tuple[str, int]]:
 
 
 class Workers:
-    """Each accepts what it is given; `accepted` has the time of the broker's word for it."""
+    """Workers accept every record; `accepted` has the time of the broker's confirmation."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, count: int) -> None:
         self._cluster = cluster
@@ -110,13 +110,13 @@ class Workers:
             return {delivery.value for delivery in self.deliveries}
 
     def after_acceptance(self) -> list[Delivery]:
-        """What was asked for and came although the broker had said that it is done."""
+        """Return deliveries from polls that started after the broker confirmed the acceptance."""
         with self._lock:
             return [d for d in self.deliveries if d.polled > self.accepted.get(d.value, float("inf"))]
 
 
 class Jobs:
-    """Writes numbers to all partitions in turn, until it is stopped."""
+    """Writes numbers to all partitions in turn until stopped."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, per_second: float) -> None:
         self._producer = Producer(
@@ -161,7 +161,7 @@ class Jobs:
         assert not self._failed, self._failed
 
     def write_more(self, count: int) -> set[bytes]:
-        """After it was stopped."""
+        """Write more records after a stop."""
         more = {self.write_one() for _ in range(count)}
         assert self._producer.flush(60) == 0
         return more

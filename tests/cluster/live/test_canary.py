@@ -1,4 +1,4 @@
-"""Promise: a canary notices that acknowledged records are gone, as an unclean election takes them."""
+"""Promise: a canary notices the loss of acknowledged records after an unclean election."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_unclean_election_is_a_loss() -> None:
         cluster.kill(0)
         cluster.restart(1)
         lost = 0
-        while not lost:  # broker 1 has to be elected although it was not in sync
+        while not lost:  # broker 1 must be elected although it is out of sync
             assert time.monotonic() < until
             try:
                 lost = bird.round().lost
@@ -52,7 +52,7 @@ def test_an_unclean_election_is_a_loss() -> None:
 
 
 def test_the_books_tell_what_an_unclean_election_took() -> None:
-    """The first tier counted records before they were lost; the second counts what is there."""
+    """The first tier counted the records before the loss; the second counts the remaining records."""
     with Cluster(2, config={"unclean.leader.election.enable": "true"}) as cluster:
         opened = client.Cluster(
             Settings(parse_servers(cluster.bootstrap_servers), request_timeout=5, api_timeout=20)

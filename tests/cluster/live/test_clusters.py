@@ -1,4 +1,4 @@
-"""Three brokers, each a process, and a real ZooKeeper: what is acknowledged survives whoever dies."""
+"""Three broker processes and a real ZooKeeper: acknowledged records survive the death of any process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.cluster.load import Load, check_nothing_lost, report
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-# What brokers tell
+# Responses of the brokers
 
 
 def test_zookeeper_shows_what_people_expect(cluster: Cluster, zookeeper: KazooClient) -> None:
@@ -105,7 +105,7 @@ def test_a_preferred_leader_is_elected_when_asked_for(cluster: Cluster) -> None:
     cluster.wait_until(lambda: cluster.leader("preferred") == preferred, "it leads")
 
 
-# What survives
+# Survival
 
 
 def test_nothing_is_lost_when_the_leader_is_killed(cluster: Cluster) -> None:
@@ -192,7 +192,7 @@ def test_a_topic_deleted_while_a_broker_is_down_is_gone_from_it_when_it_returns(
     cluster.wait_until(
         lambda: 2 not in {broker.node_id for broker in cluster.metadata([]).brokers}, "all know it is gone"
     )
-    cluster.create_topic("doomed", 1, replication_factor=2)  # another one, of the same name
+    cluster.create_topic("doomed", 1, replication_factor=2)  # another topic of the same name
     cluster.restart(2)
     assert not (cluster.directory(2) / "doomed-0").exists()
     assert not (cluster.directory(2) / "doomed-1").exists()

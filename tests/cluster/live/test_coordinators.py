@@ -1,4 +1,4 @@
-"""Groups and transactions of a real cluster: coordinators, partitions and clients are spread over the brokers."""
+"""Groups and transactions of a real cluster, with coordinators, partitions and clients spread over the brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def everybody_back(cluster: Cluster) -> Iterator[None]:
 
 
 def coordinator(cluster: Cluster, key: str, key_type: int) -> int:
-    """Once there is one."""
+    """Return the coordinator once one exists."""
     found: list[int] = []
 
     def known() -> bool:

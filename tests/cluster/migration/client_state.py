@@ -1,4 +1,4 @@
-"""What clients have stored in a cluster, and whether it is all there: records, transactions, offsets, configs."""
+"""Data that clients store in a cluster, with checks that it survives: records, transactions, offsets, configs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 )
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-RECORDS = 250  # of each codec, each time
+RECORDS = 250  # per codec and call
 KEYS = 20
 _SECONDS = 90.0
 
@@ -39,34 +39,36 @@ Partition = tuple[str, int]
 
 
 def quiet(servers: str, **settings: Any) -> dict[str, Any]:
-    """Settings of a client that says nothing of brokers that come and go."""
+    """Return client settings that log nothing about brokers coming and going."""
     return {"bootstrap.servers": servers, "log_level": 0, "logger": None} | {
         name.replace("_", "."): value for name, value in settings.items()
     }
 
 
 class ClientState:
-    """Everything that was written, in the order in which it was acknowledged. Invariant: one writer at a time."""
+    """All written data, in the order of the acknowledgements. Invariant: one writer at a time."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self.admin: AdminClient
         self.transactional: Producer
         self.committed: dict[Partition, list[bytes]] = defaultdict(list)
-        self.written: dict[Partition, list[bytes]] = defaultdict(list)  # with what was aborted or is open
+        self.written: dict[Partition, list[bytes]] = defaultdict(
+            list
+        )  # including aborted and open transactions
         self.latest: dict[bytes, bytes | None] = {}
         self.offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
         self.starts: dict[Partition, int] = {}
         self.configs: dict[tuple[ResourceType, str], dict[str, str]] = defaultdict(dict)
         self.topic_ids: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
-        # These live through every move.
+        # These clients live through every move.
         self.steady = Producer(
             quiet(
                 servers,
                 enable_idempotence=True,
                 delivery_timeout_ms=300_000,
-                # A Kafka that has just started knows of no topic yet.
+                # A freshly started Kafka knows no topics yet.
                 topic_metadata_propagation_max_ms=300_000,
             )
         )
@@ -78,9 +80,9 @@ class ClientState:
         self._random = random.Random(39)
 
     def meet(self, brokers: int = 3) -> None:
-        """Get to know those who serve now.
+        """Connect to the current brokers.
 
-        With new clients where coordinators matter: librdkafka's wait for the ones that left with all brokers for ever.
+        Coordinators need new clients: librdkafka waits forever for coordinators that disappeared with all brokers.
         """
         self.admin = AdminClient(quiet(self.servers))
         deadline = time.monotonic() + _SECONDS
@@ -93,7 +95,7 @@ class ClientState:
         self.transactional.init_transactions(_SECONDS)
 
     def _brokers(self) -> Collection[int]:
-        with contextlib.suppress(KafkaException):  # who has just started may have nothing to tell
+        with contextlib.suppress(KafkaException):  # a fresh broker may return no metadata
             return self.admin.list_topics(timeout=5).brokers
         return ()
 
@@ -132,7 +134,7 @@ class ClientState:
         resource = ConfigResource(kind, name, incremental_configs=entries)
         for done in self.admin.incremental_alter_configs([resource]).values():
             done.result(_SECONDS)
-        if kind is not ResourceType.GROUP:  # which only Kafka 4 has
+        if kind is not ResourceType.GROUP:  # only Kafka 4 has group configs
             self.configs[kind, name].update(settings)
 
     # Records
@@ -166,7 +168,7 @@ class ClientState:
             self.committed[topic, partition] += values
 
     def write_on(self, count: int = 200) -> None:
-        """More numbers from the producer that lives through every move; they may have to wait for brokers."""
+        """Write more numbers with the producer that lives through every move. It may have to wait for brokers."""
         for _ in range(count):
             self.steady.produce("steady", str(self._numbers).encode(), partition=0, on_delivery=delivered)
             self.note("steady", 0, [str(self._numbers).encode()])
@@ -176,7 +178,7 @@ class ClientState:
         assert self.steady.flush(_SECONDS) == 0
 
     def follow(self) -> None:
-        """The consumer that lives through every move gets each number once."""
+        """Check that the consumer that lives through every move gets each number once."""
         while self._followed < self._numbers:
             message = self.follower.poll(_SECONDS)
             assert message is not None, f"no number {self._followed} comes"
@@ -188,7 +190,7 @@ class ClientState:
         self.offsets["followers"]["steady", 0] = self._followed
 
     def write_keys(self, who: str) -> None:
-        """The same keys again and again, so that there is something to compact; a few of them are deleted."""
+        """Write the same keys repeatedly, to give compaction work, and delete a few."""
         producer = Producer(
             quiet(self.servers, enable_idempotence=True, compression_type="lz4", batch_size=5000)
         )
@@ -197,7 +199,7 @@ class ClientState:
                 value = self._text(f"{who}-{number}") if number < 39 or key != b"key-3" else None
                 producer.produce("compacted", value, key, 0, on_delivery=delivered)
                 self.latest[key] = value
-        # Not to be compacted, because the last segment never is.
+        # Not compacted, because the active segment never is.
         producer.produce(
             "compacted", self._text("end" * 100), f"{who}-end".encode(), 0, on_delivery=delivered
         )
@@ -206,7 +208,7 @@ class ClientState:
     # Transactions
 
     def transact(self, who: str) -> None:
-        """One that is committed, with offsets, one that is aborted, and one that is committed."""
+        """Run three transactions: committed with offsets, aborted, committed."""
         for name, commit in (("first", True), ("aborted", False), ("second", True)):
             values = [f"{who}-{name}-{number}".encode() for number in range(5)]
             self.transactional.begin_transaction()
@@ -227,16 +229,16 @@ class ClientState:
             self.note("accounts", 0, values, committed=commit)
 
     def leave_open(self, who: str) -> None:
-        """A transaction that nobody ends; the next producer with its id, under whatever broker, aborts it."""
+        """Leave a transaction open. The next producer with the same id aborts it, under any broker."""
         producer = Producer(quiet(self.servers, transactional_id="forgetful", transaction_timeout_ms=600_000))
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         producer.produce("open", f"{who}-open".encode(), partition=0)
         assert producer.flush(_SECONDS) == 0
         self.note("open", 0, [f"{who}-open".encode()], committed=False)
-        self._forgetful = producer  # dropped with the next one: a producer that goes in peace aborts
+        self._forgetful = producer  # dropped with the next one: an orderly close would abort
 
-    # Groups and the beginnings of logs
+    # Groups and log start offsets
 
     def commit(self, group: str, topic: str, partition: int, offset: int, **settings: Any) -> None:
         consumer = Consumer(quiet(self.servers, group_id=group, **settings))
@@ -264,10 +266,10 @@ class ClientState:
         patiently(delete)
         self.starts[topic, partition] = offset
 
-    # Looking
+    # Checks
 
     def check(self, *, by_kafka: bool) -> None:
-        """Everything is there, record by record."""
+        """Check that everything is present, record by record."""
         self.check_topics()
         self.check_configs(everything=by_kafka)
         self.check_records()
@@ -283,7 +285,7 @@ class ClientState:
         for (kind, name), wanted in self.configs.items():
             [described] = self.admin.describe_configs([ConfigResource(kind, name)]).values()
             found = described.result(_SECONDS)
-            # Names that only Kafka 3.9 knows are kept, and shown by it alone.
+            # Ottla keeps configs that only Kafka 3.9 knows; only Kafka shows them.
             expected = {key: value for key, value in wanted.items() if key in found or everything}
             assert {key: found[key].value for key in expected} == expected, name
 
@@ -302,7 +304,7 @@ class ClientState:
             assert patiently(lambda at=(topic, partition): self._earliest(*at)) == start
 
     def _earliest(self, topic: str, partition: int) -> int:
-        """By a client that has just come: others may know an older leader, and not ask for the new one."""
+        """Return the earliest offset, with a new client: others may cache an old leader."""
         admin = AdminClient(quiet(self.servers))
         asked = {TopicPartition(topic, partition): OffsetSpec.earliest()}
         [answer] = admin.list_offsets(asked).values()
@@ -314,7 +316,7 @@ class ClientState:
         assert found == self.latest
 
     def read(self, topic: str, partition: int, isolation: str = "read_committed") -> list[Any]:
-        """All messages of a partition up to the end that the reader may see."""
+        """Return all messages of a partition up to the end visible to the reader."""
         consumer = Consumer(
             quiet(
                 self.servers,
@@ -359,7 +361,7 @@ def delivered(error: KafkaError | None, message: Any) -> None:
 
 
 def patiently(attempt: Callable[[], Any]) -> Any:
-    """Coordinators that have just come are still loading, and leaders change once more."""
+    """Retry while new coordinators load and leaders change."""
     deadline = time.monotonic() + _SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A cluster that moves between Apache Kafka and Ottla: its properties, directories and ZooKeeper stay."""
+"""A cluster that moves between Apache Kafka and Ottla, keeping its properties, directories and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ log4j.logger.org.apache.zookeeper=WARN
 log4j.logger.kafka.server.KafkaConfig=WARN
 """
 _COMPLAINT = re.compile(r"\b(WARN|WARNING|ERROR|FATAL)\b|Exception")
-# What Kafka says whenever several of its brokers start at once or topics are made.
+# Kafka's usual log lines when several brokers start at once or topics are created
 _OF_ITS_OWN = re.compile(
     r"kafka\.clients\.NetworkClient|kafka\.controller\.RequestSendThread|Received UNKNOWN_TOPIC_ID|"
     r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers|"
     r"NotEnoughReplicasException|Error processing append operation|state\.change\.logger|StateChangeFailed|"
-    r"Error in response for fetch request .*ReplicaFetcherThread"  # the line after it says that a connection broke
+    r"Error in response for fetch request .*ReplicaFetcherThread"  # followed by a line about a broken connection
 )
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 
 
 class MigratingCluster:
-    """Brokers of Apache Kafka or of Ottla on the same data. `settings` are added to every server.properties.
+    """Brokers of Apache Kafka or of Ottla on the same data. `settings` extend every server.properties.
 
-    `java_options` are what an operator has in KAFKA_OPTS.
+    `java_options` is the operator's KAFKA_OPTS.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MigratingCluster:
         return self.directory / f"broker-{broker_id}.log"
 
     def cleaned(self, topic: str, partition: int) -> int:
-        """Up to where the first broker to say so has compacted a partition."""
+        """Return the offset up to which a partition is compacted, from the first broker that logs it."""
         for disk in self.log_dirs(0):
             for line in read_lines(str(disk / CLEANER_CHECKPOINT)).entries:
                 if line.startswith(f"{topic} {partition} "):
@@ -88,7 +88,7 @@ class MigratingCluster:
         return 0
 
     def directories(self, topic: str) -> set[int]:
-        """The brokers that have a directory of a topic which is neither on its way out nor set aside."""
+        """Return the brokers that hold a live directory of a topic, neither marked for deletion nor stray."""
         return {
             broker_id
             for broker_id in self.ports
@@ -97,7 +97,7 @@ class MigratingCluster:
             if not path.name.endswith(("-stray", "-delete"))
         }
 
-    # Inhabitants
+    # Starting and stopping
 
     def start_kafka(self, brokers: Sequence[int] | None = None) -> None:
         log4j = self.directory / "log4j.properties"
@@ -109,14 +109,14 @@ class MigratingCluster:
         self._start([kafka_tool("server-start")], brokers)
 
     def refuse_ottla(self, broker_id: int) -> str:
-        """What Ottla says when it does not start."""
+        """Return Ottla's message when it refuses to start."""
         command = [kafka_tool("server-start"), str(self.properties(broker_id))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
         assert done.returncode == 1
         return done.stderr.strip().splitlines()[-1]
 
     def wait_for_sessions(self) -> None:
-        """Until ZooKeeper has forgotten the brokers that were killed."""
+        """Wait until ZooKeeper has expired the sessions of the killed brokers."""
         client = KazooClient(f"{self.zookeeper.connect}/migrating")
         client.start()
         deadline = time.monotonic() + _STOP_SECONDS
@@ -147,7 +147,7 @@ class MigratingCluster:
                 time.sleep(0.1)
 
     def stop(self, brokers: Sequence[int] | None = None) -> None:
-        """SIGTERM to all at once, as when a whole cluster is shut down."""
+        """Send SIGTERM to all brokers at once, as for a cluster shutdown."""
         wanted = list(self._processes) if brokers is None else brokers
         for broker_id in wanted:
             self._processes[broker_id].send_signal(signal.SIGTERM)
@@ -162,13 +162,13 @@ class MigratingCluster:
         self._processes.clear()
 
     def said(self, broker_id: int) -> str:
-        """What a broker has said since it was last started."""
+        """Return a broker's log since its last start."""
         with self.log(broker_id).open("rb") as log:
             log.seek(self._read[broker_id])
             return log.read().decode(errors="replace")
 
     def complaints(self, but: Sequence[str] = ()) -> list[str]:
-        """What the brokers have warned of since they were last started, `but` for what has one of these words."""
+        """Return the brokers' warnings since their last start, except lines that contain a word of `but`."""
         found = []
         for broker_id in self.ports:
             for line in self.said(broker_id).splitlines():
@@ -180,7 +180,7 @@ class MigratingCluster:
                     found.append(f"{broker_id}: {line}")
         return found
 
-    # Life
+    # Lifecycle
 
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)

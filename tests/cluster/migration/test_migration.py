@@ -1,4 +1,4 @@
-"""Promise: an operator can stop Apache Kafka 3.9, start Ottla in its place, and go back. Nothing is lost on the way."""
+"""Promise: an operator can replace Apache Kafka 3.9 with Ottla, and go back, without losing anything."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": "300",
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": "8388608",
-    # Smaller than what Kafka 4 allows.
+    # Smaller than Kafka 4 allows.
     "log.segment.bytes": "200000",
-    # What Ottla has no use for, and what nobody knows.
+    # A setting that Ottla ignores, and an unknown setting
     "inter.broker.protocol.version": "3.9",
     "acme.reporter.address": "monitoring:1234",
 }
@@ -70,7 +70,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None
 
 
 def create_everything(things: ClientState) -> None:
-    """What is there before anybody moves."""
+    """Create the data that exists before the first move."""
     things.create("codecs", len(CODECS), segment_bytes="100000")
     things.create("steady")
     things.create("accounts")
@@ -90,7 +90,7 @@ def create_everything(things: ClientState) -> None:
 
 
 def use(cluster: MigratingCluster, things: ClientState, who: str, offset: int, *, trim: bool = True) -> None:
-    """Everything that clients do, and compaction."""
+    """Do everything that clients do, including compaction."""
     cleaned = cluster.cleaned("compacted", 0)
     things.write_every_codec(who)
     things.write_on()
@@ -114,7 +114,7 @@ def test_a_cluster_moves_to_ottla_and_back(cluster: MigratingCluster) -> None:
     things.check(by_kafka=True)
 
     cluster.stop()
-    things.write_on()  # its producer waits for whoever comes
+    things.write_on()  # its producer waits for the next broker
     cluster.start_ottla()
     things.meet()
     things.flush()
@@ -138,7 +138,7 @@ def test_a_cluster_moves_to_ottla_and_back(cluster: MigratingCluster) -> None:
     things.flush()
     things.follow()
     things.check(by_kafka=True)
-    # Records of groups that it does not know are named, and left alone.
+    # The broker names records of unknown groups and leaves them alone.
     assert "\n".join(cluster.complaints(but=["Unknown message key with version"])) == ""
     read_by_the_java_client(things)
 
@@ -148,9 +148,9 @@ def test_a_cluster_moves_to_ottla_and_back(cluster: MigratingCluster) -> None:
 
 
 def test_a_cluster_moves_after_all_its_brokers_were_killed(cluster: MigratingCluster) -> None:
-    """Whoever lives there is killed, and the next one finds all that was acknowledged.
+    """Kill all brokers; the next software finds every acknowledged record.
 
-    Except for the new beginnings of logs, which followers note from time to time only.
+    Log start offsets are the exception: followers store them only from time to time.
     """
     things = ClientState(cluster.bootstrap_servers)
     cluster.start_kafka()
@@ -165,18 +165,18 @@ def test_a_cluster_moves_after_all_its_brokers_were_killed(cluster: MigratingClu
     use(cluster, things, "ottla", 200, trim=False)
     cluster.kill()
 
-    cluster.wait_for_sessions()  # Kafka does not start while it seems to be registered
+    cluster.wait_for_sessions()  # Kafka refuses to start while its old registration exists
     cluster.start_kafka()
     things.meet()
     things.check(by_kafka=True)
-    # A segment gets its index files when it is full or the broker stops: Kafka builds them. And brokers that were
-    # killed have noted high watermarks of different moments.
+    # A segment gets its index files when it is full or the broker stops; Kafka rebuilds missing ones. Killed brokers
+    # have stored high watermarks from different moments.
     expected = ["Could not find offset index file", "Non-monotonic update of high watermark"]
     assert "\n".join(cluster.complaints(but=expected)) == ""
 
 
 def test_what_kafka_began_is_finished(cluster: MigratingCluster, tmp_path: Path) -> None:
-    """A move of replicas, a deletion that waits for a broker, and a directory that nobody knows."""
+    """Covers a reassignment, a deletion that waits for a broker, and a stray directory."""
     things = ClientState(cluster.bootstrap_servers)
     cluster.start_kafka()
     things.meet()
@@ -196,7 +196,7 @@ def test_what_kafka_began_is_finished(cluster: MigratingCluster, tmp_path: Path)
     assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
     things.meet(2)
     things.forget("doomed")
-    assert 2 in cluster.directories("doomed")  # it is away, so that Kafka has to wait
+    assert 2 in cluster.directories("doomed")  # the broker is down, so Kafka has to wait
     cluster.stop()
     ghost = cluster.log_dirs(0)[0] / "ghost-0"
     ghost.mkdir()
@@ -235,7 +235,7 @@ def reassign(cluster: MigratingCluster, wanted: Path, *options: str) -> str:
 
 
 def write_what_only_kafka_4_has(things: ClientState) -> None:
-    """Transactions of version 2, a group of KIP-848, and a group's config."""
+    """Write version 2 transactions, a KIP-848 group, and a group config."""
     things.create("newer")
     bootstrap = ["--producer-props", f"bootstrap.servers={things.servers}"]
     load = ["--num-records", "50", "--record-size", "10", "--throughput", "-1"]

@@ -78,7 +78,7 @@ class Ports:
         }
 
     def admin(self) -> AdminClient:
-        """Once there is a controller: librdkafka may wait for one in vain that came after it had asked."""
+        """Return an admin client once a controller exists. librdkafka may wait in vain for a controller elected later."""
         deadline = time.monotonic() + 60
         while True:
             with WireClient(self.open) as client:
@@ -115,7 +115,7 @@ class Ports:
         return done.stdout + done.stderr
 
     def set_plain_users(self, **users: str) -> None:
-        """As kafka-configs does it."""
+        """Set the users like kafka-configs."""
         jaas = " ".join(f'user_{name}="{password}"' for name, password in users.items())
         entry = ConfigEntry(
             PLAIN_JAAS, f"{PLAIN_MODULE} required {jaas};", incremental_operation=AlterConfigOpType.SET
@@ -133,7 +133,7 @@ def ports() -> Ports:
 
 @pytest.fixture
 def cluster(ports: Ports, tmp_path: Path) -> Iterator[MigratingCluster]:
-    """One broker, on a ZooKeeper that wants TLS and a login, with nodes that belong to the brokers."""
+    """One broker on a ZooKeeper that requires TLS and a login, with znodes owned by the brokers."""
     keys = zookeeper_keys(tmp_path)
     security = keys.server()
     settings = {
@@ -185,7 +185,7 @@ def test_users_and_passwords_move_to_ottla_and_back(cluster: MigratingCluster, p
 
 
 def check_acls(cluster: MigratingCluster) -> None:
-    """Nodes of Kafka's and of ours look the same."""
+    """Check that Kafka's znodes and ours have the same ACLs."""
     root = cluster.directory.parent
     security = zookeeper_security(
         {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": str(root / "ca.pem")},
@@ -308,7 +308,7 @@ def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
 
 
 def new_token(ports: Ports, file: Path) -> tuple[str, str]:
-    """Id and HMAC of a token that Kafka's own tool has asked for in ann's name."""
+    """Return the id and HMAC of a token that Kafka's own tool creates for ann."""
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
         f'sasl.jaas.config={SCRAM_MODULE} required username="ann" password="{PASSWORD}";\n'

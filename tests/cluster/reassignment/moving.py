@@ -1,4 +1,4 @@
-"""What tests that move replicas share: asking for it, waiting for it, and looking at what lies where."""
+"""Shared steps of the reassignment tests: start a move, wait for it, and inspect the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECORD = b"r" * 1000
 
 
 def create(cluster: Cluster, name: str, assignment: Sequence[Sequence[int]]) -> None:
-    """A topic with these replicas."""
+    """Create a topic with these replicas."""
     assignments = [
         CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
         for index, replicas in enumerate(assignment)
@@ -51,7 +51,7 @@ def create(cluster: Cluster, name: str, assignment: Sequence[Sequence[int]]) -> 
 def alter(
     cluster: Cluster, topic: str, wanted: Mapping[int, Sequence[int] | None], *, broker: int | None = None
 ) -> dict[int, int]:
-    """Error codes by partition."""
+    """Return error codes by partition."""
     partitions = [
         ReassignablePartition(partition_index=index, replicas=None if replicas is None else list(replicas))
         for index, replicas in wanted.items()
@@ -65,8 +65,8 @@ def alter(
 
 
 def moving(cluster: Cluster, topic: str) -> set[int]:
-    """As the controller knows it, whom the tool asks too; others hear of it a little later."""
-    # It may have been killed just now.
+    """Return the ongoing moves according to the controller, like the tool. Other brokers learn of them later."""
+    # The controller may have been killed just now.
     cluster.wait_until(
         lambda: cluster.controller() in cluster.running(), "a broker that runs is the controller"
     )
@@ -83,7 +83,7 @@ def moving(cluster: Cluster, topic: str) -> set[int]:
 def wait_for_replicas(
     cluster: Cluster, topic: str, wanted: Mapping[int, Sequence[int]], seconds: float = 60
 ) -> None:
-    """Until every running broker says that these are the replicas, and that all of them are in sync."""
+    """Wait until every running broker reports these replicas, all in sync."""
 
     def reached() -> bool:
         for broker in cluster.running():
@@ -100,7 +100,7 @@ def wait_for_replicas(
 
 
 def logs(cluster: Cluster, broker: int, topic: str) -> set[int]:
-    """The partitions whose logs a broker has on disk."""
+    """Return the partitions with logs on a broker's disk."""
     found = filter(Path.is_dir, cluster.directory(broker).glob(f"{topic}-*"))
     return {int(path.name.rsplit("-", 1)[1]) for path in found if not path.name.endswith("-delete")}
 
@@ -140,7 +140,7 @@ def tool(cluster: Cluster, file: Path, *args: str) -> str:
 
 
 def cancel(cluster: Cluster, file: Path) -> None:
-    """What arrives between the tool's question and its request makes it complain, as Kafka's does: then ask again."""
+    """Cancel a move. If it ends between the tool's query and its request, the tool fails, like Kafka's; then retry."""
     done = run_tool(cluster, file, "--cancel")
     if done.returncode:
         assert "No partition reassignment is in progress." in done.stdout, (done.stdout, done.stderr)
@@ -163,7 +163,7 @@ def bytes_of(cluster: Cluster, broker: int, topic: str) -> int:
 
 
 def rates(cluster: Cluster, broker: int) -> dict[str, str]:
-    """Those that are in force on a broker."""
+    """Return the throttle rates in force on a broker."""
     client = KazooClient(cluster.zookeeper.connect)
     client.start()
     try:

@@ -1,4 +1,4 @@
-"""Three brokers and a real ZooKeeper: replicas move between them under load, and nothing is lost."""
+"""Three brokers and a real ZooKeeper: replicas move under load, and no record is lost."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def test_a_broker_that_is_gone_is_replaced_and_gives_up_its_logs_when_it_returns
     check_nothing_lost(cluster, "replaced", load)
 
 
-# What goes on meanwhile
+# Other events during a move
 
 
 def committed(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
-    """librdkafka finds its new coordinator only after the old one has answered that it is not the coordinator."""
+    """Return the committed offset. librdkafka finds a new coordinator only after NOT_COORDINATOR from the old one."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -170,7 +170,7 @@ def test_nothing_is_lost_by_a_partition_that_never_rests(cluster: Cluster) -> No
             replicas = [[1, 2], [2, 0], [0, 1, 2], [2], [0, 1]][step % 5]
             assert alter(cluster, "restless", {0: replicas}, broker=step % 3) == {0: ErrorCode.NONE}
             if step % 4 == 3:
-                alter(cluster, "restless", {0: None}, broker=(step + 1) % 3)  # it may be over already
+                alter(cluster, "restless", {0: None}, broker=(step + 1) % 3)  # the move may be over already
                 cluster.wait_until(lambda: not moving(cluster, "restless"), "it rests")
             else:
                 wait_for_replicas(cluster, "restless", {0: replicas})

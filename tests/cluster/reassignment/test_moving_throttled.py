@@ -1,4 +1,4 @@
-"""Replicas that move under load no faster than they may, and stop half-way when the move is cancelled."""
+"""Replicas move under load within their throttle, and stop half-way when the move is cancelled."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def test_a_move_that_is_cancelled_half_way_leaves_everything_as_it_was(
 
 
 MANY, MANY_RATE, PER_PARTITION = 200, 3_000_000, 150
-BUSY = (0, 77, 199)  # partitions that are written to while they move
+BUSY = (0, 77, 199)  # partitions under load while they move
 
 
 class Watched:
-    """Bytes that arrive at a broker for a topic, looked at ten times a second."""
+    """Bytes that reach a broker for a topic, sampled ten times a second."""
 
     def __init__(self, cluster: Cluster, broker: int, topic: str) -> None:
         self._size = lambda: bytes_of(cluster, broker, topic)
@@ -112,9 +112,7 @@ class Watched:
 
     def _run(self) -> None:
         while not self._stopping.wait(0.1):
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # a copy that is not wanted any more is being deleted
+            with contextlib.suppress(FileNotFoundError):  # a broker is deleting an obsolete replica
                 self.samples.append((time.monotonic(), self._size()))
 
     def __enter__(self) -> Self:
@@ -126,7 +124,7 @@ class Watched:
         self._thread.join()
 
     def fastest(self, seconds: float = 5.0) -> float:
-        """Bytes per second over the fastest stretch of so many seconds."""
+        """Return the highest rate in bytes per second over any window of that many seconds."""
         best, first = 0.0, 0
         for now, size in self.samples:
             while now - self.samples[first + 1][0] > seconds:
@@ -188,7 +186,7 @@ def test_two_hundred_partitions_move_under_load_are_stopped_half_way_and_arrive(
         f"{MANY_RATE / 1e6:.2f} MB/s were allowed. "
         f"Longest gap between acknowledgements: {max(load.longest_gap() for load in loads):.3f} s"
     )
-    # What goes to replicas in sync is not held back: a little comes on top. A second's worth may come at once.
+    # Traffic to in-sync replicas is not throttled, so allow a little extra. One second's worth may arrive at once.
     assert watched.fastest() < 1.4 * MANY_RATE
     assert moved / took < 1.2 * MANY_RATE
     ends = end_offsets(cluster, "many", MANY)

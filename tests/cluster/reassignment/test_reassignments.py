@@ -1,4 +1,4 @@
-"""What becomes of a partition whose replicas move."""
+"""State transitions of a partition during a reassignment."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_factor_is_kept_where_that_is_asked_for() -> None:
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-# On a store
+# With a store
 
 
 def replicas_known(member: Member) -> tuple[tuple[int, ...], ...]:

@@ -1,4 +1,4 @@
-"""`ottla cluster rebalance` on real brokers: one is added, emptied, taken away, replaced, and nothing is lost."""
+"""`ottla cluster rebalance` on real brokers: add, drain, remove and replace a broker without losing records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, py
 
 @pytest.fixture(scope="module")
 def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """Brokers die together with the controller: then the others have to wait until its session has ended."""
+    """Brokers that die with the controller leave the others waiting for its session to expire."""
     with new_cluster(3, config={"zookeeper.session.timeout.ms": "6000"}) as running:
         yield running
 
@@ -73,7 +73,7 @@ def replicas(cluster: Cluster, topic: str, broker: int | None = None) -> dict[in
 
 
 def check_spread(cluster: Cluster, topic: str, wanted: dict[int, int], led: dict[int, int]) -> None:
-    """Brokers hear of it one after the other."""
+    """Check the spread. Brokers learn of it one after another."""
     cluster.wait_until(
         lambda: all(replicas(cluster, topic, broker) == wanted for broker in cluster.running()),
         f"{topic} has these replicas: {wanted}",
@@ -93,7 +93,7 @@ def add_broker(cluster: Cluster, broker: int) -> None:
 
 
 def remove_broker(cluster: Cluster, broker: int) -> None:
-    """For good: nobody brings it back, and its disk is gone."""
+    """Remove a broker for good, including its disk."""
     assert cluster.stop(broker) == 0
     del cluster.ports[broker], cluster._processes[broker]
     shutil.rmtree(cluster.directory(broker))

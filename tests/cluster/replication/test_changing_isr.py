@@ -1,4 +1,4 @@
-"""Who is in sync: leaders let replicas in and take them out, and what is acknowledged counts both ISRs."""
+"""ISR changes: leaders add and remove replicas, and acknowledgements respect both the old and the new ISR."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_follower_that_has_nothing_to_fetch_stays_in_sync(tmp_path: Path
     async with brokers(tmp_path, replica_lag_time_max_ms="1500", replica_fetch_wait_max_ms="50") as cluster:
         await cluster.create("t")
         await cluster.produce(0, "a")
-        await asyncio.sleep(3.0)  # twice the lag that is allowed
+        await asyncio.sleep(3.0)  # twice the allowed lag
         await cluster.produce(0, "b")
         assert cluster.altered == []
 
@@ -65,7 +65,7 @@ async def test_a_follower_that_showed_itself_too_early_shows_itself_again(tmp_pa
         await until(lambda: fetcher._followed[after.topic_id, 0].named_in > shown, "it to show itself")
         shown = fetcher._request
         await until(lambda: fetcher._answered >= shown, "the leader to see that")
-        await hear(0)  # only now the leader knows that it is out
+        await hear(0)  # only now the leader knows that the replica is out
         await until(lambda: cluster.held(0).isr == (0, 1, 2), "the idle follower to be let in")
 
 
@@ -97,7 +97,7 @@ async def test_an_isr_that_was_decided_on_an_older_state_is_not_written(tmp_path
         leading.followers[2].caught_up_at = LONG_AGO
         leading.check()
         assert leading.in_sync.asked == (0, 1)
-        await cluster.change("t", isr=(0,))  # somebody knows that broker 1 is gone as well
+        await cluster.change("t", isr=(0,))  # the controller also knows that broker 1 is dead
         await until(lambda: not leading._altering)
         assert cluster.altered == []
         assert cluster.topics["t"].partitions[0].isr == cluster.held(0).isr == (0,)

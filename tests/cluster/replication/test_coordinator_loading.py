@@ -1,4 +1,4 @@
-"""Coordinators read the partitions they lead: also without a lease, and again after a failure."""
+"""Coordinators load the partitions they lead, even without a lease, and again after a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce requests that wait for other replicas, while partitions come and go."""
+"""Produce requests that wait for other replicas while partitions come and go."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cluster.replicated import Brokers, batch, brokers, until
 
 
 def written(cluster: Brokers, index: int, value: str) -> Uncommitted:
-    """A batch that broker 0 has and its followers do not."""
+    """Write a batch that reaches broker 0 and not its followers."""
     partition = cluster.held(0, index=index)
     info = partition.append(batch(value), 0, from_client=False)
     return Uncommitted(partition, info.last_offset + 1, PartitionProduceResponse(index=index))

@@ -1,4 +1,4 @@
-"""DeleteRecords in a cluster is answered when every replica that is there has deleted the records."""
+"""DeleteRecords in a cluster responds once every live replica has deleted the records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.replicated import Brokers, batch, brokers, until
 async def delete_many(
     cluster: Brokers, offsets: dict[str, int], timeout_ms: int
 ) -> dict[str, tuple[int, int]]:
-    """Of the only partition of each topic: error code and low watermark."""
+    """Return the error code and the low watermark for each topic's only partition."""
     topics = [
         DeleteRecordsTopic(name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
         for name, offset in offsets.items()
@@ -47,7 +47,7 @@ async def test_who_deletes_records_is_answered_in_the_next_epoch_of_the_same_lea
         cluster.pause(2)
         deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
         await until(lambda: cluster.held(0).leading._deletions)
-        await cluster.elect("t", 0)  # where all follow anew
+        await cluster.elect("t", 0)  # all replicas follow a new leader
         assert await deleting == (0, 2)
 
 
@@ -71,7 +71,7 @@ async def test_who_deletes_records_hears_when_another_leads(tmp_path: Path) -> N
             cluster.pause(2, name)
         deleting = asyncio.create_task(delete_many(cluster, {"s": 2, "t": 2, "u": 2}, 15_000))
         await until(lambda: all(cluster.held(0, name).leading._deletions for name in ("s", "t", "u")))
-        await cluster.elect("t", 1)  # while those before and behind it are still waited for
+        await cluster.elect("t", 1)  # while the partitions before and after it still wait
         for name in ("s", "u"):
             cluster.resume(2, name)
         assert await deleting == {"s": (0, 2), "t": (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "u": (0, 2)}
@@ -111,9 +111,9 @@ async def test_a_follower_says_that_records_are_deleted_only_when_that_is_on_dis
         await cluster.create("t")
         await cluster.produce(0, "a", "b", "c")
         [directory] = cluster.servers[1].broker.replicas.log_directories
-        with directory._checkpointing:  # its disk is slow
+        with directory._checkpointing:  # a slow disk
             assert await delete_records(cluster, 2, 500) == (ErrorCode.REQUEST_TIMED_OUT, 2)
             assert cluster.held(1).log.log_start_offset == 2
-            await cluster.produce(0, "d")  # nor does it say so when it asks for more
+            await cluster.produce(0, "d")  # nor do its next fetches report it
             assert cluster.held(0).leading.low_watermark == 0
         await until(lambda: cluster.held(0).leading.low_watermark == 2)

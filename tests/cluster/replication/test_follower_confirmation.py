@@ -1,4 +1,4 @@
-"""Followers confirm that a leader still leads while ZooKeeper cannot."""
+"""Followers confirm a leader's leadership while ZooKeeper is unavailable."""
 
 from __future__ import annotations
 

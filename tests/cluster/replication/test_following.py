@@ -1,4 +1,4 @@
-"""How followers keep up with their leaders, however far behind they are and whatever fails."""
+"""Followers catch up with their leaders from any distance, despite failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_
         await cluster.produce(0, "a")
         await cluster.same_logs()
         log = cluster.held(2).log
-        log.offline_reason = "it is broken"  # as a failed fsync or truncation leaves it
+        log.offline_reason = "it is broken"  # the state after a failed fsync or truncation
         assert (await cluster.produce(0, "b")).error_code == 0
         assert cluster.held(0).isr == (0, 1)
         answer = await cluster.produce_on(cluster.peer(0), batch("x"), name="u")

@@ -1,4 +1,4 @@
-"""Who is in sync, and what that commits."""
+"""ISR membership and the high watermark that follows from it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_who_lags_for_too_long_is_left_out() -> None:
 
 
 def test_nobody_joins_before_it_has_the_high_watermark_and_the_start_of_the_epoch() -> None:
-    """The high watermark of a new leader may be old: what was committed before its epoch counts."""
+    """The high watermark of a new leader may be stale, so records committed before its epoch count."""
     followers = {1: follower(7), 2: follower(10)}
     assert joining((0,), followers, 5, 5, everybody) == (1, 2)
     assert joining((0,), followers, 8, 5, everybody) == (2,)
@@ -95,11 +95,11 @@ def test_nobody_joins_before_it_has_the_high_watermark_and_the_start_of_the_epoc
 
 
 def test_where_a_log_is_cut() -> None:
-    # Both know the epoch: at the shorter of its two ends.
+    # Both sides know the epoch: truncate to the smaller end offset.
     assert truncation_offset(10, 3, own=(2, 10), leaders=(2, 6)) == 6
     assert truncation_offset(10, 3, own=(2, 8), leaders=(2, 9)) == 8
-    # The leader has an epoch that is not known here: at the end of the one before it.
+    # The leader's epoch is unknown here: truncate to the end of the previous epoch.
     assert truncation_offset(10, 3, own=(1, 4), leaders=(2, 6)) == 4
-    # Nothing is known.
+    # No epoch is known.
     assert truncation_offset(10, 3, own=(-1, -1), leaders=(2, 6)) == 6
     assert truncation_offset(10, 3, own=(2, 8), leaders=(-1, -1)) == 3

@@ -1,4 +1,4 @@
-"""Replication between real brokers: what is acknowledged is everywhere, and stays."""
+"""Replication between real brokers: acknowledged records reach every replica, and stay."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_logs_that_diverged_twice_come_together_again(tmp_path: Path) -> N
         await cluster.elect("t", 1, isr=(1,))
         cluster.pause(2)
         await cluster.produce(1, "c1", acks=1)
-        await cluster.elect("t", 2, isr=(2,))  # unclean: it has neither
+        await cluster.elect("t", 2, isr=(2,))  # unclean: it has neither record
         cluster.pause(1)
         await cluster.produce(2, "d2", "d2", "d2", acks=1)
         await cluster.kill(2)
@@ -240,7 +240,7 @@ async def test_a_follower_hears_again_what_crossed_its_request(tmp_path: Path) -
         cluster.pause(1)
         cluster.resume(
             1
-        )  # in one turn: the leader hears of neither, and its next answer is not for the new one
+        )  # in one turn: the leader hears of neither, and its next response is not for the new one
         fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
         assert fetcher._to_name
         cluster.held(0).delete_records(2)
@@ -261,7 +261,7 @@ async def test_a_follower_starts_at_a_log_start_in_the_middle_of_a_batch(tmp_pat
 
 
 async def test_a_leader_that_lost_its_end_makes_followers_cut_theirs(tmp_path: Path) -> None:
-    """An unclean leader is shorter than its followers, in the same epoch: they are out of its range."""
+    """An unclean leader has a shorter log than its followers in the same epoch, so their offsets are out of range."""
     async with brokers(tmp_path) as cluster:
         await cluster.create("t")
         await cluster.produce(0, "a")

@@ -1,6 +1,6 @@
-"""Any order of appends, fetches, elections, crashes and late news: what is committed stays, and logs agree on it.
+"""Any order of appends, fetches, elections, crashes and late updates keeps committed records and consistent logs.
 
-Partitions and logs are real; the network, the store and the clock are the schedule.
+Partitions and logs are real; the schedule simulates the network, the store and the clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONFIG = LogConfig(segment_bytes=400, min_insync_replicas=1)
 
 
 class Model:
-    """Three replicas of one partition, each with its own idea of who leads."""
+    """Three replicas of one partition, each with its own view of the leader."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class Model:
     async def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> int:
-        """Answers when the schedule says so, and perhaps with the answer lost."""
+        """Respond when the schedule says so, or lose the response."""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.alters.append((answer, None))
         how = await answer
@@ -88,7 +88,7 @@ class Model:
         )
 
     def take_out(self, which: int) -> None:
-        """The controller takes a broker for dead."""
+        """Remove a broker that the controller believes dead."""
         isr = tuple(b for b in self.state.isr if b == self.state.leader or b != which)
         if isr != self.state.isr:
             self.state = self.state._replace(isr=isr, partition_epoch=self.state.partition_epoch + 1)
@@ -126,7 +126,7 @@ class Model:
             self.acknowledged.update(written)
 
     def fetch(self, broker_id: int, max_bytes: int = 1000) -> None:
-        """One round of a follower with the one it believes to lead."""
+        """Fetch once from the presumed leader."""
         follower = self.partitions[broker_id]
         if follower.leader in (broker_id, -1):
             return
@@ -158,7 +158,7 @@ class Model:
         follower.follow_offsets(leader.high_watermark, leader.log.log_start_offset)
 
     def crash(self, broker_id: int, forgets: int) -> None:
-        """The process is gone, its files are not; what was noted of the high watermark may be old."""
+        """End the process and keep its files. The stored high watermark may be stale."""
         before = self.partitions[broker_id]
         if before.leading is not None:
             before.leading.close()
@@ -166,11 +166,11 @@ class Model:
         before.log.abandon()
         noted = max(before.high_watermark - forgets, 0)
         self.partitions[broker_id] = self.open(broker_id, noted)
-        # A broker that is back follows or leads only in an epoch that began after it was gone.
+        # A restarted broker follows or leads only in an epoch that began after its crash.
         if self.state.leader == broker_id:
             self.elect(self.state.isr.index(broker_id))
 
-    # What must hold
+    # Invariants
 
     def contents(self, broker_id: int) -> dict[int, str]:
         log = self.partitions[broker_id].log
@@ -217,7 +217,7 @@ class Model:
         assert self.contents(0) == self.contents(1) == self.contents(2)
 
 
-# How often each step comes up. Elections are rare, so that what leads to a bad one can happen before.
+# Relative frequency of each step. Elections are rare, so that the preconditions of a bad one can build up.
 WEIGHTS = {
     "append": 6,
     "fetch": 12,

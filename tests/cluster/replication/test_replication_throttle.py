@@ -1,4 +1,4 @@
-"""Replicas that an operator holds back catch up no faster than they may; all others as fast as they can."""
+"""Throttled replicas stay within their rate; all others catch up at full speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH, _BATCHES = 30_000, 10
 
 
 def hold_back(cluster: Brokers, side: str, rate: int | None) -> None:
-    """Set the rate on every broker, as the feed of changes does."""
+    """Set the rate on every broker, in place of the feed."""
     configs = {} if rate is None else {f"{side}.replication.throttled.rate": str(rate)}
     for server in cluster.servers.values():
         server.config.set_dynamic(broker=configs)
@@ -67,7 +67,7 @@ async def test_each_side_alone_keeps_the_rate(tmp_path: Path, side: str, named: 
         await until(all_in_sync)
         size, took = copied(cluster), time.monotonic() - began
         assert size >= len(TOPICS) * _BATCHES * _BATCH
-        # The bucket was full at the start: a second's worth went at once.
+        # The bucket starts full, so one second's worth passes immediately.
         assert 0.5 * RATE < (size - RATE) / took < 1.2 * RATE
         assert max(speeds) < 2.3 * RATE
         for name in TOPICS:

@@ -1,4 +1,4 @@
-"""Set, delete, append and subtract; the expectations are what a Kafka 4.3 broker did."""
+"""Set, delete, append and subtract. The expected values come from a Kafka 4.3 broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""Replica placement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def clusters(draw: st.DrawFn, *, racks: bool) -> dict[int, str | None]:
 
 @st.composite
 def balanced_clusters(draw: st.DrawFn) -> dict[int, str | None]:
-    """As many brokers in each rack."""
+    """Return clusters with equally many brokers in each rack."""
     racks, each = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     ids = draw(st.permutations(range(racks * each)))
     return {broker: f"rack-{index % racks}" for index, broker in enumerate(ids)}
@@ -77,7 +77,7 @@ def test_with_equal_racks_whole_rounds_are_spread_evenly(
     brokers: dict[int, str | None], rounds: int, start: int, shift: int, data: st.DataObject
 ) -> None:
     racks = len(set(brokers.values()))
-    # Kafka promises it where the replicas fit the racks.
+    # Kafka guarantees it if the replicas fit the racks.
     factor = data.draw(st.integers(1, racks))
     placed = place_replicas(brokers, rounds * len(brokers), factor, start_index=start, shift=shift)
     assert set(followers_and_leaders(placed).values()) == {rounds * factor}

@@ -1,4 +1,4 @@
-"""Administration of topics: what is decided, what it refuses, and what a crash leaves behind."""
+"""Topic administration: decisions, refusals, and the state after a crash."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FakeReplicas:
 
 
 class Cluster:
-    """A topic admin and a controller with a real store below them and no logs."""
+    """A topic admin and a controller over a real store, without logs."""
 
     def __init__(self, store: EmbeddedStore, config: BrokerConfig) -> None:
         self.store = store
@@ -255,9 +255,7 @@ async def test_a_creation_is_finished_although_the_client_has_gone(file: Path) -
         with pytest.raises(asyncio.CancelledError):
             await client
         again = asyncio.ensure_future(c.topic_admin.create_topic("t"))
-        assert not (await asyncio.wait([again], timeout=0.1))[
-            0
-        ]  # nothing is answered before the logs are there
+        assert not (await asyncio.wait([again], timeout=0.1))[0]  # no response before the logs exist
         c.replicas.gate.set()
         with pytest.raises(KafkaError) as error:
             await again
@@ -271,7 +269,7 @@ async def test_a_disk_that_fails_is_told_and_leaves_the_topic_known(file: Path) 
         with pytest.raises(KafkaError) as error:
             await c.topic_admin.create_topic("t")
         assert error.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "t" in c.image.topics  # the store knows it: after a restart it would be there
+        assert "t" in c.image.topics  # the store knows the topic: after a restart it would exist
 
 
 # More partitions

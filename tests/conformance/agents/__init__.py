@@ -1,1 +1,1 @@
-"""One process per client: each agent obeys JSON lines on stdin with the client it is named after."""
+"""One process per client: each agent executes JSON lines from stdin with the client it is named after."""

@@ -1,9 +1,9 @@
-"""What every Python agent shares: the loop over commands, the shape of errors, the life of a group member.
+"""Shared code of the Python agents: the command loop, the error format, the life of a group member.
 
-An agent is its own process, so that a client that aborts (librdkafka does, on answers it cannot believe)
-fails one test and not the test run, and so that a group member can be killed like any process.
+An agent is a separate process. A client that aborts (librdkafka does, on unexpected responses) then fails one test
+rather than the test run, and a test can kill a group member like any process.
 
-    python -m agents.confluent serve HOST:PORT            commands on stdin, one answer line each
+    python -m agents.confluent serve HOST:PORT            commands on stdin, one response line each
     python -m agents.confluent member HOST:PORT '{...}'   joins a group, writes events until stdin closes
     python -m agents.confluent share-member HOST:PORT '{...}'   the same with a share group
 """
@@ -26,20 +26,20 @@ Emit = Callable[..., None]
 class Agent:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.settings: dict[str, Any] = {}  # by the client's own names: how to log in
+        self.settings: dict[str, Any] = {}  # login settings, by the client's own names
         self.consumers: dict[int, Any] = {}
-        self.producers: dict[int, Any] = {}  # those that stay between commands
+        self.producers: dict[int, Any] = {}  # open between commands
         self._handles = count(1)
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
         return getattr(self, f"do_{operation}")(**arguments)
 
     def use(self, bootstrap: str, settings: dict[str, Any]) -> None:
-        """What is opened from now on connects there, with these settings."""
+        """Connect all later clients there, with these settings."""
         self.bootstrap, self.settings = bootstrap, settings
 
     def describe_error(self, error: Exception) -> tuple[int | None, str]:
-        """Kafka's error code (None where the client has none) and a message."""
+        """Return Kafka's error code (None if the client has none) and a message."""
         return getattr(error, "errno", None), f"{type(error).__name__}: {error}"
 
     def remember(self, consumer: Any) -> int:
@@ -60,7 +60,7 @@ class Agent:
 
 
 class MemberLog:
-    """What a group member reports: its assignment whenever that changes, and what it read."""
+    """Reports of a group member: each new assignment, and the records read."""
 
     def __init__(self, emit: Emit, limit: int | None) -> None:
         self._emit = emit
@@ -78,7 +78,7 @@ class MemberLog:
         self._emit(kind, partitions=sorted([tp.topic, tp.partition] for tp in partitions))
 
     def take(self, records: list[Any]) -> list[Any]:
-        """The records that still fit under the limit."""
+        """Return the records that fit under the limit."""
         if self._limit is not None:
             records = records[: self._limit - self._read]
         self._read += len(records)
@@ -130,7 +130,7 @@ def be_member(agent: Agent, run: Callable[..., None], options: dict[str, Any]) -
         sys.stdin.read()
         stopping.set()
 
-    # A daemon: a member that reached its limit ends while stdin is still open.
+    # A daemon thread: a member that reached its limit exits while stdin is still open.
     threading.Thread(target=watch_stdin, daemon=True).start()
 
     def emit(event: str, **details: Any) -> None:

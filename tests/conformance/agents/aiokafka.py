@@ -1,4 +1,4 @@
-"""The agent of aiokafka."""
+"""The aiokafka agent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEFAULT_CONFIG = 5
 
 
 class Tokens(AbstractTokenProvider):
-    """Gives the one that it was given."""
+    """Returns a fixed token."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -48,7 +48,7 @@ class Tokens(AbstractTokenProvider):
 
 
 class AiokafkaAgent(Agent):
-    """The loop runs only while a command does; nothing here needs a heartbeat between two commands."""
+    """Runs the event loop only during commands; nothing here needs heartbeats in between."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
@@ -358,7 +358,7 @@ class AiokafkaAgent(Agent):
                 try:
                     await consumer.commit(to_commit(options["topic"], offsets.items()))
                 except (aiokafka_errors.CommitFailedError, aiokafka_errors.IllegalStateError):
-                    # A rebalance overtook the commit: whoever owns the partition reads it again.
+                    # A rebalance overtook the commit; the partition's new owner reads the records again.
                     continue
                 log.committed(offsets)
         await consumer.stop()

@@ -1,4 +1,4 @@
-"""The agent of confluent-kafka (librdkafka)."""
+"""The confluent-kafka (librdkafka) agent."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ConfluentAgent(ShareGroups):
         self.refusal, self._admin = None, None
 
     def _note(self, error: KafkaError) -> None:
-        # What the broker makes of a certificate comes after the handshake, as an alert of TLS.
+        # The broker's verdict on a certificate arrives after the handshake, as a TLS alert.
         if error.code() in REFUSALS or "SSL alert" in error.str():
             self.refusal = error
 
@@ -115,7 +115,7 @@ class ConfluentAgent(ShareGroups):
         return deliveries
 
     def _flush(self, producer: Producer, timeout: float = 25) -> None:
-        """Until all is delivered, or the client is refused: left alone, it would go on trying."""
+        """Flush until every record is delivered or the broker refuses the client, which would otherwise retry forever."""
         deadline = time.monotonic() + timeout
         while producer.flush(0.1) and time.monotonic() < deadline:
             if self.refusal is not None:
@@ -401,7 +401,7 @@ class ConfluentAgent(ShareGroups):
                         asynchronous=False,
                     )
                 except KafkaException as error:
-                    # A rebalance overtook the commit: whoever owns the partition reads it again.
+                    # A rebalance overtook the commit; the partition's new owner reads the records again.
                     if error.args[0].code() not in (
                         KafkaError.REBALANCE_IN_PROGRESS,
                         KafkaError.ILLEGAL_GENERATION,

@@ -12,7 +12,7 @@ from records import ClientError, Record
 
 
 class ShareGroups(Agent):
-    """The part of the agent that speaks of share groups."""
+    """The agent's share group commands."""
 
     def do_share_open(self, group: str, topic: str, explicit: bool) -> int:
         return self.remember(self._share_consumer(group, topic, explicit))
@@ -36,7 +36,7 @@ class ShareGroups(Agent):
         self.consumers.pop(handle).close()
 
     def run_share_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
-        """Accepts what it reads with the next poll, or reads once and keeps what it got locked."""
+        """Accept records with the next poll, or poll once and keep the records locked."""
         log = MemberLog(emit, None)
         consumer = self._share_consumer(options["group"], options["topic"], not options["accept"])
         found: list[Record] = []

@@ -1,4 +1,4 @@
-"""The agent of kafka-python."""
+"""The kafka-python agent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SPECS = {
 
 
 class Tokens(AbstractTokenProvider):
-    """Gives the one that it was given."""
+    """Returns a fixed token."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -297,8 +297,8 @@ class KafkaPythonAgent(Agent):
         }
 
     def do_alter_configs(self, kind: str, name: str, configs: dict[str, str]) -> None:
-        # The client's alter_configs adds what is already set before it calls the old API,
-        # so it cannot show that AlterConfigs replaces; that is what the other clients are for.
+        # The client's alter_configs merges the current values before it calls the old API. It cannot show that
+        # AlterConfigs replaces all values; the other clients do.
         self._alter(kind, name, configs, incremental=False)
 
     def do_incremental_alter_configs(self, kind: str, name: str, changes: list[list[Any]]) -> None:
@@ -410,7 +410,7 @@ class KafkaPythonAgent(Agent):
         consumer.partitions_for_topic(options["topic"])
         consumer.subscribe([options["topic"]], listener=Listener(log))
         while not stopping.is_set() and not log.full:
-            # Long polls: a join that completes just as poll() times out is lost by this client.
+            # Long polls: this client loses a join that completes just as poll() times out.
             polled = consumer.poll(timeout_ms=1000)
             log.assignment(consumer.assignment())
             records = log.take([record for batch in polled.values() for record in batch])
@@ -420,7 +420,7 @@ class KafkaPythonAgent(Agent):
                 try:
                     consumer.commit(to_commit(options["topic"], offsets.items()))
                 except (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError):
-                    # A rebalance overtook the commit: whoever owns the partition reads it again.
+                    # A rebalance overtook the commit; the partition's new owner reads the records again.
                     continue
                 log.committed(offsets)
         consumer.close(autocommit=False, timeout_ms=5_000)

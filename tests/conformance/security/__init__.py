@@ -1,1 +1,1 @@
-"""A broker that asks who its clients are, and the ways in which clients tell it."""
+"""A broker that authenticates its clients, and the ways in which clients log in."""

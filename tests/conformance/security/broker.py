@@ -1,4 +1,4 @@
-"""The broker under test: a listener for every protocol, all mechanisms, an authorizer, and an admin."""
+"""The broker under test, with a listener for every protocol, all mechanisms, an authorizer, and an admin."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PLAIN_JAAS = (
 
 
 class SecuredBroker:
-    """What the cases do as the admin, and what a client needs to log in as the user or to be refused."""
+    """Admin actions of the cases, and client settings for a successful or refused login."""
 
     def __init__(self, directory: Path, issuer: Issuer, stranger: Issuer, realm: Realm | None = None) -> None:
         self._directory = directory
@@ -74,7 +74,7 @@ class SecuredBroker:
                 stack.enter_context(Broker(data=self._directory / "data", config=self._config(LISTENERS)))
             stack.callback(self._admin.close)
             self._add_scram_user()
-            # librdkafka looks for the group of a consumer that needs none, and says so if it may not.
+            # librdkafka looks up the group even for a consumer without one, and reports a denial.
             create_acls(self._admin, [acl(user, "READ", group="*") for user in (USER, "ANONYMOUS")])
             yield
 
@@ -134,7 +134,7 @@ class SecuredBroker:
         return config
 
     def java_options(self) -> str:
-        """For every JVM that takes part: where it may get tokens and keys, and where the KDC is."""
+        """Return options for every JVM: allowed token and key URLs, and the KDC's location."""
         urls = (self._issuer.token_url, self._stranger.token_url, self._issuer.jwks_url)
         options = f"-D{ALLOWED_URLS}={','.join(urls)}"
         if self._realm is not None:
@@ -161,7 +161,7 @@ class SecuredBroker:
 
     def _add_scram_user(self) -> None:
         mechanisms = {each for each in MECHANISMS if each.startswith("SCRAM")}
-        # One by one: Apache Kafka refuses to change two of a user in one request.
+        # One by one: Apache Kafka refuses to change two credentials of a user in one request.
         for each in mechanisms:
             alter_credentials(self._admin, USER, set_={each: Secret(PASSWORD)})
 
@@ -174,7 +174,7 @@ class SecuredBroker:
     # Logins
 
     def login(self, name: str) -> Login:
-        """How the user logs in."""
+        """Return a valid login of the user."""
         if name in WITHOUT_SASL:
             return Login(
                 servers=self._at[name.upper()],
@@ -201,22 +201,22 @@ class SecuredBroker:
         )
 
     def wrong_login(self, name: str) -> Login:
-        """The same apart from what proves who it is."""
+        """Return the login with a wrong proof of identity."""
         right = vars(self.login(name))
         if name == "SSL":
-            # There is nothing to prove to the broker: here it is the broker that the client does not believe.
+            # Without client authentication the client rejects the broker instead.
             return Login(**right | {"ca_file": self._file("strangers-ca.pem")})
         if name == "mTLS":
             return Login(**right | {"certificate_file": self._file("stranger.pem")})
         if right["mechanism"] == "OAUTHBEARER":
-            # Says the same, by the name of the same key, and is signed with another.
+            # The same claims and key id, signed with another key.
             changes = {"token_url": self._stranger.token_url, "token": self._stranger.token(USER)}
             return Login(**right | changes)
         if right["mechanism"] == "GSSAPI":
-            return Login(**right | {"service_name": "other"})  # a real ticket, for another service
+            return Login(**right | {"service_name": "other"})  # a real ticket for another service
         return Login(**right | {"password": "wrong"})
 
-    # As the admin
+    # Admin actions
 
     def make_topic(self, name: str) -> None:
         create_topic(self._admin, name, partitions=1, replication_factor=1)
@@ -239,7 +239,7 @@ class SecuredBroker:
 
     def take_away(self, topic: str) -> None:
         delete_acls(self._admin, [AclFilter(ResourceType.TOPIC, topic, PatternType.LITERAL)])
-        # Apache Kafka answers before its brokers know of it.
+        # Apache Kafka responds before its brokers know of the change.
         wait_for(lambda: not self._acls(topic), "the rights are gone")
 
     def _acls(self, topic: str) -> list[object]:

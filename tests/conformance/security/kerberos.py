@@ -1,4 +1,4 @@
-"""A realm of Kerberos with a KDC of its own, in a temporary directory."""
+"""A Kerberos realm with its own KDC in a temporary directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Realm:
 
 
 def unavailable() -> str | None:
-    """Why there can be no realm here, if so."""
+    """Return the reason why no realm can run here, if any."""
     for package in ("gssapi", "k5test"):
         if find_spec(package) is None:
             return f"{package} is not installed"
@@ -37,9 +37,9 @@ def unavailable() -> str | None:
 
 @contextmanager
 def realm(user: str) -> Iterator[Realm]:
-    """The user has a ticket and a keytab, and so has each service. It is all in the environment meanwhile."""
+    """A realm in which the user has a ticket and a keytab, and each service a keytab. Sets the environment."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of the compiler, for its strings
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised for the compiler's strings
         import k5test
 
     before = dict(os.environ)

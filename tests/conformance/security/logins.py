@@ -1,4 +1,4 @@
-"""The ways to log in, and how each client is told of one."""
+"""The ways to log in, and each client's settings for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-# SSL alone encrypts; with mTLS the client has a certificate, and its name is the user.
+# SSL alone encrypts. With mTLS the client presents a certificate whose name is the user.
 WITHOUT_SASL = ("PLAINTEXT", "SSL", "mTLS")
 LOGINS = (
     *WITHOUT_SASL,
@@ -24,14 +24,14 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class Login:
-    """Where to log in, and with what. Each login uses the fields that its mechanism needs."""
+    """The address and credentials of a login. Each mechanism uses the fields it needs."""
 
     servers: str
-    principal: str  # whom the broker takes the client for
+    principal: str  # the principal that the broker assigns
     protocol: str
     mechanism: str = ""
     ca_file: str = ""
-    certificate_file: str = ""  # with its key
+    certificate_file: str = ""  # including its key
     username: str = ""
     password: str = ""
     token_url: str = ""
@@ -49,7 +49,7 @@ class Login:
 
 
 def settings_of(client: str, login: Login) -> dict[str, str]:
-    """By the names that the client has for them."""
+    """Return the settings under the client's own names."""
     match client:
         case "confluent" | "kcat":
             return _present(_for_librdkafka(login))
@@ -129,7 +129,7 @@ def _for_kafka_python(login: Login) -> Mapping[str, str]:
 
 
 def _for_aiokafka(login: Login) -> Mapping[str, str]:
-    # Its parameter is a context of TLS, which the agent makes of these.
+    # The client expects an SSL context, which the agent builds from these values.
     return {
         "cafile": login.ca_file,
         "certfile": login.certificate_file,
@@ -139,7 +139,7 @@ def _for_aiokafka(login: Login) -> Mapping[str, str]:
 
 
 def _in_python(login: Login) -> Mapping[str, str]:
-    # The user of GSSAPI is whose ticket there is, and a token names its own.
+    # GSSAPI takes the user from the ticket, and a token names its own user.
     has_password = login.mechanism not in ("GSSAPI", "OAUTHBEARER")
     return {
         "security_protocol": login.protocol,
@@ -147,7 +147,7 @@ def _in_python(login: Login) -> Mapping[str, str]:
         "sasl_plain_username": login.username if has_password else "",
         "sasl_plain_password": login.password if has_password else "",
         "sasl_kerberos_service_name": login.service_name,
-        "sasl_oauth_token_provider": login.token,  # the agent makes an object of it
+        "sasl_oauth_token_provider": login.token,  # the agent wraps it in an object
     }
 
 

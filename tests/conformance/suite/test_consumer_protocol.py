@@ -138,7 +138,7 @@ def test_pattern(client: Client, observer: AgentClient, make_topic: MakeTopic, u
         return record
 
     first = fill("there before")
-    # Topics of this test begin with its name, and no others do.
+    # The pattern matches only the topics of this test.
     member = client.member(f"g-{unique}", f"^{unique}-.*", assignor=UNIFORM)
     wait_for_records([member], [first])
     second = fill("comes later")

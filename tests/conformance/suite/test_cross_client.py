@@ -14,7 +14,7 @@ NAMES = [client.name for client in CLIENTS]
 
 
 def codec_for(producer: Client, consumer: Client) -> str:
-    """A codec that both speak, and not the same one for every pair."""
+    """Return a codec that both clients support, varying by pair."""
     shared = [codec for codec in CODECS if f"codec:{codec}" in producer.capabilities & consumer.capabilities]
     return shared[(NAMES.index(producer.name) + NAMES.index(consumer.name)) % len(shared)]
 

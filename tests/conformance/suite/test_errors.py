@@ -20,7 +20,7 @@ def test_too_large_for_topic(client: Client, make_topic: MakeTopic) -> None:
     assert client.produce(topic, [Record(value=b"fits", partition=0)])[0].error is None
     [delivery] = client.produce(topic, [Record(value=b"x" * 3000, partition=0)])
     assert delivery.error == ErrorCode.MESSAGE_TOO_LARGE
-    # The refused one left nothing behind, and the next one is taken.
+    # The rejected record left no trace, and the broker accepts the next one.
     assert client.produce(topic, [Record(value=b"fits too", partition=0)])[0].error is None
     assert [record.value for record in client.consume(topic, 2)] == [b"fits", b"fits too"]
 
@@ -36,7 +36,7 @@ def test_topic_allows_more(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes="4000000")
     value = b"x" * 3_000_000
     assert client.produce(topic, [Record(value=value, partition=0)])[0].error is None
-    # More than a fetch asks for per partition: the first batch is always given whole.
+    # More than the fetch limit per partition: the broker always returns the first batch whole.
     assert client.consume(topic, 1)[0].value == value
 
 
@@ -71,7 +71,7 @@ def test_compacted_topic_needs_keys(client: Client, make_topic: MakeTopic) -> No
     topic = make_topic(cleanup_policy="compact")
     assert client.produce(topic, [Record(key=b"k", value=b"v", partition=0)])[0].error is None
     [delivery] = client.produce(topic, [Record(value=b"no key", partition=0)])
-    # Error 87 is younger than some clients, which then say that they do not know it.
+    # Error 87 is newer than some clients, which report an unknown error.
     known = "newer errors" in client.capabilities
     assert delivery.error == (ErrorCode.INVALID_RECORD if known else ErrorCode.UNKNOWN_SERVER_ERROR)
 

@@ -32,7 +32,7 @@ def test_member_is_killed(client: Client, observer: AgentClient, make_topic: Mak
     wait_for_shares(survivors, "two members share six partitions")
     wait_for_records(survivors, second)
 
-    # Nothing was skipped, and each member read each partition in order.
+    # No record was skipped, and each member read each partition in order.
     assert values(members) == {record.value for record in first + second}
     for member in members:
         for partition in range(PARTITIONS):
@@ -52,7 +52,7 @@ def test_assignor(
     records = spread(30, "record")
     observer.produce(topic, records)
     wait_for_records([first, second], records)
-    # It leaves with a word, so nobody waits for its session to run out.
+    # The member leaves explicitly, so nobody waits for its session timeout.
     second.stop()
     wait_for_shares([first], "the one that stays has all partitions", timeout=20)
 

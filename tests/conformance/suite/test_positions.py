@@ -26,7 +26,7 @@ def test_from_offset(client: Client, topic: str) -> None:
 def test_from_latest(client: AgentClient, topic: str) -> None:
     client.produce(topic, numbered(20))
     consumer = client.open(topic, start="latest")
-    # The first poll settles where the end is; what is produced after it must arrive.
+    # The first poll fixes the end offset; later records must arrive.
     assert consumer.poll(1, timeout=0.5) == []
     client.produce(topic, [Record(value=b"new", partition=0)])
     assert [(record.offset, record.value) for record in consumer.poll(1)] == [(20, b"new")]
@@ -41,7 +41,7 @@ def test_tail(client: Client, topic: str) -> None:
 
 @case("A consumer follows what is produced", needs=["position"])
 def test_follow(client: AgentClient, observer: AgentClient, make_topic: MakeTopic) -> None:
-    # Partitions come and go from one answer to the next: what incremental fetch sessions are about.
+    # The set of partitions changes between fetches, which exercises incremental fetch sessions.
     topic = make_topic(partitions=3)
     consumer = client.open(topic, partitions=range(3))
     for turn in range(9):
@@ -93,7 +93,7 @@ def test_seek(client: AgentClient, topic: str) -> None:
 def test_offsets_for_time(client: Client, observer: AgentClient, topic: str) -> None:
     base = int(time.time() * 1000) - 100_000
     records = [Record(value=b"v", partition=0, timestamp=base + 1000 * i) for i in range(50)]
-    # Several batches, so that the answer is inside one and not its first record.
+    # Several batches, so that the result lies inside a batch and is not its first record.
     for start in range(0, 50, 10):
         observer.produce(topic, records[start : start + 10])
 
@@ -105,7 +105,7 @@ def test_offsets_for_time(client: Client, observer: AgentClient, topic: str) -> 
     assert find(base + 17_000) == 17
     assert find(base + 17_001) == 18
     assert find(base + 49_000) == 49
-    # Nothing is that late: clients say so with nothing, or with the end.
+    # No record is that late: clients return nothing, or the end offset.
     assert find(base + 49_001) in (None, 50)
     assert client.consume(topic, 1, start=18)[0].timestamp == base + 18_000
 
@@ -155,7 +155,7 @@ def test_delete_records(client: Client, observer: AgentClient, topic: str) -> No
     client.produce(topic, numbered(20))
     assert client.call("delete_records", topic=topic, partition=0, before=8) == 8
     assert [record.offset for record in client.consume(topic, 12)] == list(range(8, 20))
-    # -1 is the high watermark: everything there is.
+    # -1 means the high watermark: all records.
     assert client.call("delete_records", topic=topic, partition=0, before=-1) == 20
     assert client.consume(topic, 1, timeout=0.5) == []
     client.produce(topic, [Record(value=b"next", partition=0)])

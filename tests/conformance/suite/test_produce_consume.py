@@ -13,7 +13,7 @@ from ..client import Client
 from ..records import Record
 from ..topics import MakeTopic
 
-# Below message.max.bytes (1048588) by what a batch with one record adds, and a little more.
+# Below message.max.bytes (1048588) by the overhead of a single-record batch, and a little more.
 LARGEST_VALUE = 1_048_588 - 61 - 30
 
 
@@ -26,7 +26,7 @@ def numbered(n: int, partition: int | None = 0) -> list[Record]:
 
 
 def produced(client: Client, topic: str, records: list[Record], **options: object) -> list[int | None]:
-    """Produce, insist that nothing failed, and give the offsets."""
+    """Produce records, assert that none failed, and return the offsets."""
     deliveries = client.produce(topic, records, **options)  # type: ignore[arg-type]
     assert [delivery for delivery in deliveries if delivery.error is not None] == []
     assert len(deliveries) == len(records)
@@ -108,7 +108,7 @@ def test_unicode(client: Client, topic: str) -> None:
 
 @case("Timestamps are kept", needs=["timestamps"])
 def test_timestamps(client: Client, topic: str) -> None:
-    # Not in order on purpose: CreateTime belongs to the producer.
+    # Deliberately out of order: CreateTime belongs to the producer.
     now = int(time.time() * 1000)
     stamps = [now - 50_000, now - 90_000, now - 10, now - 70_000]
     produced(client, topic, [Record(value=b"v", partition=0, timestamp=stamp) for stamp in stamps])
@@ -167,7 +167,7 @@ def test_acks(client: Client, topic: str, acks: str) -> None:
 @case("Idempotent producer", needs=["idempotence"])
 def test_idempotent(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
-    # Enough for many batches in flight at once, twice, as two producers with two producer ids.
+    # Enough for many batches in flight, twice: two producers with two producer ids.
     values = [b"%d" % i * 300 for i in range(600)]
     for _ in range(2):
         records = [Record(value=value, partition=i % 3) for i, value in enumerate(values)]

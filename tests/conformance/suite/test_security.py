@@ -22,16 +22,16 @@ from ..security.broker import USER, SecuredBroker
 from ..security.logins import LOGINS, Login, settings_of
 from ..waiting import wait_for
 
-# Those that run with all tests; one of each kind, since they share everything but the proof.
+# The subset for regular runs: one login of each kind, since they share everything but the proof.
 QUICK = ("mTLS", "SASL_SSL SCRAM-SHA-512")
 
-# How long those may try that do not give up when they are refused.
+# Time limit for clients that never give up after a refusal.
 IMPATIENCE = {"kafka-python": {"bootstrap_timeout_ms": 3000}}
 
-# Any of the words that clients have for it.
+# Any of the clients' words for a refused login.
 REFUSED = re.compile(r"authenticat|certificate|alert", re.IGNORECASE)
-# What some say instead at times, of Apache Kafka too: aiokafka keeps alerts of TLS to itself, and kafka-python does not
-# read the last answer if the end of the connection comes with it.
+# Occasional alternatives, with Apache Kafka too: aiokafka hides TLS alerts, and kafka-python misses the last response
+# if the connection closes with it.
 CUT_OFF = {"aiokafka": "Connection at .* closed", "kafka-python": "socket disconnected"}
 
 
@@ -59,7 +59,7 @@ def broker(
         issuer, stranger = stack.enter_context(Issuer()), stack.enter_context(Issuer())
         secured = SecuredBroker(tmp_path_factory.mktemp("secured"), issuer, stranger, realm)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        # Both for the Java client and for Apache Kafka.
+        # For both the Java client and Apache Kafka.
         patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {secured.java_options()}")
         stack.enter_context(secured.running(by_apache_kafka=request.config.getoption("--secured-kafka")))
         yield secured
@@ -69,7 +69,7 @@ def broker(
 def users(
     broker: SecuredBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Client]]:
-    """Clients of this module: they are told in each case how to log in."""
+    """Clients of this module; each case sets their login."""
     started: dict[str, Client] = {}
     directory = tmp_path_factory.mktemp("users")
     kinds = {client.name: client for client in CLIENTS}
@@ -144,7 +144,7 @@ def why_refused(client: Client, topic: str) -> str:
 @security_case("{login}: without the right to it, a topic can be neither written nor read")
 def test_no_right(client: Client, broker: SecuredBroker, topic: str, login: str) -> None:
     found = broker.login(login)
-    # Clients that do not even see a topic wait for it, some of them without a word.
+    # Clients without access to a topic wait for it, some of them silently.
     broker.allow(found.principal, topic, "DESCRIBE")
     log_in(client, found)
     assert refused_produce(client, topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED

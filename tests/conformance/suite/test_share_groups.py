@@ -32,7 +32,7 @@ OpenConsumer = Callable[..., ShareConsumer]
 
 @pytest.fixture
 def group(observer: AgentClient, unique: str) -> str:
-    """A share group that begins with what is there."""
+    """A share group that starts at the earliest offset."""
     name = f"s-{unique}"
     configure_group(observer, name, share_auto_offset_reset="earliest")
     return name
@@ -40,7 +40,7 @@ def group(observer: AgentClient, unique: str) -> str:
 
 @pytest.fixture
 def consumer(client: AgentClient, group: str, topic: str) -> Iterator[OpenConsumer]:
-    """Opens consumers of the group, and closes those that the case has left open."""
+    """Opens consumers of the group, and closes the ones that a case leaves open."""
     opened: list[ShareConsumer] = []
 
     def open_one(**options: Any) -> ShareConsumer:
@@ -53,7 +53,7 @@ def consumer(client: AgentClient, group: str, topic: str) -> Iterator[OpenConsum
 
 
 def lock_for(observer: AgentClient, group: str) -> float:
-    """Give the group locks that run out soon, but not while a busy machine takes its time; how many seconds."""
+    """Shorten the group's locks, but not below the pace of a busy machine; return the seconds."""
     least = broker_config(observer, "group.share.min.record.lock.duration.ms")
     lock = max(least, _SHORT_LOCK_MS)
     configure_group(observer, group, share_record_lock_duration_ms=str(lock))
@@ -67,7 +67,7 @@ def produce(observer: AgentClient, topic: str, *values: str) -> None:
 def read_until(
     consumer: ShareConsumer, value: str, fate: str = "accept"
 ) -> list[tuple[bytes | None, int | None]]:
-    """Values and delivery counts of what comes, up to and with `value`; all of it meets the same fate."""
+    """Return values and delivery counts up to and including `value`, acknowledging all records the same way."""
     found: list[tuple[bytes | None, int | None]] = []
     deadline = time.monotonic() + 40
     while value.encode() not in [seen for seen, _ in found]:
@@ -139,7 +139,7 @@ def test_lock_runs_out(observer: AgentClient, group: str, topic: str, consumer: 
     slow, other = consumer(explicit=True), consumer(explicit=True)
     before = time.monotonic()
     [held] = slow.poll()
-    # From here on there is time enough: the second one's lock must not run out.
+    # Longer locks from here on: the second one's lock must not expire.
     longest = broker_config(observer, "group.share.max.record.lock.duration.ms")
     configure_group(observer, group, share_record_lock_duration_ms=str(longest))
     [again] = other.poll()
@@ -160,7 +160,7 @@ def test_renewed_lock(observer: AgentClient, group: str, topic: str, consumer: O
     for _ in range(3):
         slow.acknowledge({offset_of(held): "renew"})
         assert other.poll(timeout=lock / 2) == []
-        # The client hands the record out once more, so that something can be said of it.
+        # The client returns the record once more, so that the application can acknowledge it.
         [held] = slow.poll()
     slow.acknowledge({offset_of(held): "accept"})
     assert other.poll(timeout=lock * 1.5) == []
@@ -206,7 +206,7 @@ def test_offset_reset(
     deadline = time.monotonic() + 40
     while not any(record.value == b"after" for record in found):
         assert time.monotonic() < deadline, "nothing comes"
-        # The group's place is made when the first member is there, so more has to follow.
+        # The first member initialises the group's start offset, so more records have to follow.
         produce(observer, topic, "after")
         found += one.poll(timeout=0.5)
     assert (b"before" in {record.value for record in found}) == (reset == "earliest")
@@ -219,7 +219,7 @@ def test_resume(
     produce(observer, topic, "a", "b")
     first = ShareConsumer(client, group, topic, explicit=True)
     read_until(first, "b")
-    first.close()  # a client may have asked for more already, and would get it
+    first.close()  # a client may have a fetch in flight, and would get the records
     produce(observer, topic, "c")
     assert read_until(consumer(explicit=True), "c") == [(b"c", 1)]
 
@@ -290,7 +290,7 @@ def test_offsets(client: AgentClient, observer: AgentClient, group: str, topic: 
     produce(observer, topic, "a", "b", "c")
     one = ShareConsumer(client, group, topic, explicit=True)
     read_until(one, "c")
-    # The start offset may be written later than what was accepted; the lag counts both.
+    # The start offset may be stored after the acknowledgement; the lag includes both.
     wait_for(lambda: [lag for *_, lag in offsets()] == [0], "the group has read everything")
     with pytest.raises(ClientError) as refused:
         client.call("alter_share_group_offsets", group=group, topic=topic, offsets=[[0, 1]])

@@ -15,7 +15,7 @@ PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 3, 18, 19
 
 
 def api_versions_v0(answer: bytes | None) -> tuple[int, int, dict[int, tuple[int, int]]]:
-    """Correlation id, error code and the range of each API, out of an ApiVersions response v0."""
+    """Return the correlation id, the error code and each API's range from an ApiVersions response v0."""
     assert answer is not None
     correlation, error, count = struct.unpack_from(">ihi", answer)
     ranges = {key: (low, high) for key, low, high in struct.iter_unpack(">hhh", answer[10 : 10 + 6 * count])}
@@ -41,7 +41,7 @@ def test_api_versions_unknown_version(bootstrap: str) -> None:
         wire.send(API_VERSIONS, 99, b"\x00\x05test\x05test\x00", correlation=41)
         correlation, error, ranges = api_versions_v0(wire.receive())
         assert (correlation, error) == (41, ErrorCode.UNSUPPORTED_VERSION)
-        # The connection stays, so that the client can ask again with a version from the list.
+        # The connection stays open, so that the client can retry with a version from the list.
         assert API_VERSIONS in ranges
         wire.send(API_VERSIONS, ranges[API_VERSIONS][0], correlation=42)
         correlation, error, _ = api_versions_v0(wire.receive())
@@ -86,7 +86,7 @@ def test_pipelining(bootstrap: str) -> None:
 
 
 def fetch_v4(topic: str, offset: int, max_wait_ms: int) -> bytes:
-    """The body of a Fetch request v4 for partition 0."""
+    """Return the body of a Fetch request v4 for partition 0."""
     name = topic.encode()
     return (
         struct.pack(">iiiib", -1, max_wait_ms, 1, 1 << 20, 0)
@@ -98,8 +98,8 @@ def fetch_v4(topic: str, offset: int, max_wait_ms: int) -> bytes:
 @case("What is behind a waiting fetch waits, too")
 def test_pipelining_behind_a_fetch(bootstrap: str, topic: str) -> None:
     with Wire(bootstrap) as wire:
-        # Clients match answers to requests by their order alone: the Java client, when it closes, sends
-        # requests behind a fetch that has nothing to return yet.
+        # Clients match responses to requests by order alone. On close, the Java client sends requests behind a fetch
+        # that has nothing to return yet.
         for turn in range(3):
             wire.send(FETCH, 4, fetch_v4(topic, 0, 300), correlation=10 * turn)
             wire.send(API_VERSIONS, 0, correlation=10 * turn + 1)
@@ -125,7 +125,7 @@ def test_hanging_up_on_a_fetch(bootstrap: str, topic: str) -> None:
 @case("Unknown tagged fields are skipped")
 def test_unknown_tagged_fields(bootstrap: str) -> None:
     with Wire(bootstrap) as wire:
-        # Header v2 and body of ApiVersions v3, each with the tagged field 9000 that no version defines.
+        # Header v2 and body of ApiVersions v3, each with tagged field 9000, which no version defines.
         tagged = b"\x01\xa8\x46\x03abc"
         wire.send(API_VERSIONS, 3, tagged + b"\x05test\x051.00" + tagged)
         answer = wire.receive()

@@ -1,4 +1,4 @@
-"""Connectors of the box whose tasks hold a lock for as long as they run, which nobody else may hold meanwhile."""
+"""Built-in connectors whose tasks hold an exclusive lock while they run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRECTORY = "exclusive.directory"
 
 
 class _Exclusive:
-    """Before the class of a task: holds the lock from its start to the end of its stop."""
+    """Mixin for a task class: holds the lock from start to the end of stop."""
 
     _lock: Lock | None = None
 

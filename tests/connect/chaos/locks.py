@@ -1,4 +1,4 @@
-"""Locks that say whether something ran twice at a time, in whatever process."""
+"""Locks that detect two simultaneous runs, across processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Lock:
-    """The kernel lets go of it when its process ends, however that ends. Who finds it taken writes that down."""
+    """A lock that the kernel releases when its process ends, for whatever reason. A failed attempt leaves a note."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._file = open(directory / f"{name}.lock", "w")  # noqa: SIM115  kept open

@@ -1,4 +1,4 @@
-"""A file system that is full when a test wants it to be: a tmpfs of a few kilobytes."""
+"""A tmpfs of a few kilobytes that a test can fill."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SmallDisk:
         self.path = path
 
     def fill(self) -> None:
-        """To the last byte."""
+        """Fill the disk to the last byte."""
         with contextlib.suppress(OSError), open(self.path / "filler", "ab", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
@@ -38,5 +38,5 @@ def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
     try:
         yield SmallDisk(path)
     finally:
-        # Whoever has been told to stop may hold a file open for a moment.
+        # A stopping process may hold a file open for a moment.
         subprocess.run(["umount", "--lazy", str(path)], check=True)

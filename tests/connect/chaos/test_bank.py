@@ -1,6 +1,7 @@
-"""Promise: a bank's accounts are captured into a topic and copied from there into another table and into a lake, whose
-sums are right in every committed state, and nothing is doubled, while workers, executors, the broker and the database
-are killed at random. Rows that the JDBC source reads and lines of a file are in their topics once, in order."""
+"""Promise: a bank's accounts flow into a topic and on into another table and a lake. Every committed state has the
+right sum and no duplicates, while workers, executors, the broker and the database are killed at random. The rows of the
+JDBC source and the lines of a file appear in their topics once, in order.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ FAULTS = int(os.environ.get("OTTLA_CHAOS_FAULTS", "6"))
 SEED = int(os.environ.get("OTTLA_CHAOS_SEED", "17"))
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ACCOUNTS = "SELECT id, balance, version FROM {} ORDER BY id"
-#: A batch of a sink ends where a transaction of a source does if nothing else ends it.
+#: A sink's batch ends with a source's transaction unless something else ends it.
 WHOLE = {
     "consumer.isolation.level": "read_committed",
     "consumer.max.poll.records": "10000000",
@@ -77,7 +78,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Auditor:
-    """Looks at the copy again and again, from outside: whatever it sees was committed."""
+    """Checks the copy repeatedly, from outside, so it sees only committed states."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -101,7 +102,7 @@ class Auditor:
 
 
 class Bustle:
-    """Whatever is written while things fail: transfers, rows of the table `events`, lines of a file."""
+    """The load during the faults: transfers, rows of the table `events`, lines of a file."""
 
     def __init__(self, database: PostgresDatabase, lines: Path) -> None:
         self._database = database
@@ -141,7 +142,7 @@ class Bustle:
 
 
 class Pipelines:
-    """Workers with the five connectors, and an operator who restarts what has failed."""
+    """Workers with the five connectors, and an operator who restarts failed ones."""
 
     def __init__(self, directory: Path, properties: dict[str, str], engine: str) -> None:
         self._directory, self._properties, self._engine = directory, properties, engine
@@ -185,7 +186,7 @@ class Pipelines:
 
 
 def executors(pids: list[int]) -> list[int]:
-    """The workers of a Spark cluster start them as their children."""
+    """Return the executors, which are children of the Spark workers."""
     parents = ",".join(map(str, pids))
     found = subprocess.run(["pgrep", "-P", parents], capture_output=True, text=True, check=False).stdout
     return [int(each) for each in found.split()]
@@ -317,7 +318,7 @@ def test_the_copies_of_a_bank_through_faults(
 
 
 def stable_end(client: Settings, topic: str) -> int:
-    """Behind the last record that is committed; 0 while nobody answers."""
+    """Return the last stable offset, or 0 while no broker responds."""
     with contextlib.closing(Cluster(client)) as cluster:
         try:
             partition = TopicPartition(topic, 0)
@@ -327,7 +328,7 @@ def stable_end(client: Settings, topic: str) -> int:
 
 
 def replay(client: Settings) -> dict[int, tuple[int, int]]:
-    """What the captured changes add up to: none of them is missing or there twice, or the versions would not follow."""
+    """Add up the captured changes. A lost or repeated change would break the sequence of versions."""
     accounts: dict[int, tuple[int, int]] = {}
     for number, record in enumerate(committed_records(client, TOPIC)):
         if record.value is None:

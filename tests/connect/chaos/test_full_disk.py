@@ -1,4 +1,4 @@
-"""Promise: where a disk is full, a task says so in a sentence, loses nothing, and goes on when there is room again."""
+"""Promise: on a full disk a task reports it in one sentence, loses nothing, and continues once space is free."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def broker() -> Iterator[Broker]:
 
 
 def trace(worker: Worker, name: str) -> str:
-    """Of its first task, which runs whatever happens."""
+    """Return the trace of the first task, which keeps running."""
     answer = worker.call("GET", f"/connectors/{name}/status")
     if answer.status != 200 or not answer.body["tasks"]:
         return ""
@@ -97,7 +97,7 @@ def test_the_offsets_of_a_standalone_worker_wait_for_room(
         given = standalone_properties(broker.bootstrap_servers, file)
 
         def stored() -> object:
-            # The file is there, and empty, before the first offsets are.
+            # The file exists, and is empty, before the first offsets are written.
             offset = decode_map(file.read_bytes()).get(key) if file.exists() else None
             return offset and json.loads(offset)["position"]
 
@@ -110,7 +110,7 @@ def test_the_offsets_of_a_standalone_worker_wait_for_room(
         assert stored() == 4
         [said] = {each.getMessage() for each in caplog.records if "cannot be written" in each.getMessage()}
         assert f"{file}: No space left on device. They are kept in topic" in said
-        # What the file says is old, and ours: it does not count.
+        # The file is stale and written by us, so it does not count.
         with Worker(given, connectors=[connector]):
             append(lines, ["d"])
             wait_for(lambda: values() == [b"a", b"b", b"c", b"d"])
@@ -121,7 +121,7 @@ def test_the_offsets_of_a_standalone_worker_wait_for_room(
 
 @pytest.mark.slow
 def test_a_source_waits_for_a_broker_whose_disk_is_full(tmp_path: Path) -> None:
-    """A standalone worker, because the topics of a distributed one are on that disk, too."""
+    """Uses a standalone worker, because a distributed worker's topics are on the same disk."""
     lines = tmp_path / "lines"
     expected = ["a", "b"]
     append(lines, expected)
@@ -156,7 +156,7 @@ def test_a_source_waits_for_a_broker_whose_disk_is_full(tmp_path: Path) -> None:
 def test_tasks_run_and_start_though_the_local_directory_of_spark_is_full(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """They keep nothing there."""
+    """Tasks keep nothing there."""
     lines = tmp_path / "lines"
     append(lines, ["a"])
     broker.create_topic("local")

@@ -1,5 +1,6 @@
-"""Promise: of three workers one is killed every 20 s, and soon after all connectors and tasks run again. The sources'
-topics, read committed, have every record once and in order; no sink misses one; no task ever runs twice."""
+"""Promise: one of three workers is killed every 20 s, and soon all connectors and tasks run again. With read_committed,
+the sources' topics hold every record once and in order; no sink misses a record; no task ever runs twice.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
 EVERY = float(os.environ.get("OTTLA_CHAOS_EVERY", "20"))
 CONNECTORS = int(os.environ.get("OTTLA_CHAOS_CONNECTORS", "8"))
-#: Fail if it takes longer than so many seconds until everything runs again. Off by default: machines differ.
+#: Fail if recovery takes longer than this many seconds. Off by default, because machines differ.
 WITHIN = float(os.environ.get("OTTLA_CHAOS_WITHIN", "0"))
 SEED = int(os.environ.get("OTTLA_CHAOS_SEED", "17"))
 _HERE = "tests.connect.chaos.exclusive"
 
 
 class Connectors:
-    """Of ten, five are file sources, three are sinks that copy their topics, two generate with two tasks each."""
+    """Ten connectors: five file sources, three sinks that copy their topics, two generators with two tasks each."""
 
     def __init__(self, directory: Path, count: int) -> None:
         self._directory = directory
@@ -53,7 +54,7 @@ class Connectors:
         self._add(f"source-{number}", "FileSource", file=str(file), topic=topic)
 
     def _sink(self, number: int) -> None:
-        """Copies all topics of file sources that come before it: more than one task has to do with each."""
+        """Copy the topics of all earlier file sources, so that several tasks share each topic."""
         topics = list(self.lines)[-2:]
         self.copies[f"copy-{number}"] = topics
         file = str(self._directory / f"copy-{number}")
@@ -62,7 +63,7 @@ class Connectors:
     def _generating(self, number: int) -> None:
         topic = f"generated-{number}"
         self.generated.append(topic)
-        # Each record is a transaction of its own: with many more of them two cores are busy with nothing else.
+        # Each record is its own transaction; many more would keep two cores busy.
         self._add(
             f"generating-{number}",
             "Generating",
@@ -78,7 +79,7 @@ class Connectors:
         return int(self.configs[name].get("tasks.max", "1"))
 
     def grow(self) -> None:
-        """A few lines more for every file source."""
+        """Append a few lines to every source file."""
         for topic, written in self.lines.items():
             new = [f"{topic} line {len(written) + number}" for number in range(5)]
             with (self._directory / topic).open("a") as file:
@@ -87,7 +88,7 @@ class Connectors:
 
 
 class Recovery(NamedTuple):
-    """Seconds since the kill: until every connector belongs to a worker that is alive, and until all tasks run."""
+    """Seconds from the kill until every connector is on a live worker, and until all tasks run."""
 
     assigned: float
     running: float
@@ -121,7 +122,7 @@ class Chaos:
             wait_for(lambda name=name, config=config: created(name, config), f"{name} cannot be created")
 
     def seen(self) -> dict[str, Any]:
-        """As a worker sees it that has come up, which is the oldest of them."""
+        """Return the status from the oldest running worker."""
         return statuses(self.workers)
 
     def all_assigned(self) -> bool:
@@ -141,7 +142,7 @@ class Chaos:
         )
 
     def kill_one(self) -> Recovery:
-        # Somebody must be left who can take over, or nothing but the start of a worker is measured.
+        # One worker must remain to take over, or the test would measure only the start of a worker.
         wait_for(lambda: sum(each.is_ready for each in self.workers) >= 2, "workers do not start", 240)
         self.workers.sort(key=lambda each: not each.is_ready)
         ready = sum(each.is_ready for each in self.workers)

@@ -1,6 +1,6 @@
-"""A distributed worker without Spark, in a process of its own. Its argument is a file.
+"""A distributed worker without Spark, in its own process. Its argument is a properties file.
 
-The file has the worker's properties. Its tasks run in threads; with `spark.test.directory` nothing runs but locks.
+Tasks run in threads. With `spark.test.directory` tasks do nothing but hold locks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Distributed workers as processes that can be killed: `connect-distributed` on Spark, or its like with threads."""
+"""Distributed workers as processes that tests can kill: `connect-distributed` on Spark, or its equivalent with threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.testing.ports import free_ports
 from tests.connect.worker.workers import call, wait_for
 
 ROOT = Path(__file__).parents[3]
-#: What the script of the name runs, and the same with tasks in threads in place of Spark.
+#: The entry point of the script, and its equivalent with threads in place of Spark.
 _PROGRAMS = {
     "spark": ("-c", "from ottla.cli.kafka.connect.workers import distributed; distributed()"),
     "threads": ("-m", "tests.connect.chaos.without_spark"),
@@ -25,7 +25,7 @@ _PROGRAMS = {
 
 
 class WorkerProcess:
-    """One worker and all that belongs to it: its JVM, the daemon that forks Python, and the tasks."""
+    """A worker with its JVM, the daemon that forks Python, and its tasks."""
 
     _numbers = itertools.count(1)
 
@@ -56,12 +56,12 @@ class WorkerProcess:
         wait_for(lambda: self.is_ready, f"the worker did not start: {self.log}", seconds)
 
     def kill(self) -> None:
-        """The worker alone, as one that runs out of memory: what it has started has to notice."""
+        """Kill the worker alone, like the OOM killer; its children have to notice."""
         self.process.kill()
         self.process.wait(60)
 
     def kill_with_everything(self) -> None:
-        """As a machine that loses its power."""
+        """Kill everything at once, like a power failure."""
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -76,7 +76,7 @@ class WorkerProcess:
         self.kill_with_everything()
 
     def pids(self) -> list[int]:
-        """Of its session, which nobody else has a process in."""
+        """Return the processes of its session, which no other process shares."""
         return [pid for pid in _processes() if _session(pid) == self.process.pid]
 
 
@@ -89,12 +89,12 @@ def _session(pid: int) -> int:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return -1
-    # Behind the name, which may have blanks and parentheses: state, parent, group, session.
+    # The fields after the name, which may contain blanks and parentheses: state, parent, group, session.
     return int(stat.rpartition(")")[2].split()[3])
 
 
 def statuses(workers: list[WorkerProcess]) -> dict[str, Any]:
-    """Of all connectors, as the first worker that answers sees them."""
+    """Return the status of all connectors from the first worker that responds."""
     for worker in workers:
         try:
             answer = call(worker.url, "GET", "/connectors?expand=status")
@@ -106,7 +106,7 @@ def statuses(workers: list[WorkerProcess]) -> dict[str, Any]:
 
 
 def runs(status: Mapping[str, Any], alive: set[str], tasks: int = 1) -> bool:
-    """Whether the connector and all of its tasks run, on workers that are alive."""
+    """Return True if the connector and all its tasks run on live workers."""
     found = [status["connector"], *status["tasks"]]
     return len(found) == tasks + 1 and all(
         each["state"] == "RUNNING" and each["worker_id"] in alive for each in found
@@ -114,7 +114,7 @@ def runs(status: Mapping[str, Any], alive: set[str], tasks: int = 1) -> bool:
 
 
 def failures(found: Mapping[str, Any]) -> dict[str, str]:
-    """The first line of each trace."""
+    """Return the first line of each trace."""
     return {
         f"{name} {part.get('id', '')}".strip(): part.get("trace", "").partition("\n")[0]
         for name, status in found.items()

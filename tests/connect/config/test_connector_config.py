@@ -1,4 +1,4 @@
-"""Which settings a connector may have, and what is said of wrong ones."""
+"""Connector settings, and the messages for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets stay where they are, and a config only says where that is."""
+"""A config only refers to secrets, which stay in their store."""
 
 from __future__ import annotations
 

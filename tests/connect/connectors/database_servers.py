@@ -1,4 +1,4 @@
-"""What database servers of the tests have in common: a folder, a port, a process that may be killed."""
+"""Shared code of the test database servers: a folder, a port, a process that tests may kill."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.ports import ports_in_a_row
 
 
 class DatabaseServer(ABC):
-    """Listens on a free port of the loopback interface."""
+    """A server on a free port of the loopback interface."""
 
     user: ClassVar[str]
     password: ClassVar[str]
-    #: How it is killed.
+    #: The signal that kills it.
     kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
     def __init__(self, product: str) -> None:
@@ -30,7 +30,7 @@ class DatabaseServer(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """The files of a new server."""
+        """Create the files of a new server."""
 
     @abstractmethod
     def command(self) -> list[Any]: ...
@@ -39,11 +39,11 @@ class DatabaseServer(ABC):
     def answers(self) -> bool: ...
 
     def account(self) -> dict[str, Any]:
-        """Under whose name it runs, as `subprocess` wants it."""
+        """Return the `subprocess` arguments for the server's user account."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027
-        """Once, after the first start; most need nothing."""
+        """Run once after the first start; most servers need nothing."""
 
     def __enter__(self) -> Self:
         self.create()
@@ -79,9 +79,9 @@ class DatabaseServer(ABC):
 
 
 class Database(ABC):
-    """A database of its own, so that tests do not meet."""
+    """A separate database, so that tests do not interfere."""
 
-    #: Of its JDBC URL.
+    #: Part of the JDBC URL.
     product: ClassVar[str]
 
     def __init__(self, server: Any) -> None:
@@ -91,7 +91,7 @@ class Database(ABC):
 
     @abstractmethod
     def administer(self, *statements: str) -> None:
-        """Outside of this database."""
+        """Run a statement outside of this database."""
 
     @abstractmethod
     def connect(self, *, autocommit: bool = True) -> Any: ...
@@ -114,7 +114,7 @@ class Database(ABC):
 
     @property
     def capture(self) -> dict[str, str]:
-        """Settings of Debezium's connectors."""
+        """Return settings for Debezium's connectors."""
         return {
             "database.hostname": "127.0.0.1",
             "database.port": str(self.server.port),
@@ -124,7 +124,7 @@ class Database(ABC):
         }
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Runs each in a transaction of its own, and returns the rows of the last."""
+        """Run each statement in its own transaction, and return the rows of the last."""
         rows: list[tuple[Any, ...]] = []
         with self.connect() as connection, connection.cursor() as cursor:
             for statement in statements:

@@ -1,4 +1,4 @@
-"""A real MariaDB, started for the tests, which they may kill."""
+"""A real MariaDB, started by the tests, which may kill it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSWORD = "tajné"
 
 
 class MariaDbServer(DatabaseServer):
-    """`root` has no password there, `ottla` has `PASSWORD`."""
+    """`root` has no password; `ottla` has `PASSWORD`."""
 
     user = "ottla"
     password = PASSWORD

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, started for the tests, which they may kill."""
+"""A real PostgreSQL, started by the tests, which may kill it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSWORD = "přísně tajné"
 
 
 def postgres_programs() -> Path | None:
-    """The folder of initdb and postgres: Debian keeps them off the PATH."""
+    """Return the folder of initdb and postgres, which Debian keeps off the PATH."""
     on_path = shutil.which("postgres")
     if on_path:
         return Path(on_path).parent
@@ -32,7 +32,7 @@ class PostgresServer(DatabaseServer):
 
     user = "postgres"
     password = PASSWORD
-    # As a power cut does to the processes: the next start recovers from the log.
+    # Kills the processes like a power cut; the next start recovers from the WAL.
     kill_signal = signal.SIGQUIT
 
     def __init__(self, **settings: str) -> None:
@@ -56,7 +56,7 @@ class PostgresServer(DatabaseServer):
         }
 
     def _unprivileged(self) -> dict[str, Any]:
-        """PostgreSQL refuses to run as root."""
+        """Return an unprivileged account, because PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return {}
         for name in ("postgres", "nobody"):

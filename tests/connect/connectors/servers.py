@@ -1,4 +1,4 @@
-"""Servers from Debian, each started by the tests that need it, in a temporary directory and on a free port."""
+"""Debian's servers, started on demand in a temporary directory and on a free port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 20
 
 
 def program(name: str, package: str) -> str:
-    """Where it is, or a skip that says what to install."""
+    """Return the program's path, or skip the test and name the package to install."""
     found = shutil.which(name) or shutil.which(f"/usr/sbin/{name}")
     if found is None:
         pytest.skip(f"needs {name}: apt install {package}")
@@ -25,7 +25,7 @@ def program(name: str, package: str) -> str:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], port: int, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The server, as soon as it accepts connections."""
+    """Start the server and wait until it accepts connections."""
     with (
         open(directory / "server.log", "wb") as log,
         subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory) as process,

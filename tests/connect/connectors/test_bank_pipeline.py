@@ -1,5 +1,6 @@
-"""Promise: a bank's accounts are captured into a topic and copied from there into another table, whose sum is right in
-every state that anybody can see, while database, broker, tasks and workers are restarted at random."""
+"""Promise: a bank's accounts flow into a topic and on into another table. Every visible state of the table has the
+right sum, while database, broker, tasks and workers restart at random.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_the_copy_of_a_bank_with_twenty_restarts(postgres: PostgresDatabase, tmp
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_rows_of_a_table_with_twenty_restarts(postgres: PostgresDatabase, tmp_path: Path) -> None:
-    """The JDBC source under the same: each row once, in the order of its numbers."""
+    """The JDBC source under the same faults: each row once, in the order of its ids."""
     postgres.run("CREATE TABLE events (id SERIAL PRIMARY KEY, note TEXT)")
     broker, worker = cluster_for(tmp_path, "rows-events")
     running = Running(worker, [reading_rows(postgres)])
@@ -55,7 +56,7 @@ def test_the_rows_of_a_table_with_twenty_restarts(postgres: PostgresDatabase, tm
             postgres.run(
                 f"INSERT INTO events (note) SELECT 'x' FROM generate_series(1, {random.randrange(1, 60)})"
             )
-            # Numbers are passed over when the server is killed.
+            # A killed server skips ids.
             written = [number for (number,) in postgres.run("SELECT id FROM events ORDER BY id")]
             if random.random() < 0.5:
                 wait_for(all_there, "rows are missing", 120)
@@ -69,7 +70,7 @@ def test_the_rows_of_a_table_with_twenty_restarts(postgres: PostgresDatabase, tm
 
 
 def cluster_for(folder: Path, topic: str) -> tuple[BrokerProcess, WorkerConfig]:
-    """A broker, and the settings of workers. The topic has one partition, which keeps what belongs together."""
+    """A broker and worker settings. The topic has one partition, which keeps transactions together."""
     broker = BrokerProcess(folder / "data")
     broker.start()
     worker = WorkerConfig.from_properties(
@@ -143,7 +144,7 @@ def copied(postgres: PostgresDatabase) -> list[tuple[Any, ...]]:
 
 
 class Running:
-    """The two connectors, on one worker after the other."""
+    """The two connectors, on one worker after another."""
 
     def __init__(self, worker: WorkerConfig, configs: list[dict[str, str]]) -> None:
         self._worker = worker
@@ -158,7 +159,7 @@ class Running:
         ]
 
     def healthy(self) -> bool:
-        """Whoever was fenced or met a broker that was down is started again, as an operator does it."""
+        """Restart connectors that were fenced or met a stopped broker, like an operator."""
         for each in self._connectors:
             if (
                 any(task.state is State.FAILED for task in each.status.tasks)

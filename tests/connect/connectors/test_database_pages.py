@@ -1,4 +1,4 @@
-"""The examples on the pages of databases run as they stand there, but for where the database is."""
+"""The examples on the database pages run as printed, except for the database's address."""
 
 from __future__ import annotations
 

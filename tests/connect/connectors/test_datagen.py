@@ -1,4 +1,4 @@
-"""Datagen makes up what its schema says, and goes on where it was after a crash."""
+"""Datagen follows its schema and continues at its offset after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FileStream reads lines and positions as Kafka's connector of that name."""
+"""FileStream reads lines and positions like Kafka's connector of that name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_lines_end_with_a_line_feed_a_carriage_return_or_both(tmp_path: Path) ->
     assert [each.value for each in records] == ["a", "b", "c", "d", ""]
     assert [each.source_offset["position"] for each in records] == [2, 5, 7, 9, 10]
     assert records[0].source_partition == {"filename": str(path)}
-    assert task.poll() == ()  # what follows the carriage return decides
+    assert task.poll() == ()  # the byte after the carriage return decides
     with path.open("ab") as file:
         file.write(b"\nf")
     assert [(each.value, each.source_offset["position"]) for each in task.poll()] == [("e", 13)]
@@ -167,7 +167,7 @@ def test_offsets_that_make_no_sense_are_refused(partition: Any, offset: Any, sen
 def test_without_a_file_the_standard_streams_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In the worker's own process, because Spark's have none."""
+    """Runs in the worker's own process, because Spark's processes have no standard streams."""
     source, sink = FileStreamSourceConnector(), FileStreamSinkConnector()
     source.start({"topic": "t"})
     sink.start({"topics": "t"})
@@ -179,7 +179,7 @@ def test_without_a_file_the_standard_streams_are_used(
         monkeypatch.setattr("sys.stdin", stdin)
         task = FileStreamSourceTask()
         task.start({"topic": "t"}, _Context())
-        assert task.poll() == ()  # and it does not wait
+        assert task.poll() == ()  # without blocking
         os.write(writing, b"typed\n")
         (record,) = task.poll()
         assert (record.value, record.source_offset) == ("typed", {"position": None})

@@ -38,7 +38,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     subprocess.run(
         [program("mosquitto_passwd", "mosquitto"), "-b", "-c", str(users), "ann", "secret"], check=True
     )
-    # As root it would become a user who may not look into temporary directories.
+    # As root, mosquitto would switch to a user without access to temporary directories.
     (directory / "mosquitto.conf").write_text(
         f"user {getpass.getuser()}\nper_listener_settings true\nlistener {found.port} 127.0.0.1\nallow_anonymous true\n"
         f"listener {found.with_passwords} 127.0.0.1\nallow_anonymous false\npassword_file {users}\n"
@@ -69,7 +69,7 @@ def config(brokers: Brokers, **settings: str) -> dict[str, str]:
 
 
 def subscribed(source: SourceHarness, client: Any, topic: str) -> None:
-    """Until the source gets what is published, and has got all of it: it subscribes in the background."""
+    """Wait until the source has received all test messages, because it subscribes in the background."""
     deadline = time.monotonic() + 10
     for number in itertools.count():
         publish(client, topic, f"ready {number}")

@@ -1,4 +1,4 @@
-"""Every connector in the box can be found by its names and described."""
+"""Every built-in connector can be found by its names and described."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_a_connection_that_is_lost_is_tried_again(tmp_path: Any) -> None:
 
 
 def wait_until_loaded(client: redis.Redis) -> None:
-    """A server that reads its file already takes connections."""
+    """Wait until the server has loaded its file. It accepts connections before that."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -219,7 +219,7 @@ def wait_until_loaded(client: redis.Redis) -> None:
 
 
 class SinkHarnessStopped(SinkHarness):
-    """A sink whose Redis has gone away after its first record."""
+    """A sink whose Redis stops after the first record."""
 
     def __init__(self, config: dict[str, str], command: list[str], port: int, directory: Any) -> None:
         super().__init__(RedisSinkConnector, config)

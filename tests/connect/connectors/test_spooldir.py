@@ -1,4 +1,4 @@
-"""Files in a directory: each record once, each file moved once all of it is in the topic."""
+"""Files in a directory: each record once, and each file is moved after all its records are in the topic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PEOPLE = json.dumps(
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Callable[..., dict[str, str]]:
-    """Directories of their own for every call, with the files given."""
+    """Create new directories with the given files."""
     numbers = itertools.count()
 
     def make(files: dict[str, str | bytes], **settings: str) -> dict[str, str]:

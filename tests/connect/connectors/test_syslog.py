@@ -1,4 +1,4 @@
-"""The syslog source over real sockets, and what it reads from messages."""
+"""The syslog source over real sockets, and its message parser."""
 
 from __future__ import annotations
 

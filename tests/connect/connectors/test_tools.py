@@ -1,4 +1,4 @@
-"""Kafka's connectors for tests: what they print and how they fail is what tests of Connect look for."""
+"""Kafka's test connectors, with the output and failures that Connect's tests rely on."""
 
 from __future__ import annotations
 

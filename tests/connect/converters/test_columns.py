@@ -1,4 +1,4 @@
-"""Promise: converters make of many what they make of each, which is compared with Kafka's own."""
+"""Promise: converters treat a column like its single records, which other tests compare with Kafka's converters."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _read_alike(one: Converter, many: Converter, data: list[bytes | None]) -> No
         try:
             pairs = [one.to_connect("t", each) for each in some]
         except Exception:
-            # What it is shows when they are converted one by one.
+            # Converting one by one shows which record is bad.
             with pytest.raises(Exception):  # noqa: B017, PT011
                 many.all_to_connect("t", some)
             continue

@@ -1,4 +1,4 @@
-"""Which converter a connector gets, and what the plain ones refuse."""
+"""Selecting a connector's converter, and the errors of the plain converters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER = {"value.converter": KAFKA + "json.JsonConverter", "value.converter.sche
 
 
 def test_without_one_of_its_own_a_connector_gets_the_workers_with_its_settings() -> None:
-    # What the connector says about a class that it does not name is ignored.
+    # Settings are ignored if the connector does not name the converter class.
     converter = load_converter({"value.converter.schemas.enable": "true"}, WORKER, "value")
     assert converter.from_connect("t", None, {"a": 1}) == b'{"a":1}'
 

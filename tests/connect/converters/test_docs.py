@@ -1,4 +1,4 @@
-"""The examples of the page on converters do what they show, and no setting is missing there."""
+"""The examples on the converters page run as shown, and the page lists every setting."""
 
 from __future__ import annotations
 

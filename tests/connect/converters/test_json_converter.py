@@ -1,4 +1,4 @@
-"""JSON is what Kafka's JsonConverter writes, and what it reads."""
+"""The JSON format equals that of Kafka's JsonConverter, both ways."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_was_written_is_read_again() -> None:
     for settings in ({}, {"decimal_format": "numeric"}):
         converter = json_converter(**settings)
         data = converter.from_connect("t", schema, value)
-        for _ in range(2):  # the second time the schema is known already
+        for _ in range(2):  # the second time the schema is cached
             assert converter.to_connect("t", data) == (schema, value)
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused_in_kafkas_words(schema: Schema, value: Any
 
 @pytest.mark.parametrize("data", [b"{", b"nothing", b"\xff", b"[1,]", b"NaN", b"1 2xx"])
 def test_what_is_not_json_is_refused(data: bytes) -> None:
-    if data == b"1 2xx":  # one value, and nobody looks at what follows it
+    if data == b"1 2xx":  # one value; the rest is ignored
         assert json_converter(**PLAIN).to_connect("t", data) == (None, 1)
         return
     with pytest.raises(DataError, match="failed due to serialization error"):

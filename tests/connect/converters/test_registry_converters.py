@@ -1,4 +1,4 @@
-"""Keys and values whose schemas are in a registry: what Confluent's clients read, and what they write."""
+"""Keys and values with registered schemas, compatible with Confluent's clients both ways."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_was_written_is_read_again(kind: str, url: str, converter: Make) ->
     data = made.from_connect(f"people-{kind}", PERSON, person())
     schema, value = made.to_connect(f"people-{kind}", data)
     assert schema is not None
-    assert schema.version == 1  # the registry's
+    assert schema.version == 1  # the registry's version
     assert [(each.name, each.schema) for each in schema.fields] == [
         (each.name, each.schema) for each in PERSON.fields
     ]
@@ -444,7 +444,7 @@ def test_a_message_is_read_with_optional_fields(url: str, converter: Make) -> No
         assert (field.name, field.schema.type, field.schema.optional) == (given.name, given.schema.type, True)
         assert (field.schema.parameters or {})[TAG] == str(index)
     expected = person().values
-    expected[4] = 0  # null is what a field without a value is
+    expected[4] = 0  # a field without a value is null
     expected[13] = value.get("city")
     assert value.values == expected
     assert value.get("city").values == ["London", "N1"]

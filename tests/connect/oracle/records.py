@@ -1,4 +1,4 @@
-"""Records of all kinds, good and bad."""
+"""Valid and invalid records of all kinds."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ HEADERS = [Header("h1", "v", STRING), Header("h2", 5, INT32), Header("h1", None)
 
 
 def records(*, of_key: bool = False) -> list[ConnectRecord]:
-    """Keys for transforms of keys, values for the others; the other part is something simple."""
+    """Return keys for key transforms and values for others; the other part is trivial."""
     found: list[ConnectRecord] = []
     parts: list[tuple[Schema | None, Any]] = [*((None, each) for each in PLAIN), *WITH_SCHEMA]
     for number, (schema, value) in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Asks Kafka's classes, and compares."""
+"""Run Kafka's classes and compare the results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ask(cases: list[tuple[str, Any]]) -> list[list[Any]]:
 
 
 def comparable(value: Any) -> Any:
-    """Java's date is all of ours; NaN is equal to itself; a schema without parameters may have none or an empty map."""
+    """Normalise results: a Java date maps to all our date types, NaN equals itself, and empty parameters equal none."""
     if isinstance(value, dt.date | dt.time):
         return ("millis", logical.millis_of(value))
     if isinstance(value, Float32):
@@ -91,7 +91,7 @@ def comparable(value: Any) -> Any:
 
 
 def _of_field(value: Any, schema: Schema | None) -> Any:
-    """In Python a number is a float, whether the schema says float32 or float64."""
+    """Normalise numbers: Python's float covers both float32 and float64."""
     found = comparable(value)
     if (
         schema is not None

@@ -1,4 +1,4 @@
-"""Promise: bytes are what Kafka's own converters write, and mean what they read, or the message is the same."""
+"""Promise: Kafka's own converters write the same bytes, read the same values, or give the same message."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ _PYTHON = dict.fromkeys((SchemaType.FLOAT32, SchemaType.FLOAT64), float) | dict.
 
 
 def is_known(name: str, config: dict[str, str], case: Any) -> bool:
-    """What is different because Python's numbers have no sizes and its times end at midnight."""
+    """Return True for known differences: Python's numbers have no sizes, and its times end at midnight."""
     direction, schema, value = case
     if direction == "from":
         sized = "Converter" in name and name.startswith(KAFKA + "converters.")
@@ -246,7 +246,7 @@ def is_known(name: str, config: dict[str, str], case: Any) -> bool:
 
 def same(theirs: Any, ours: Any) -> bool:
     if is_error(ours) and "between the years 1 and 9999" in ours[2]:
-        return True  # Python's datetime knows no others
+        return True  # Python's datetime has no other years
     if is_error(theirs) and is_error(ours):
         message = theirs[2].replace("LinkedHashMap", "HashMap")
         return theirs[1] == "java.lang.NullPointerException" or message == ours[2] or "@" in message

@@ -1,4 +1,4 @@
-"""Promise: what nobody thought of is the same as well. Random schemas, values, texts and chains, with fixed seeds."""
+"""Promise: unforeseen inputs match as well. Random schemas, values, texts and chains, with fixed seeds."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Maker:
         return {name: self.plain(depth + 1) for name in draw.sample(NAMES, draw.randint(0, 4))}
 
     def text(self) -> bytes:
-        """JSON with a few letters changed."""
+        """Return JSON with a few characters changed."""
         document = json.dumps(self.json(), ensure_ascii=self.random.random() < 0.5).encode()
         letters = bytearray(document)
         for _ in range(self.random.choice((0, 0, 1, 1, 2))):
@@ -153,8 +153,7 @@ class Maker:
             else:
                 letters[at:at] = bytes([change])
         written = bytes(letters)
-        # Half pairs of surrogates do not come out of Java as they are; what follows a value, and exponents of many
-        # digits, are not looked at in the same way.
+        # Java does not return lone surrogates unchanged. It also treats trailing text and long exponents differently.
         odd = re.search(rb"ud[89a-f]|[eE][+-]?[0-9]{4}", written) or not _is_utf8(written)
         return self.text() if odd else written
 

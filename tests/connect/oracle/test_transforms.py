@@ -181,14 +181,14 @@ def ours(case: tuple[str, dict[str, str], list[ConnectRecord]]) -> list[Any]:
     return answers
 
 
-LAST_MILLIS = 253402300799999  # of the year 9999
+LAST_MILLIS = 253402300799999  # end of the year 9999
 
-#: What Java says by a message of its own about a mistake of Kafka's, where we say it in a sentence.
+#: Cases in which Java reports a bug of Kafka's in its own words, and Ottla gives a sentence.
 JAVA_MISTAKES = ("java.lang.NullPointerException", "java.lang.ClassCastException")
 
 
 def text_cases() -> list[tuple[str, dict[str, str], list[ConnectRecord]]]:
-    """Dates that are read and regular expressions."""
+    """Return cases of parsed dates and regular expressions."""
     dates: list[ConnectRecord] = [SourceRecord("t", each) for each in DATE_TEXTS]
     topics: list[ConnectRecord] = [SourceRecord(each, 1) for each in TOPICS]
     found = [
@@ -207,7 +207,7 @@ def test_dates_and_regular_expressions_have_javas_meaning() -> None:
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, list[list[Any]]]:
-    """All at once: starting Java takes longer than the answers."""
+    """Run all cases at once, because starting Java takes longer than running them."""
     given = [(name, case) for name in sorted(CONFIGS) for case in cases(name)]
     answers = ask([("transform", case) for _, case in given])
     found: dict[str, list[list[Any]]] = {}
@@ -232,7 +232,7 @@ def compared(given: list[Any], theirs: list[list[Any]]) -> list[Any]:
         found = ours(case)
         records_of: list[Any] = case[2] if len(expected) == len(case[2]) else ["configure"]
         if len(found) == 1 and any(isinstance(each, tuple) and each[2] == found[0][2] for each in expected):
-            continue  # what Kafka says of each record is said of the config
+            continue  # Kafka reports per record, Ottla for the config
         if len(found) != len(expected):
             wrong.append((case[0], case[1], "configure", expected[0], found[0]))
             continue
@@ -250,11 +250,11 @@ def same(theirs: Any, ours: Any) -> bool:
         and isinstance(theirs.value, int)
         and abs(theirs.value) > LAST_MILLIS
     ):
-        return True  # texts that are no dates: where Java's numbers flow over
+        return True  # texts that are not dates, where Java's numbers overflow
     if isinstance(ours, tuple) and "between the years 1 and 9999" in ours[2]:
-        return True  # Python's datetime knows no others
+        return True  # Python's datetime has no other years
     if isinstance(theirs, tuple) and isinstance(ours, tuple):
-        if "Invalid regex: " in theirs[2]:  # where the mistake is, Python says in its own words
+        if "Invalid regex: " in theirs[2]:  # Python describes the position in its own words
             return "Invalid regex: " in ours[2]
         shows_java = "java.lang.IllegalArgumentException" in theirs[2] or "@" in theirs[2]
         return theirs[1] in JAVA_MISTAKES or shows_java or theirs[2] == ours[2]

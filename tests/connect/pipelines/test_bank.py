@@ -1,6 +1,6 @@
-"""A bank's accounts, captured from PostgreSQL into a topic, and from there into a Delta and an Iceberg table by key.
+"""A bank's accounts, captured from PostgreSQL into a topic, and on into a Delta and an Iceberg table by key.
 
-The promise: whatever is stopped or killed while transfers run, the tables come to hold what the database holds.
+Promise: the tables converge to the database's contents, whatever is stopped or killed during the transfers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def configs(database: PostgresDatabase, directory: Path) -> dict[str, dict[str, 
 
 
 class Workers:
-    """One worker per connector, so that each can be replaced by itself."""
+    """One worker per connector, so that a test can replace each separately."""
 
     def __init__(self, broker: Broker, connectors: dict[str, dict[str, str]]) -> None:
         self._broker, self._connectors = broker, connectors
@@ -80,7 +80,7 @@ class Workers:
         self._groups = {name: f"workers-{name}-{uuid.uuid4().hex[:6]}" for name in connectors}
 
     def replace(self, name: str) -> None:
-        """The old worker is stopped, and another one takes over."""
+        """Stop the old worker and start another."""
         if name in self._running:
             self._running.pop(name).close()
         settings = {"offset.storage.topic": "offsets", "group.id": self._groups[name]}
@@ -89,7 +89,7 @@ class Workers:
         worker.start(self._connectors[name])
 
     def replace_failed(self) -> None:
-        """As an operator does: restart what has failed."""
+        """Restart failed connectors, like an operator."""
         for name, worker in list(self._running.items()):
             status = worker.running[0].status
             if "FAILED" in (status.state.name, *(task.state.name for task in status.tasks)):

@@ -1,4 +1,4 @@
-"""Connectors in the box, from source to topic to sink, as the engine runs them, with workers that come and go."""
+"""Built-in connectors from source to topic to sink, run by the engine, with workers that come and go."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_made_up_orders_are_in_the_topic_once_though_workers_change(
 def test_from_made_up_orders_to_parquet_files(
     new_worker: Callable[..., Worker], topic: str, tmp_path: Path
 ) -> None:
-    """Offsets are committed up to closed files only, and what is in an open one comes again."""
+    """The sink commits offsets of closed files only; records of an open file are delivered again."""
     import pyarrow.parquet as pq
 
     config = {

@@ -1,4 +1,4 @@
-"""Made-up orders into a topic, and from there into files and a Delta table, on Spark, with workers that are killed."""
+"""Generated orders into a topic, and on into files and a Delta table, on Spark, with workers that are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.connect.runtime.worker_process import WorkerProcess
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-# Made in bursts, so that kills hit them halfway.
+# Generated in bursts, so that kills hit them halfway.
 COUNT = 4000
 
 

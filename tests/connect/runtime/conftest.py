@@ -1,4 +1,4 @@
-"""Connectors that run as the engine runs them, in threads in place of Spark unless a test asks for Spark."""
+"""Connectors run by the engine, in threads unless a test asks for Spark."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _has_failed(status: ConnectorStatus) -> bool:
 
 
 class Worker:
-    """An engine, and what it says of its connectors."""
+    """An engine, with the status of its connectors."""
 
     def __init__(
         self, broker: Broker, settings: Mapping[str, str], engine: Callable[[WorkerConfig], Engine]
@@ -116,7 +116,7 @@ class Worker:
         return connector
 
     def await_state(self, connector: RunningConnector, *states: State) -> None:
-        """Of the connector, and of each of its tasks."""
+        """Wait for a state of the connector and each of its tasks."""
 
         def reached() -> bool:
             status = connector.status
@@ -125,7 +125,7 @@ class Worker:
         wait_for(reached, f"not {states} but {connector.status}")
 
     def records(self, topic: str) -> list[Found]:
-        """What is committed, partition by partition."""
+        """Return the committed records by partition."""
         return committed_records(self.config.client_settings, topic)
 
     def values(self, topic: str) -> list[str | None]:

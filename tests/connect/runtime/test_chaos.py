@@ -1,4 +1,4 @@
-"""Promise: a source gives each record once and a sink misses none while brokers are killed and tasks are restarted."""
+"""Promise: a source writes each record once and a sink misses none while brokers are killed and tasks restarted."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_line_is_in_the_topic_once_and_in_the_other_file(tmp_path: Path) ->
                 for each in before:
                     each.stop()
                 old.close()
-                # Whoever was fenced says so, and can be restarted.
+                # A fenced task reports it, and can be restarted.
                 for each in running:
                     wait_for(lambda: each.status.tasks)  # noqa: B023
             for each in running:

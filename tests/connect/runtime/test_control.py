@@ -1,4 +1,4 @@
-"""What a task says reaches the driver, also if it is the last thing it says."""
+"""Every message of a task reaches the driver, including the last."""
 
 from __future__ import annotations
 

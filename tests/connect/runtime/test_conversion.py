@@ -1,4 +1,4 @@
-"""Records on their way in columns and one by one: the same bytes, the same failures, the same dead letters."""
+"""Records converted in columns and one by one give the same bytes, failures and dead letters."""
 
 from __future__ import annotations
 

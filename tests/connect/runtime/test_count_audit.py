@@ -1,4 +1,4 @@
-"""Connectors as tiers of the count audit: what a source writes and what a sink is given is counted once."""
+"""Connectors as tiers of the count audit, which counts each source write and each sink delivery once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_a_sink_gets_again_after_a_crash_counts_once(
     wait_for(lambda: out.exists() and out.read_text() == "a\nb\n")
     running.stop()
     cluster = Cluster(worker.config.client_settings)
-    # As after a crash between the page and the commit of offsets.
+    # The state after a crash between the page and the offset commit.
     commit_offsets(cluster, f"connect-{config['name']}", {TopicPartition(ottla_topic, 0): 0})
     cluster.close()
     ottla_broker.produce(ottla_topic, b"c")

@@ -1,4 +1,4 @@
-"""Retries and tolerance: what becomes of records that fail."""
+"""Retries and error tolerance for failing records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of sources are written byte for byte as Kafka writes them, and read as Kafka reads them."""
+"""Source offsets match Kafka's byte for byte, and are read like Kafka reads them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_only_what_is_committed_counts_and_open_transactions_of_others_are_not_w
     of_a = pickle.loads(pickle.dumps(known.only(lambda key: key == b"a")))
     writers[opened].commit()
     assert read_topic(reader, topic) == {b"a": b"open", b"c": b"new"}
-    # What was open when it was read before is committed now.
+    # The transaction that was open on the first read is now committed.
     assert known.read(reader) == {b"a": b"open", b"c": b"new"}
     assert of_a.read(reader) == {b"a": b"open"}
     assert reader.topics([topic])[topic].partitions == [TopicPartition(topic, 0)]
@@ -117,7 +117,7 @@ def test_what_was_read_of_a_topic_is_forgotten_with_it(ottla_broker: Broker) -> 
 
 
 def test_each_task_has_a_copy_of_its_own_of_what_the_worker_has_read(ottla_broker: Broker) -> None:
-    """Tasks may be threads of one process: two that read on the same one would miss what the other has read."""
+    """Tasks may be threads of one process. Two that share a reader would miss each other's records."""
     topic = f"offsets-{uuid.uuid4().hex[:6]}"
     ottla_broker.create_topic(topic)
     ottla_broker.produce(topic, b'{"n":1}', key=b'["c",{"p":1}]')

@@ -1,4 +1,4 @@
-"""Promise: on a Spark cluster that loses executors, the tasks run on elsewhere and nothing is lost or repeated."""
+"""Promise: on a Spark cluster that loses executors, tasks move elsewhere without loss or repetition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def _executors(cluster: StandaloneCluster) -> list[int]:
-    """The workers of the cluster start them as their children."""
+    """Return the executors, which are children of the cluster's workers."""
     parents = ",".join(map(str, cluster.worker_pids))
     found = subprocess.run(["pgrep", "-P", parents], capture_output=True, text=True, check=False).stdout
     return [int(each) for each in found.split()]

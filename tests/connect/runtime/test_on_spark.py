@@ -1,4 +1,4 @@
-"""Connectors as Spark runs them, and what is left when their worker is killed."""
+"""Connectors on Spark, and the state after their worker is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 def test_a_source_and_a_sink_give_each_line_once_while_their_workers_are_killed(
     ottla_broker: Broker, ottla_topic: str, offset_topic: str, tmp_path: Path
 ) -> None:
-    """Each worker begins with a Spark that knows nothing of the last one: only offsets count."""
+    """Each worker starts with a new Spark session: only offsets count."""
     lines, out = tmp_path / "lines", tmp_path / "out"
     settings = {
         "bootstrap.servers": ottla_broker.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Sinks: each gets the records of its topics from where its group has committed."""
+"""Sinks read the records of their topics from the committed offsets of their group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class CollectingTask(SinkTask):
-    """Keeps what it gets, fails as its config says, and reports the values that are listed in `bad`."""
+    """Collects records, fails as its config says, and reports the values listed in `bad`."""
 
     def start(self, config: Config, context: SinkTaskContext) -> None:
         self.into = CollectingSink.stores[config["store"]]
@@ -176,7 +176,7 @@ def test_topics_that_match_a_pattern_are_read_also_when_they_come_later(
 def test_a_topic_that_is_named_is_read_soon_after_it_has_come(
     worker: Worker, ottla_broker: Broker, ottla_topic: str, store: Store
 ) -> None:
-    """Not only when metadata is due again, five minutes later: another topic of the sink is there already."""
+    """This takes less than the metadata refresh of five minutes, although another topic of the sink exists already."""
     late = f"late-{uuid.uuid4().hex[:6]}"
     _produce(ottla_broker, ottla_topic, ["one"])
     worker.start(_sink(store, f"{ottla_topic},{late}"))
@@ -291,7 +291,7 @@ def test_with_tolerance_bad_records_go_to_the_dead_letter_topic_with_kafkas_head
     stack = headers.pop("__connect.errors.exception.stacktrace")
     message = headers.pop("__connect.errors.exception.message")
     assert stack.startswith(f"org.apache.kafka.connect.errors.DataException: {message}\n")
-    assert "line 1 column 2" in stack  # the message itself does not say what is wrong, as Kafka's does not
+    assert "line 1 column 2" in stack  # like Kafka's, the message itself omits the cause
     assert headers == {
         "__connect.errors.topic": ottla_topic,
         "__connect.errors.partition": "0",
@@ -371,7 +371,7 @@ def test_a_sink_gets_records_of_several_partitions_at_once_and_no_more_than_max_
             ottla_broker.produce(topic, b"%d-%d" % (partition, number), partition=partition)
     worker.start(_sink(store, topic, consumer_override_max_poll_records="4"))
     wait_for(lambda: len(store.records) == 9)
-    assert sorted(store.puts) in ([1, 4, 4], [2, 3, 4])  # whichever partition comes first
+    assert sorted(store.puts) in ([1, 4, 4], [2, 3, 4])  # depends on the order of partitions
     for partition in range(3):
         its = [each.value for each in store.records if each.original_partition == partition]
         assert its == [f"{partition}-{number}" for number in range(5 if partition == 2 else 2)]

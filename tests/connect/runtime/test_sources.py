@@ -1,4 +1,4 @@
-"""Sources: what they read is in the topic once, whatever happens to their tasks."""
+"""Sources write each record to the topic once, whatever happens to their tasks."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class GrowingTask(SourceTask):
 
 
 class GrowingSource(SourceConnector):
-    """Has one task more for each part that is added, and says so."""
+    """Has one more task for each added part, and requests reconfiguration."""
 
     task_class = GrowingTask
     running: ClassVar[dict[str, GrowingSource]] = {}

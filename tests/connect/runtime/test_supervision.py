@@ -1,4 +1,4 @@
-"""The driver's side: tasks that are lost run again, and tasks whose driver is lost stop."""
+"""The driver's side: lost tasks run again, and tasks that lose their driver stop."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_who_does_not_know_the_secret_is_not_heard(spec: TaskSpec) -> None:
     server.begin("run", lambda task, report: heard.set())
     stranger = TaskControl(replace(spec, control=replace(server.address, token="guess")))
     stranger.report(state="RUNNING")
-    assert stranger.stopping.wait(10)  # the driver has hung up
+    assert stranger.stopping.wait(10)  # the driver has closed the connection
     stranger.close()
     with socket.create_connection((server.address.host, server.address.port), 10) as other:
         other.sendall(b"GET / HTTP/1.1\r\n\r\n")

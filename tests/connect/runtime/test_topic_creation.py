@@ -1,4 +1,4 @@
-"""Topics of sources are created by the rules of KIP-158."""
+"""Source topics are created by the rules of KIP-158."""
 
 from __future__ import annotations
 

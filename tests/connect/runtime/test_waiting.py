@@ -1,4 +1,4 @@
-"""Promise: a task outlasts brokers that are away, and its status says what it waits for until it has gone on."""
+"""Promise: a task outlasts broker downtime, and its status shows the reason until it continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.connect.runtime.conftest import Worker, wait_for
 
 
 def traces(*connectors: RunningConnector) -> list[str]:
-    """Of tasks that run, each of them."""
+    """Return the traces of all running tasks."""
     tasks = [status for each in connectors for status in each.status.tasks]
     assert [status.state for status in tasks] == [State.RUNNING] * len(connectors), tasks
     return [status.trace or "" for status in tasks]
@@ -49,7 +49,7 @@ def test_a_broker_that_is_away_for_longer_than_requests_are_tried(
             assert "\n" not in sentence
         broker.start()
         assert worker.await_values("t", 3) == ["a", "b", "c"]
-        # At least once: what it had not committed comes again.
+        # At least once: uncommitted records are delivered again.
         wait_for(lambda: copy.read_text().endswith("a\nb\nc\n"), "the sink does not go on")
         wait_for(lambda: traces(*both) == ["", ""], "they still say that they wait")
     finally:

@@ -1,5 +1,6 @@
-"""A worker in a process of its own, for tests that kill it: `python -m tests.connect.runtime.worker_process
-SETTINGS CONFIG…`, all of them JSON. It runs its connectors on Spark until it is killed."""
+"""A worker in its own process, for tests that kill it: `python -m tests.connect.runtime.worker_process SETTINGS
+CONFIG…`, all of them JSON. It runs its connectors on Spark until killed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/connect/transforms.md shows as a transform of one's own."""
+"""The custom transform shown in docs/connect/transforms.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms in the order of the config, with predicates, and Python functions among them."""
+"""Transforms in config order, with predicates and Python functions."""
 
 from __future__ import annotations
 

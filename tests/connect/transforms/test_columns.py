@@ -1,4 +1,4 @@
-"""Promise: what transforms make of columns is what they make of each record, which is compared with Kafka's own."""
+"""Promise: transforms treat a column like its single records, which other tests compare with Kafka's transforms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.connect.oracle.running import comparable
 from tests.connect.oracle.test_random import Maker
 from tests.connect.oracle.test_transforms import BOTH, CONFIGS, KAFKA
 
-#: They make headers.
+#: These transforms create headers.
 ONE_BY_ONE = {"HeaderFrom", "InsertHeader"}
 
 
@@ -100,20 +100,20 @@ def test_columns_become_what_each_record_becomes(name: str) -> None:
             for schema, values in batches:
                 columns = _sink(schema, values, of_key=part == "$Key")
                 together += _compare(transform, other, columns)
-                if "offset.field" not in config:  # which sources do not have
+                if "offset.field" not in config:  # sources have no offset field
                     together += _compare(transform, other, _source(columns))
     assert together > 50 or name in ONE_BY_ONE or name == "Filter"
 
 
 def _compare(transform: Transform, other: Transform, columns: Columns) -> bool:
-    """Whether they could be changed together."""
+    """Return True if the records can be transformed together."""
     before = copy.deepcopy(_records(columns))
     expected = _one_by_one(other, _records(columns))
     try:
         changed = _records(transform.apply_columns(columns))
     except MixedRecordsError:
         assert expected is not None
-        if None in expected:  # they are dropped
+        if None in expected:  # dropped records
             return False
         shared = [(each.topic, each.key_schema, each.value_schema) for each in expected if each is not None]
         assert any(each != shared[0] for each in shared)

@@ -1,4 +1,4 @@
-"""The examples of the pages on transforms and interceptors do what they show, and no setting is missing there."""
+"""The examples on the transforms and interceptors pages run as shown, and the pages list every setting."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def shown(found: ConnectRecord | None, like: dict[str, Any] | None) -> dict[str,
 
 
 def masked(found: Any, like: Any) -> Any:
-    """Where the page has …, anything will do."""
+    """Mask the parts that the page shows as …."""
     if like == ANYTHING and found:
         return ANYTHING
     if isinstance(found, dict) and isinstance(like, dict):
@@ -76,7 +76,7 @@ def masked(found: Any, like: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module that the page shows."""
+    """The module shown on the page."""
     [code] = re.findall(
         r"```python\n# shop/rules.py\n(.*?)```", (DOCS / "transforms.md").read_text(), re.DOTALL
     )
@@ -97,7 +97,7 @@ def test_the_example_does_what_it_shows(config: dict[str, str], records: list[An
 @pytest.mark.parametrize("name", sorted(PLUGINS | PREDICATES))
 def test_every_setting_is_on_the_page(name: str) -> None:
     page = "interceptors.md" if name.rpartition(".")[2] in INTERCEPTORS else "transforms.md"
-    if name.startswith("io.debezium."):  # described where the changes come from
+    if name.startswith("io.debezium."):  # described on the CDC pages
         assert name in (DOCS / "postgres-cdc.md").read_text() or name in (DOCS / "mysql-cdc.md").read_text()
         return
     title = name.rpartition(".")[2].partition("$")[0]

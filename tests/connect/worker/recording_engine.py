@@ -1,4 +1,4 @@
-"""An engine for tests of membership: its connectors only hold a lock, which nobody else may hold at the same time."""
+"""An engine for membership tests: its connectors only hold an exclusive lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.connect.chaos.locks import Lock
 
 
 class Held:
-    """A connector that runs."""
+    """A running connector."""
 
     def __init__(
         self, directory: Path, name: str, paused: bool, on_change: Callable[[ConnectorStatus], None]

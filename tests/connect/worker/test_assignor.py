@@ -1,4 +1,4 @@
-"""Promise: whatever workers and connectors come and go, no connector is given to two workers, and loads end up even."""
+"""Promise: however workers and connectors come and go, no two workers get the same connector, and loads even out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_connector_moves_in_two_rounds() -> None:
     second = assignor.assign(2, {"a": first.assigned["a"], "b": ()}, connectors, 1)
     [moved] = second.revoked["a"]
     assert second.assigned["b"] == set()
-    # As long as it is not stopped, nobody else gets it.
+    # No other worker gets the connector until it has stopped.
     waiting = assignor.assign(3, {"a": {"c1", "c2"}, "b": ()}, connectors, 2)
     assert waiting.assigned["b"] == set()
     third = assignor.assign(4, {"a": waiting.assigned["a"], "b": ()}, connectors, 3)
@@ -76,7 +76,7 @@ def test_any_history(seed: int) -> None:
             for each in assigned:
                 assert each in connectors
                 assert all(each not in have[other] for other in have if other != member)
-        # Some have not stopped yet what was revoked.
+        # Some workers have not yet stopped their revoked connectors.
         have = {
             member: set(assigned) | (have[member] - assigned if chance.random() < 0.3 else set())
             for member, assigned in found.assigned.items()

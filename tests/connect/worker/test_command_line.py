@@ -1,4 +1,4 @@
-"""Promise: `ottla connect` works with a worker, and what goes wrong is one sentence."""
+"""Promise: `ottla connect` controls a worker, and reports each error in one sentence."""
 
 from __future__ import annotations
 

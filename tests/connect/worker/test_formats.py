@@ -1,4 +1,4 @@
-"""Promise: what is stored and said between workers has the bytes of Kafka's worker, as a running 4.3 has them."""
+"""Promise: stored records and messages between workers match those of a running Kafka 4.3 worker, byte for byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.connect.worker.distributed.group_protocol import Assignment, WorkerSt
 from ottla.connect.worker.java_maps import NotAJavaMap, decode_map, encode_map
 from ottla.connect.worker.status_state import Status, StatusState, TopicUse
 
-# What Kafka's worker said when it joined, with four connectors of which two have no task.
+# The join metadata of Kafka's worker, with four connectors, two of them without tasks.
 KAFKAS_METADATA = (
     b"\x00\x02\x00\x17http://127.0.0.1:18083/\x00\x00\x00\x00\x00\x00\x00\x1f\x00\x00\x00\xa6"
     b"\x00\x02\x00\x00\x00<connect-127.0.0.1:18083-d818106f-d71e-456c-b085-955c7fe7673d"
@@ -28,7 +28,7 @@ def test_metadata_of_a_worker() -> None:
     tasks = {"p": [-1], "st": [-1], "a/b": [-1, 0], "n": [-1, 0]}
     state = WorkerState("http://127.0.0.1:18083/", 31, tasks, is_ours=False)
     assert group_protocol.decode_metadata(KAFKAS_METADATA) == state
-    # Ours differs in the id of the leader, which nobody reads here, and in its mark, which Kafka's passes over.
+    # Ours differs in the leader's id, which nothing reads here, and in its marker, which Kafka's worker skips.
     leader = b"connect-127.0.0.1:18083-d818106f-d71e-456c-b085-955c7fe7673d"
     ours = group_protocol.encode_metadata(state, 2).removesuffix(b"ottla")
     assert len(ours) == len(KAFKAS_METADATA) - len(leader)

@@ -1,4 +1,4 @@
-"""Promise: when workers are killed again and again, all connectors run again soon, and none ever runs twice."""
+"""Promise: after repeated kills of workers all connectors soon run again, and none ever runs twice."""
 
 from __future__ import annotations
 

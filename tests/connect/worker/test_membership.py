@@ -1,4 +1,4 @@
-"""Promise: connectors are spread evenly over workers, move when workers come and go, and never run on two."""
+"""Promise: connectors spread evenly over workers, move when workers come and go, and never run on two."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def properties(broker: Broker, directory: Path, group: str, delay: str = "0") ->
 
 
 def spread(worker: Worker) -> Counter[str]:
-    """How many connectors run on each worker, as one of them sees it."""
+    """Return the number of connectors per worker, as seen by one worker."""
     found = worker.call("GET", "/connectors?expand=status").body
     return Counter(
         each["status"]["connector"]["worker_id"]
@@ -65,7 +65,7 @@ def test_workers_share_connectors_and_take_over_from_each_other(broker: Broker, 
         workers = [stack.enter_context(Worker(given, engine=RecordingEngine)) for _ in range(3)]
         for worker in workers:
             worker.wait_until_ready()
-        # Not the first, so that requests are passed on to the leader.
+        # Not the leader, so that it forwards requests to the leader.
         create(workers[2], 7)
         wait_for(lambda: sorted(spread(workers[1]).values()) == [2, 2, 3], str(spread(workers[1])))
         with contextlib.closing(
@@ -73,13 +73,13 @@ def test_workers_share_connectors_and_take_over_from_each_other(broker: Broker, 
         ) as cluster:
             [listed] = [each for each in list_groups(cluster) if each.group == "sharing"]
         assert listed.protocol == "connect"
-        # What two workers say is the same, and what one was told all know.
+        # Both workers report the same state, and both know each change.
         assert workers[0].call("PUT", "/connectors/c3/pause").status == 202
         workers[2].wait_until("c3", "PAUSED")
         assert workers[1].call("POST", "/connectors/c0/restart").status == 204
         assert workers[0].call("DELETE", "/connectors/c3").status == 204
         wait_for(lambda: workers[2].call("GET", "/connectors/c3").status == 404)
-        # The leader goes, and takes nothing along.
+        # The leader leaves, and nothing is lost with it.
         workers[0].stop()
         wait_for(lambda: sorted(spread(workers[1]).values()) == [3, 3], str(spread(workers[1])))
         again = stack.enter_context(Worker(given, engine=RecordingEngine))
@@ -95,7 +95,7 @@ def test_the_connectors_of_a_worker_that_is_gone_wait_for_it(broker: Broker, tmp
             second.wait_until_ready()
             create(second, 4)
             wait_for(lambda: sorted(spread(first).values()) == [2, 2], str(spread(first)))
-        # Nobody else gets them, though the other worker is there.
+        # No other worker gets the connectors, although one is available.
         wait_for(lambda: sorted(spread(first).values()) == [2], str(spread(first)))
         with Worker(given, engine=RecordingEngine) as back:
             wait_for(lambda: sorted(spread(back).values()) == [2, 2], str(spread(back)))
@@ -103,7 +103,7 @@ def test_the_connectors_of_a_worker_that_is_gone_wait_for_it(broker: Broker, tmp
 
 
 def test_a_worker_that_hears_nothing_of_its_group_stops_its_connectors(tmp_path: Path) -> None:
-    """The session is long over when the broker is back, and others might have got them meanwhile."""
+    """Its session has expired by the time the broker is back, so other workers might own the connectors."""
     with Broker(data=tmp_path / "data", config={"group.min.session.timeout.ms": "500"}) as broker:
         given = properties(broker, tmp_path, "cut-off")
         with Worker(given, engine=RecordingEngine) as worker:
@@ -147,7 +147,7 @@ def test_workers_reach_each_other_over_https(broker: Broker, tmp_path: Path) -> 
         for number, worker in enumerate((first, second)):
             ask(worker, "PUT", f"/connectors/c{number}/config", CONFIG)
 
-        # One of them runs on the worker that does not lead, which sends the configs of its tasks to the other.
+        # One connector runs on the follower, which forwards its task configs to the leader.
         def have_tasks() -> bool:
             found = ask(second, "GET", "/connectors?expand=info")
             return len(found) == 2 and all(each["info"]["tasks"] for each in found.values())

@@ -1,4 +1,4 @@
-"""A worker shows its connectors and tasks, and its requests."""
+"""A worker exposes metrics of its connectors, tasks and requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_states_of_connectors_and_tasks_are_metrics(worker: Worker, lines: Path)
 
 
 def test_each_worker_shows_what_it_runs_so_that_sums_are_right(broker: Broker, tmp_path: Path) -> None:
-    """Dashboards ask for sum(kafka_connect_worker_connector_count)."""
+    """Dashboards query sum(kafka_connect_worker_connector_count)."""
     properties = distributed_properties(broker.bootstrap_servers)
     names = sorted(f"c-{uuid.uuid4().hex[:8]}" for _ in range(2))
     with Worker(properties) as one, Worker(properties) as other:

@@ -1,4 +1,4 @@
-"""Promise: a worker runs connectors on Spark: its page does what it says, and a killed worker is replaced."""
+"""Promise: a worker runs connectors on Spark, its documentation page works, and a killed worker is replaced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = [
     for command in block.strip().split("\n")
 ]
 BIN = Path(sys.executable).parent
-# What the scripts of these names run.
+# Entry points of the scripts of these names.
 _PROGRAMS = {
     "ottla": "from ottla.cli.main import main; main()",
     "connect-distributed": "from ottla.cli.kafka.connect.workers import distributed; distributed()",
@@ -36,7 +36,7 @@ _PROGRAMS = {
 
 @contextmanager
 def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One of the commands that are installed, until it says that it is ready and from then on."""
+    """Start an installed command and wait until it is ready."""
     log = directory / f"{command[0]}-{free_port()}.log"
     with log.open("wb") as output:
         process = start_child(
@@ -54,7 +54,7 @@ def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]
         if process.poll() is None:
             process.terminate()
             process.wait(60)
-        # What a killed worker leaves behind: its JVM is in the same session.
+        # Leftovers of a killed worker: its JVM is in the same session.
         with_group = [each for each in (process.pid,) if _has_group(each)]
         for group in with_group:
             os.killpg(group, signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_another_worker_goes_on_where_a_killed_one_was(tmp_path: Path) -> None:
         with running(tmp_path, "connect-distributed", second_file):
             with running(tmp_path, "connect-distributed", first_file) as victim:
                 config = {"name": "n", "connector.class": SOURCE, "file": str(lines), "topic": "numbers"}
-                # Of two connectors, each worker gets one.
+                # Two connectors: each worker gets one.
                 for name in ("n", "idle"):
                     made = {**config, "name": name, "topic": "numbers" if name == "n" else "elsewhere"}
                     assert call(second, "PUT", f"/connectors/{name}/config", made).status == 201

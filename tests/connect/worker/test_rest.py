@@ -1,4 +1,4 @@
-"""Promise: the REST API answers as that of Kafka's worker. Codes and messages were read off a running 4.3."""
+"""Promise: the REST API responds like Kafka's worker. Codes and messages come from a running 4.3."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_root_names_the_cluster_and_health_is_good(worker: Worker) -> None:
     assert root.status == 200
     assert set(root.body) == {"version", "commit", "kafka_cluster_id"}
     assert root.body["kafka_cluster_id"]
-    # kcctl refuses "restart --tasks" to a Connect before 3.0, and "stop" to one before 3.5.
+    # kcctl refuses "restart --tasks" for a Connect before 3.0, and "stop" before 3.5.
     assert root.body["version"] == KAFKA_VERSION
     assert root.body["commit"] == f"ottla-{__version__}"
     assert worker.call("GET", "/health").body == {
@@ -442,7 +442,7 @@ def test_a_sink_needs_topics(worker: Worker) -> None:
     found = {each["value"]["name"]: each["value"] for each in worker.call("PUT", path, given).body["configs"]}
     assert found["topics"]["errors"] == ["Configuration 'topics' values must not be empty."]
     assert found["topics"]["value"] == "a,,b"
-    # What is not a number has no value that could be shown.
+    # An invalid number has no value to show.
     assert (found["tasks.max"]["value"], len(found["tasks.max"]["errors"])) == (None, 1)
 
 

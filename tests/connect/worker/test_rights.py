@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 def refusal(worker: Worker, config: dict[str, str]) -> str:
-    """The error when the connector is created, and "" if it was created. Validating it says the same."""
+    """Create the connector and return the error, or "". Validation gives the same error."""
     plugin = config["connector.class"]
     checked = worker.call("PUT", f"/connector-plugins/{plugin}/config/validate", {"name": "x", **config})
     answer = worker.call("PUT", "/connectors/x/config", config)
@@ -38,7 +38,7 @@ def refusal(worker: Worker, config: dict[str, str]) -> str:
 
 
 def local_connectors(place: str) -> dict[str, dict[str, str]]:
-    """Every connector in the box that can use a local file, by what uses it."""
+    """Return every built-in connector that can use a local file, by the setting concerned."""
     topics = {"topics": "t"}
     return {
         "source": {"connector.class": "FileStreamSource", "topic": "t", "file": f"{place}/in"},
@@ -93,7 +93,7 @@ def local_connectors(place: str) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def closed(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker whose operator has named no directory."""
+    """A worker without allowed directories."""
     offsets = tmp_path_factory.mktemp("closed") / "offsets"
     given = standalone_properties(broker.bootstrap_servers, offsets)
     del given["connector.file.directories"]
@@ -138,7 +138,7 @@ def test_they_stay_below_the_directories_that_the_operator_names(
 
 
 def test_connectors_on_the_command_line_may_use_any_file(broker: Broker, tmp_path: Path) -> None:
-    """Kafka's quick start: the operator wrote the file of the connector."""
+    """Kafka's quick start: the operator wrote the connector's file."""
     lines = tmp_path / "test.txt"
     lines.write_text("foo\nbar\n")
     given = standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")
@@ -152,7 +152,7 @@ def test_connectors_on_the_command_line_may_use_any_file(broker: Broker, tmp_pat
     }
     with Worker(given, connectors=[source]) as worker:
         worker.wait_until("local-file-source", "RUNNING", ["RUNNING"])
-        # Somebody else cannot make another of it.
+        # Another user cannot turn it into a different connector.
         changed = {**source, "file": "/etc/passwd"}
         assert worker.call("PUT", "/connectors/local-file-source/config", changed).status == 400
         assert (

@@ -1,4 +1,4 @@
-"""Promise: settings of a worker mean what they mean to Kafka's, and what is wrong is said in a sentence."""
+"""Promise: worker settings have Kafka's meaning, and each error is one sentence."""
 
 from __future__ import annotations
 

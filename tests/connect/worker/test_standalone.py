@@ -1,4 +1,4 @@
-"""Promise: a standalone worker runs connectors from files, and its offsets file is that of Kafka's."""
+"""Promise: a standalone worker runs connectors from files, and shares its offsets file format with Kafka's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_connectors_of_files_run_and_their_offsets_stay(broker: Broker, tmp_path
     with Worker(given, connectors=[config("one", lines)]):
         wait_for(lambda: decode_map(file.read_bytes()) == {key: b'{"position":6}'})
     assert values(broker, "t-one") == [b"a", b"b", b"c"]
-    # Somebody else, such as Kafka's worker, has written the file: what it says counts.
+    # Another program, such as Kafka's worker, has written the file, so its contents count.
     file.write_bytes(encode_map({key: b'{"position":2}'}))
     with Worker(given, connectors=[config("one", lines)]):
         wait_for(lambda: values(broker, "t-one") == [b"a", b"b", b"c", b"b", b"c"])
@@ -56,7 +56,7 @@ def test_what_a_crash_leaves_of_the_file_is_not_taken_for_the_word_of_others(
         more.write("c\n")
     with Worker(given, connectors=[config("five", lines)]):
         wait_for(lambda: values(broker, "t-five") == [b"a", b"b", b"c"])
-    # As if it had been killed when it had written the mark, and not yet the file.
+    # The state after a kill between writing the marker and the file.
     file.write_bytes(before)
     with lines.open("a") as more:
         more.write("d\n")
@@ -119,7 +119,7 @@ def test_a_connector_of_a_file_may_begin_stopped(broker: Broker, tmp_path: Path,
 
 
 def test_nothing_is_started_after_the_worker_has_stopped(broker: Broker, tmp_path: Path, lines: Path) -> None:
-    """Configs of tasks may come when everything has been stopped, and change what is wanted."""
+    """Task configs may arrive after the stop and change the target state."""
     given = standalone_properties(broker.bootstrap_servers, tmp_path / "offsets")
     with Worker(given, connectors=[config("six", lines)]) as worker:
         worker.wait_until("six", "RUNNING", ["RUNNING"])

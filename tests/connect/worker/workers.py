@@ -1,4 +1,4 @@
-"""Workers in this process, whose tasks run in threads in place of Spark: everything else is real."""
+"""Workers in this process, with tasks in threads in place of Spark. Everything else is real."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Worker(InBackground):
         return call(self.url, method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
 
     def status(self, name: str) -> tuple[str, list[str]]:
-        """The state of the connector and of its tasks."""
+        """Return the state of the connector and of its tasks."""
         answer = self.call("GET", f"/connectors/{name}/status")
         if answer.status != 200:
             return "", []

@@ -1,4 +1,4 @@
-"""A driver for the bare state machine: a clock that is set, timers in a dict, answers by ticket."""
+"""A driver for the bare state machine: a manual clock, timers in a dict, responses by ticket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class Machine:
-    """Drives one group; appends succeed at once unless `hold_appends`."""
+    """Drives one group; appends succeed immediately unless `hold_appends`."""
 
     def __init__(self, **config: int) -> None:
         self.config = GroupConfig(**config)
@@ -116,7 +116,7 @@ class Machine:
         return errors
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass; timers fire in the order of their deadlines."""
+        """Advance the clock; timers fire in the order of their deadlines."""
         end = self.now + milliseconds
         while self.timers:
             key = min(self.timers, key=self.timers.__getitem__)
@@ -164,7 +164,7 @@ class Machine:
         return result
 
     def stable(self, *instances: str | None, **options: object) -> list[str]:
-        """Bring up a stable group of these members (None: dynamic) and return their ids; the first leads."""
+        """Form a stable group of these members (None: dynamic) and return their ids; the first leads."""
         tickets = [self.join(instance=i, **options) for i in instances]  # type: ignore[arg-type]
         self.advance(2 * self.config.initial_rebalance_delay_ms)
         members = [self.joined(t).member_id for t in tickets]

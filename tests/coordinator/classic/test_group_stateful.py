@@ -1,4 +1,4 @@
-"""Random lives of a group: whatever happens, in whatever order, its promises hold."""
+"""Random histories of a group: its promises hold under any order of events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GroupLife(RuleBasedStateMachine):
         return self.ids[number % len(self.ids)]
 
     def learn(self) -> None:
-        """Clients remember the ids that they are told."""
+        """Remember the assigned ids, like clients."""
         for result in self.m.answers.values():
             if isinstance(result, JoinResult) and result.member_id and result.member_id not in self.ids:
                 self.ids.append(result.member_id)
@@ -151,7 +151,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @invariant()
     def every_member_is_watched(self) -> None:
-        """Some timer ends every waiting: of the member itself, of the join or of the sync."""
+        """Every wait ends by a timer: the member's, the join's or the sync's."""
         watched = {key.member_id for key in self.m.timers if key.member_id}
         kinds = {key.kind.value for key in self.m.timers}
         for member in self.m.group.members:
@@ -180,7 +180,7 @@ class GroupLife(RuleBasedStateMachine):
     def a_generation_is_answered_with_one_leader(self) -> None:
         leaders: dict[int, set[str]] = {}
         for result in self.m.answers.values():
-            # A leader may come back under another id within its generation, but then it skips the assignment.
+            # A leader may return under another id within its generation, but then it skips the assignment.
             if isinstance(result, JoinResult) and result.members and not result.skip_assignment:
                 leaders.setdefault(result.generation_id, set()).add(result.member_id)
         assert all(len(ids) == 1 for ids in leaders.values())
@@ -194,7 +194,7 @@ class GroupLife(RuleBasedStateMachine):
             assert value.leader == group.members.leader
 
     def teardown(self) -> None:
-        """Left alone, a group answers everything that waits and ends up empty."""
+        """Without further input, a group answers all pending requests and becomes empty."""
         if hasattr(self, "m"):
             self.m.hold_appends = False
             self.m.release()

@@ -1,4 +1,4 @@
-"""Static members (KIP-345, KIP-814): they come back without disturbing the group, and fence their past."""
+"""Static members (KIP-345, KIP-814): they rejoin without a rebalance, and fence their predecessors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver for the bare consumer group: topics that are set, timers in a dict, every record kept and replayed."""
+"""A driver for the bare consumer group: preset topics, timers in a dict, every record kept and replayed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FakeTopics:
 
 
 class ConsumerMachine:
-    """Drives one group. `log` is what a coordinator would have written."""
+    """Drives one group. `log` holds the records that a coordinator would write."""
 
     def __init__(self, topics: FakeTopics | None = None, **config: Any) -> None:
         self.topics = topics or FakeTopics(t=4)

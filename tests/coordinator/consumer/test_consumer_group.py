@@ -1,4 +1,4 @@
-"""The consumer group of KIP-848, transition by transition. Errors and epochs are those Apache Kafka 4.3 answered."""
+"""The KIP-848 consumer group, transition by transition, with the errors and epochs of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_partition_moves_only_after_its_owner_has_given_it_up() -> None:
     second = machine.join("b")
     assert (second.member_epoch, partitions(second.assignment)) == (3, set())
     assert machine.group.state is ConsumerGroupState.RECONCILING
-    # The first is told to keep two, and stays in its epoch until it says that it has only those.
+    # The first member must keep two partitions, and stays in its epoch until it owns only those.
     told = machine.heartbeat("a", 2)
     assert told.member_epoch == 2
     kept = partitions(told.assignment)

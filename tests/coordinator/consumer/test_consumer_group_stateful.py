@@ -15,7 +15,7 @@ TOPICS = ("t", "u", "v")
 
 
 class Client:
-    """A member as clients behave: it holds what it was told, and says so with the next heartbeat."""
+    """A member that behaves like a client: it holds its assignment, and reports it with the next heartbeat."""
 
     def __init__(self, member_id: str, topics: tuple[str, ...]) -> None:
         self.member_id = member_id
@@ -50,7 +50,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 owned=client.held if client.epoch else {},
             )
         except KafkaError:
-            client.epoch, client.held = 0, {}  # fenced: it gives everything up and joins again
+            client.epoch, client.held = 0, {}  # fenced: the member gives up everything and rejoins
             return True
         if lose_answer:
             return True
@@ -87,7 +87,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(self.clients))
         self.machine.fire(kind, client.member_id)
         if client.member_id not in self.machine.group.members:
-            client.held = {}  # a client notices that its session is over before the broker does
+            client.held = {}  # a client notices its session timeout before the broker does
 
     @rule(topic=st.sampled_from(TOPICS), count=st.integers(1, 6))
     def topic_changes(self, topic: str, count: int) -> None:
@@ -116,7 +116,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.epochs = {member_id: member.epoch for member_id, member in group.members.items()}
 
     def teardown(self) -> None:
-        """Every member converges: after enough heartbeats all is assigned, and heartbeats change nothing."""
+        """Every member converges: after enough heartbeats everything is assigned, and heartbeats change nothing."""
         if not getattr(self, "clients", None):
             return
         for _ in range(6 * len(self.clients) + 6):

@@ -1,5 +1,6 @@
-"""The records of consumer groups, with bytes that Apache Kafka 4.3.0 wrote while a group was upgraded to the consumer
-protocol, reconciled, subscribed with a pattern and left."""
+"""Consumer group records, with bytes that Apache Kafka 4.3.0 wrote while a group was upgraded to the consumer protocol,
+reconciled, subscribed with a pattern and left.
+"""
 
 from __future__ import annotations
 

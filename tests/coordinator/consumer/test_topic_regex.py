@@ -72,7 +72,7 @@ def test_the_whole_name_has_to_match() -> None:
     ],
 )
 def test_what_re2_reads_is_read(pattern: str, matching: list[str], others: list[str]) -> None:
-    """As com.google.re2j 1.8 was seen to do it, which Apache Kafka 4.3 uses."""
+    """The expected values come from com.google.re2j 1.8, which Apache Kafka 4.3 uses."""
     assert TopicRegex(pattern).matching([*matching, *others]) == set(matching)
 
 

@@ -30,7 +30,7 @@ class Machine:
         return result
 
     def initialize(self) -> None:
-        """As the driver does in the background."""
+        """Initialize the partitions like the background driver."""
         records, _ = self.group.add_initialized(self.group.uninitialized())
         self.store(records)
 

@@ -1,4 +1,4 @@
-"""Share-partitions: who has which record, and what is left after a restart. Expected is what Apache Kafka 4.3 does."""
+"""Share partitions: record ownership, and the state after a restart. The expected values are Apache Kafka 4.3's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def take(
     log_batch: int | None = None,
     limit: int = LIMIT,
 ) -> list[AcquiredBatch]:
-    """The log has these offsets, in one batch or in batches of `log_batch`."""
+    """Acquire records from a log with these offsets, in one batch or in batches of `log_batch`."""
     wanted = Acquisition(member, most, deadline_ms, limit, batch_size=batch_size, strict=strict)
     step = log_batch or last - first + 1
     for start in range(first, last + 1, step):
@@ -56,7 +56,7 @@ def take(
 
 
 def settle(share: SharePartition, change: Change) -> None:
-    """It is written."""
+    """Complete the write."""
     change.commit()
     share.settle()
 
@@ -200,7 +200,7 @@ def test_what_went_out_together_comes_again_together() -> None:
 
 
 def deliveries(size: int, limit: int) -> list[tuple[int, int, int]]:
-    """What goes out, one after the other, of a batch that comes back whenever all of it is out."""
+    """Return successive deliveries of a batch that is released each time all of it is acquired."""
     share = SharePartition(0)
     found: list[tuple[int, int, int]] = []
     while share.next_offset < size:
@@ -242,7 +242,7 @@ def test_acknowledgements_that_cannot_be_meant_are_refused(batches: list[Acknowl
 
 
 class ShareMachine(RuleBasedStateMachine):
-    """Members take, acknowledge, lapse and die, and the broker restarts: nothing is lost, nothing is shared."""
+    """Members acquire, acknowledge, time out and die, and the broker restarts: no record is lost or held twice."""
 
     @initialize(end=st.integers(1, 30))
     def begin(self, end: int) -> None:
@@ -310,7 +310,7 @@ class ShareMachine(RuleBasedStateMachine):
         assert all(offset in self.done for offset in range(self.share.start_offset))
 
     def teardown(self) -> None:
-        """Whoever keeps taking and accepting gets everything that was not done."""
+        """A member that keeps acquiring and accepting gets every unfinished record."""
         if not hasattr(self, "share"):
             return
         self.write(self.share.expire(self.now + 100, LIMIT))

@@ -1,4 +1,4 @@
-"""The records of share groups, with bytes that Apache Kafka 4.3.0 wrote."""
+"""Share group records, with bytes that Apache Kafka 4.3.0 wrote."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_share_group_that_kafka_wrote_is_read_and_written_byte_for_byte() -> N
 
 
 class MemoryLog:
-    """Replicated at once, or, while `slow`, when `replicate` is called."""
+    """Replicates immediately, or on `replicate` while `slow`."""
 
     def __init__(self, *, slow: bool = False) -> None:
         self.slow = slow

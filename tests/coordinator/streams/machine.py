@@ -1,4 +1,4 @@
-"""A driver for the bare streams group: topics that are set, timers in a dict, every record kept and replayed."""
+"""A driver for the bare streams group: preset topics, timers in a dict, every record kept and replayed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.consumer.consumer_machine import FakeTopics
 
-# Reads `lines`, repartitions them and counts.
+# A topology that reads `lines`, repartitions and counts them.
 WORD_COUNT = Topology(
     0,
     (
@@ -31,7 +31,7 @@ WORD_COUNT = Topology(
 
 
 class StreamsMachine:
-    """Drives one group. `log` is what a coordinator would have written."""
+    """Drives one group. `log` holds the records that a coordinator would write."""
 
     def __init__(
         self, topics: FakeTopics | None = None, topology: Topology = WORD_COUNT, **settings: int
@@ -95,11 +95,11 @@ class StreamsMachine:
         return state
 
     def fail_over(self) -> None:
-        """Another coordinator reads the group from the log."""
+        """Load the group from the log in another coordinator."""
         self.group = StreamsGroup("g", self.config, self.topics)
         self.group.load(self.replayed())
 
 
 def active(**partitions: list[int]) -> Tasks:
-    """`active(_0=[0, 1])`: the tasks 0_0 and 0_1."""
+    """Return tasks: `active(_0=[0, 1])` means 0_0 and 0_1."""
     return Tasks({name[1:]: frozenset(found) for name, found in partitions.items()})

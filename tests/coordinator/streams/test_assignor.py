@@ -1,4 +1,4 @@
-"""Promises of the sticky assignor: every task is active once, the load is even, and little moves."""
+"""Promises of the sticky assignor: every task is active once, the load is even, and few tasks move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.coordinator.groups.streams.assignor import TaskMember, assign_sticky
 from ottla.coordinator.groups.streams.state import Task, TaskIds, Tasks
 
 COUNTS = st.dictionaries(st.sampled_from("01234"), st.integers(1, 6), max_size=4)
-# The process of each member.
+# Member → process
 PROCESSES = st.dictionaries(st.sampled_from([f"m{n}" for n in range(8)]), st.sampled_from("pqrs"), min_size=1)
 
 
@@ -111,7 +111,7 @@ def test_stateless_tasks_have_no_standbys() -> None:
 
 
 def test_members_get_some_of_each_subtopology() -> None:
-    """As Kafka 4.3.0 does it."""
+    """Matches Kafka 4.3.0."""
     first = assign_sticky(members({"a": "p"}), {"0": 2, "1": 2})
     both = assign_sticky(members({"a": "p", "b": "q"}, first), {"0": 2, "1": 2})
     assert both["a"].active == {"0": {0}, "1": {0}}

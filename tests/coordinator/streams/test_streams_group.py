@@ -1,4 +1,4 @@
-"""The life of a streams group, step by step; the epochs, states and sentences are those that Kafka 4.3.0 answered."""
+"""The life of a streams group, step by step, with the epochs, states and messages of Kafka 4.3.0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = active(_0=[0, 1], _1=[0, 1])
 
 
 def two_members() -> tuple[StreamsMachine, StreamsHeartbeatResult, StreamsHeartbeatResult]:
-    """The first has all tasks, the second has joined and waits for its half."""
+    """The first member has all tasks; the second has joined and waits for its half."""
     machine = StreamsMachine()
     first = machine.join("m1")
     return machine, first, machine.join("m2")
@@ -92,7 +92,7 @@ def test_epochs_that_are_not_the_members_are_fenced() -> None:
 def test_a_member_that_missed_an_answer_goes_on_with_its_previous_epoch() -> None:
     machine, _, _ = two_members()
     machine.heartbeat("m1", 2)
-    machine.heartbeat("m1", 2, owned=active(_0=[0], _1=[0]))  # the answer with epoch 3 is lost
+    machine.heartbeat("m1", 2, owned=active(_0=[0], _1=[0]))  # the response with epoch 3 is lost
     again = machine.heartbeat("m1", 2, owned=active(_0=[0], _1=[0]))
     assert again.member_epoch == 3
     assert machine.error("m1", 2, owned=ALL) is ErrorCode.FENCED_MEMBER_EPOCH
@@ -102,7 +102,7 @@ def test_a_member_that_missed_its_tasks_is_told_again_when_it_says_everything() 
     machine, _, _ = two_members()
     machine.heartbeat("m1", 2)
     machine.heartbeat("m1", 2, owned=active(_0=[0], _1=[0]))
-    assert machine.heartbeat("m2", 3).tasks is not None  # lost; the epoch is the same as before
+    assert machine.heartbeat("m2", 3).tasks is not None  # lost; the epoch is unchanged
     again = machine.heartbeat("m2", 3, owned=Tasks(), rebalance_timeout_ms=30_000)
     assert again.tasks == active(_0=[1], _1=[1])
 

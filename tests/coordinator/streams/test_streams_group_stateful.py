@@ -14,8 +14,9 @@ from tests.coordinator.streams.machine import WORD_COUNT, StreamsMachine
 
 
 class Client:
-    """A thread as Kafka Streams behaves: it has what it was told, says so when that has changed, and says everything
-    when it has missed an answer."""
+    """A thread that behaves like Kafka Streams: it holds its assigned tasks, reports changes, and reports everything
+    after a missed response.
+    """
 
     def __init__(self, member_id: str, process_id: str) -> None:
         self.member_id = member_id
@@ -65,7 +66,7 @@ class StreamsGroupMachine(RuleBasedStateMachine):
         except KafkaError as error:
             if error.code is ErrorCode.GROUP_MAX_SIZE_REACHED:
                 return False
-            client.epoch, client.held = 0, Tasks()  # fenced: it gives everything up and joins again
+            client.epoch, client.held = 0, Tasks()  # fenced: the member gives up everything and rejoins
             client.says_everything = True
             return True
         if lose_answer:
@@ -99,7 +100,7 @@ class StreamsGroupMachine(RuleBasedStateMachine):
         assert callable(timer)
         self.machine.fire(timer(client.member_id))
         if client.member_id not in self.machine.group.members:
-            client.held = Tasks()  # a client notices that its session is over before the broker does
+            client.held = Tasks()  # a client notices its session timeout before the broker does
 
     @rule()
     def fail_over(self) -> None:
@@ -135,7 +136,7 @@ class StreamsGroupMachine(RuleBasedStateMachine):
         self.epochs = {member_id: member.epoch for member_id, member in group.members.items()}
 
     def teardown(self) -> None:
-        """Every member converges: after enough heartbeats all is assigned, and heartbeats change nothing."""
+        """Every member converges: after enough heartbeats everything is assigned, and heartbeats change nothing."""
         if not getattr(self, "clients", None):
             return
         for _ in range(8 * len(self.clients) + 8):

@@ -1,5 +1,6 @@
-"""The records of streams groups, with bytes that Apache Kafka 4.3.0 wrote while a second instance joined a word count
-with one standby replica."""
+"""Streams group records, with bytes that Apache Kafka 4.3.0 wrote while a second instance joined a word count with one
+standby replica.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ WRITTEN = [
         "00000000000200000000010302300300000000000000010100090300000002000000020231030000000000000001010009030000000200"
         "000002010101010100",
     ),
-    # The second joins and has to wait; of what it shall have it gets a standby.
+    # The second joins and has to wait; it gets a standby of one of its future tasks.
     ("0013" + M2, "0000000005746573740b2f3132372e302e302e310000ea6000000000037032010368320002000100"),
     ("0011" + E, "0000000000034f5300577448977b" + CONFIGS),
     ("0015" + M1, "000003023002000000000002310200000000000202310200000001000100"),
@@ -89,7 +90,7 @@ def test_tombstones_leave_nothing_of_a_group() -> None:
 
 
 def test_epochs_of_tasks_may_be_missing() -> None:
-    """As in records from before Kafka 4.3."""
+    """Records written before Kafka 4.3 have no task epochs."""
     without = ("0016" + M1, "0000000000020000000001020230020000000000010101010100")
     state = read(WRITTEN[0], without)
     assert state.members["m1"].assigned.active == {"0": {0: 2}}

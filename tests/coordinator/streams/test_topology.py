@@ -1,4 +1,4 @@
-"""What a topology asks of topics; expected is what Apache Kafka 4.3.0 answered."""
+"""Topic requirements of a topology. The expected values are Apache Kafka 4.3.0's responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of a transactional id: what each step allows, and what it never lets happen."""
+"""The state machine of a transactional id: the transitions of each state, and the invariants."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_open_transaction_is_fenced_and_aborted_first() -> None:
     assert (fenced.state, fenced.producer_epoch) == (PREPARE_EPOCH_FENCE, 5)
     aborting = fenced.abort_fenced(20)
     assert (aborting.state, aborting.partitions) == (PREPARE_ABORT, PARTITIONS)
-    assert aborting.producer_epoch == 6  # a client's own end of version 2 would have raised it to 5
+    assert aborting.producer_epoch == 6  # a client's own EndTxn in version 2 would have raised it to 5
     assert aborting.complete(30).initialise(1000, None, -1, 40).producer_epoch == 7
 
 
@@ -104,7 +104,7 @@ def test_used_up_epochs_bring_a_new_id() -> None:
     assert (fresh.producer_id, fresh.producer_epoch, fresh.previous_producer_id) == (NEW_ID, 0, 7)
     asked = ProducerIdAndEpoch(7, LAST_EPOCH - 1)
     fresh = last.initialise(1000, asked, NEW_ID, 5)
-    assert fresh.initialise(1000, asked, -1, 6).producer == fresh.producer  # the answer was lost
+    assert fresh.initialise(1000, asked, -1, 6).producer == fresh.producer  # retry after a lost response
 
 
 # Adding
@@ -171,7 +171,7 @@ def test_the_same_end_again_is_no_error_and_the_opposite_is(commit: bool) -> Non
 
 
 def test_a_late_end_never_reaches_the_next_transaction() -> None:
-    """Promise of KIP-890: what is under way for one transaction cannot end the next."""
+    """Promise of KIP-890: a late request for one transaction cannot end the next."""
     prepared = end(transaction(ONGOING), 4, commit=True)
     assert prepared is not None
     following = prepared.complete(60).add_partitions(7, 5, PARTITIONS, 2, 70)
@@ -195,10 +195,10 @@ def test_an_end_with_the_last_epoch_brings_a_new_id() -> None:
     assert not open_.end_needs_new_id(0)
     prepared = end(open_, LAST_EPOCH - 1, commit=True)
     assert prepared is not None
-    assert prepared.producer == ProducerIdAndEpoch(7, LAST_EPOCH)  # what the markers say
+    assert prepared.producer == ProducerIdAndEpoch(7, LAST_EPOCH)  # the epoch in the markers
     done = prepared.complete(60)
     assert done.producer == ProducerIdAndEpoch(NEW_ID, 0)
-    assert end(done, LAST_EPOCH - 1, commit=True) is None  # with the old id: the answer was lost
+    assert end(done, LAST_EPOCH - 1, commit=True) is None  # with the old id: the response was lost
 
 
 def test_the_last_epoch_can_still_be_fenced() -> None:
@@ -230,7 +230,7 @@ def test_states_are_shown_as_in_kafka(state: TransactionState, title: str) -> No
 
 
 class Producers(RuleBasedStateMachine):
-    """Several producers of one transactional id, each with what it was last told, and whatever they try."""
+    """Several producers of one transactional id, each with its last known state, in random order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The coordinator around the state machine: the order of its writes, restarts between them, time."""
+"""The coordinator around the state machine: write order, restarts between writes, timeouts."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_partitions_that_cannot_be_told_are_told_later() -> None:
     b.markers.errors.clear()
     await b.clock.run(1_000)
     assert b.state is COMPLETE_COMMIT
-    assert [p for _, p, _ in b.markers.written] == [T0, T1]  # each told once
+    assert [p for _, p, _ in b.markers.written] == [T0, T1]  # each marker once
     await b.add(following, T0)
 
 

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state` are Kafka's."""
+"""The records of `__transaction_state` match Kafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets in transactions: pending until the marker, and what a plain commit in between does to them."""
+"""Transactional offsets: pending until the marker, and their interaction with plain commits."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_members_are_checked_where_they_are_named() -> None:
     assert wrong is ErrorCode.ILLEGAL_GENERATION
     stranger = commit_in_transaction(b, 1, member_id="stranger", generation_id=generation)
     assert stranger is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit_in_transaction(b, 1) is NONE  # an old producer that names nobody
+    assert commit_in_transaction(b, 1) is NONE  # an old producer that names no member
 
 
 @run

@@ -1,7 +1,7 @@
-"""A bank whose accounts are captured: a model that tells whether a change was lost, repeated or put out of order.
+"""A bank whose accounts are captured: a model that detects lost, repeated and reordered changes.
 
-Each account has a version that grows by one with each change, so the versions of an account's events must follow one
-another. Transfers change two accounts in one transaction: the sum is the same whenever a transaction is complete.
+Each account has a version that grows by one with each change, so the versions of an account's events are consecutive. A
+transfer changes two accounts in one transaction, so the sum is constant between transactions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def insert_all() -> str:
 
 
 class Bank:
-    """Works on the database, one transaction at a time, over a connection that it opens again when it is lost."""
+    """Runs one transaction at a time on the database, and reconnects when the connection is lost."""
 
     def __init__(self, database: Any, seed: int, error: type[Exception]) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class Bank:
         self._transaction(change.format(-amount, here), change.format(amount, there))
 
     def open_and_close(self) -> None:
-        """An account that comes and goes, with nothing on it."""
+        """Open an account with balance zero and close it again."""
         number, self._opened = self._opened, self._opened + 1
         self._transaction(f"INSERT INTO accounts VALUES ({number}, 0, 0)")
         if self._random.random() < 0.5:
@@ -53,7 +53,7 @@ class Bank:
             self._random.choice([self.transfer, self.transfer, self.transfer, self.open_and_close])()
 
     def _transaction(self, *statements: str) -> None:
-        """Tried again while the server is down, as whoever stands at the counter would."""
+        """Run a transaction, retrying while the server is down, like a clerk at the counter."""
         for attempt in range(2000):
             try:
                 if self._connection is None:
@@ -66,7 +66,7 @@ class Bank:
             except self._error as error:
                 self.close()
                 if type(error).__name__ in ("UniqueViolation", "IntegrityError"):
-                    # The commit before the connection was lost has been heard.
+                    # The commit succeeded before the connection was lost.
                     return
                 if attempt == 1999:
                     raise
@@ -82,7 +82,7 @@ class Bank:
 def replay(
     records: Sequence[SourceRecord], *, of_whole_transactions: Callable[[SourceRecord], Any]
 ) -> dict[int, tuple[int, int]]:
-    """What the events add up to: balance and version by account. Fails at the first that does not follow."""
+    """Return balance and version by account from the events. Fails at the first gap."""
     accounts: dict[int, tuple[int, int]] = {}
     for number, record in enumerate(records):
         if record.value is None:
@@ -102,7 +102,7 @@ def replay(
         accounts[key] = (balance, version)
         following = records[number + 1] if number + 1 < len(records) else None
         ends = following is None or of_whole_transactions(following) != of_whole_transactions(record)
-        # While rows are there that a later snapshot has shown, the stream has not caught up with them.
+        # While a later snapshot has shown newer rows, the stream has not caught up with them.
         if op == "u" and ends and "snapshot_later" not in record.source_offset:
             assert sum(balance for balance, _ in accounts.values()) == TOTAL, f"after record {number}"
     return accounts
@@ -111,7 +111,7 @@ def replay(
 def run_with_faults(
     source: SourceHarness, bank: Bank, *, seed: int, steps: int, faults: Sequence[Callable[[], None]]
 ) -> None:
-    """The bank works, the connector polls, commits and crashes at random."""
+    """Run the bank while the connector polls, commits and crashes at random."""
     randomly = random.Random(seed)
     for _ in range(steps):
         bank.work(randomly.randrange(3))
@@ -130,7 +130,7 @@ def run_with_faults(
         try:
             action()
         except RetriableError:
-            # What the runtime does after errors.retry.timeout: the task begins again at what is committed.
+            # Like the runtime after errors.retry.timeout: the task restarts at the committed offset.
             source.crash()
 
 
@@ -144,9 +144,9 @@ def run_bank(
     faults: Sequence[Callable[[], None]],
     transaction: str,
 ) -> None:
-    """The snapshot is taken a few rows at a time while the bank works, so that crashes hit it in the middle.
+    """Take the snapshot a few rows at a time while the bank works, so that crashes hit it in the middle.
 
-    `transaction` is the field of an event's source that says to which one it belongs.
+    `transaction` is the field of an event's source that identifies its transaction.
     """
     with source:
         run_with_faults(source, bank, seed=seed, steps=steps, faults=faults)

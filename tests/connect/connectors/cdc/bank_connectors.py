@@ -1,4 +1,4 @@
-"""Connectors of a bank: its accounts into a topic, from there into another table or a lake, and its rows by JDBC."""
+"""Connectors of a bank: accounts into a topic and on into a table or a lake, and rows read by JDBC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.connect.connectors.postgres import PostgresDatabase
 
-#: Where accounts are captured.
+#: The topic for captured accounts.
 TOPIC = "bank.public.accounts"
 
 
@@ -52,7 +52,7 @@ def into_delta(directory: Path) -> dict[str, str]:
 
 
 def reading_rows(postgres: PostgresDatabase) -> dict[str, str]:
-    """Of a table `events`, by their number."""
+    """Return a JDBC source for the table `events`, by increasing id."""
     return {
         "name": "rows",
         "connector.class": "JdbcSource",

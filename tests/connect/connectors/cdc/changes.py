@@ -1,4 +1,4 @@
-"""Changes of a table `people`, and the events that they must become, whatever the database."""
+"""Changes of a table `people`, and the expected events, the same for every database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.testing.connect import SourceHarness
 
 
 def ops(records: list[Any]) -> list[tuple[Any, ...]]:
-    """Operation, key and new name of each; a tombstone has no operation."""
+    """Return the operation, key and new name of each event; a tombstone has no operation."""
     found: list[tuple[Any, ...]] = []
     for record in records:
         key = record.key.get("id") if record.key is not None else None
@@ -21,7 +21,7 @@ def ops(records: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def rows_and_then_their_changes(database: Any, source: SourceHarness) -> None:
-    """The table is there and empty. Leaves the events in `source.committed`."""
+    """Fill an empty table, change it, and leave the events in `source.committed`."""
     database.run("INSERT INTO people VALUES (1, 'Ottla'), (2, 'Franz')")
     with source:
         source.run(2)

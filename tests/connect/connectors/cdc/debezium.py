@@ -1,4 +1,4 @@
-"""The real Debezium, from Maven Central, in Kafka's own Connect worker beside a broker of ours."""
+"""The real Debezium, from Maven Central, in Kafka's own Connect worker against an Ottla broker."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ARTIFACTS = (
 
 
 def _escaped(text: str) -> str:
-    """As Java reads files of properties."""
+    """Escape text for a Java properties file."""
     return "".join(mark if ord(mark) < 128 else f"\\u{ord(mark):04x}" for mark in text.replace("\\", "\\\\"))
 
 
 class Debezium:
-    """Runs one connector. `records` are those of its topics, as JSON with schemas."""
+    """Runs one connector. `records` holds its topics' records, as JSON with schemas."""
 
     def __init__(self, folder: Path, config: Mapping[str, str]) -> None:
         from bench.peers.apache_kafka import Unavailable, java, resolve

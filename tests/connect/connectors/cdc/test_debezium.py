@@ -1,4 +1,4 @@
-"""The same changes, captured by Debezium and by us at the same time: the same records, schemas included."""
+"""Debezium and Ottla capture the same changes at the same time and write the same records and schemas."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _MARIADB_TYPES = {
 
 
 def tables(types: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Statements before the capture and during it, the same for both databases."""
+    """Statements before and during the capture, the same for both databases."""
     given = {column.split()[0]: value for column, value in types.items()}
     required = {column.split()[0]: value for column, value in types.items() if "NOT NULL" in column}
 
@@ -149,7 +149,7 @@ def as_json(records: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def comparable(records: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """By topic, without versions, the times of the capture, and the points at which two snapshots were taken."""
+    """Return the records by topic, without versions, capture times and snapshot positions."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         record = copy.deepcopy(record)

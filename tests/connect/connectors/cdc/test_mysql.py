@@ -1,4 +1,4 @@
-"""MariaDB CDC against a real server: nothing lost, nothing doubled, in Debezium's words."""
+"""MariaDB CDC against a real server: no loss, no duplicates, in Debezium's format."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_first_change_of_a_log_file_after_a_snapshot_that_was_continued(mari
 
 
 def test_a_connection_that_is_lost_in_a_transaction(mariadb: MariaDbDatabase) -> None:
-    """The reader must not go on by itself behind the description of the table."""
+    """The reader must not resume after the table map event."""
     mariadb.run(PEOPLE)
     with capture(mariadb, snapshot_mode="no_data", max_batch_size="100") as source:
         source.poll()
@@ -173,7 +173,7 @@ class TestBadInput:
             source.restart()
             mariadb.run("FLUSH BINARY LOGS")
             last = mariadb.run("SHOW MASTER STATUS")[0][0]
-            # A file that a reader has open stays until the server notices that it has gone.
+            # An open file survives until the server notices that its reader is gone.
             deadline = time.monotonic() + 20
             while mariadb.run("SHOW BINARY LOGS")[0][0] != last:
                 assert time.monotonic() < deadline

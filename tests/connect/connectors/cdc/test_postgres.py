@@ -1,4 +1,4 @@
-"""Postgres CDC against a real server: nothing lost, nothing doubled, in Debezium's words."""
+"""Postgres CDC against a real server: no loss, no duplicates, in Debezium's format."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_heartbeats_let_the_server_remove_its_log(postgres: PostgresDatabase) ->
 
 
 def test_an_offset_of_debezium_is_continued(postgres: PostgresDatabase) -> None:
-    """Debezium knows the commit before and the last change: here the second transaction, of three changes, is done."""
+    """Debezium stores the previous commit and the last change; here the second transaction, of three changes, is done."""
     postgres.run(PEOPLE)
     with capture(postgres, snapshot_mode="no_data") as source:
         source.poll()

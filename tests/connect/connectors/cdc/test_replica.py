@@ -1,4 +1,4 @@
-"""From one database to the other: capture, unwrap, upsert. The copy is the original, whoever crashes on the way."""
+"""Database to database: capture, unwrap, upsert. The copy equals the original, whatever crashes on the way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_copy_of_a_bank_is_right_in_every_committed_state(
         for _ in range(5):
             bank.work(4)
             randomly.choice([source.crash, source.crash_after_commit, source.restart])()
-            # Polls end where transactions end, so what is committed is a state that the bank has had.
+            # Polls end with transactions, so every committed state is one that the bank had.
             source.run()
             forward()
             randomly.choice([sink.crash_before_commit, sink.restart, sink.put])()

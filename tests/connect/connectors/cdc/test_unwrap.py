@@ -1,4 +1,4 @@
-"""ExtractNewRecordState and ByLogicalTableRouter, on records as the connectors publish them."""
+"""ExtractNewRecordState and ByLogicalTableRouter on the connectors' published records."""
 
 from __future__ import annotations
 

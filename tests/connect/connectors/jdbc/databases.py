@@ -1,4 +1,4 @@
-"""The three kinds of databases, with one face."""
+"""The three kinds of databases behind one interface."""
 
 from __future__ import annotations
 

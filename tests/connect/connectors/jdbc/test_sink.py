@@ -1,4 +1,4 @@
-"""The JDBC sink against real databases: what is in the table afterwards, whatever happened on the way."""
+"""The JDBC sink against real databases: the final table contents, despite failures."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_crashes_neither_lose_nor_repeat_records(database: Any, settings: dict[s
 
 @pytest.mark.parametrize("partition", [0, 1], ids=["known", "new"])
 def test_a_task_that_was_replaced_writes_nothing_twice(database: Any, partition: int) -> None:
-    """It knows the offsets of one partition, and learns that those of partition 0 have moved on."""
+    """The task knows the offsets of one partition, and learns that partition 0 has moved on."""
     settings = {"pk_mode": "none", "offsets_table": "stored_offsets"}
     database.run("DROP TABLE IF EXISTS stored_offsets")
     with sink(database, **settings) as old, sink(database, **settings) as new:
@@ -243,7 +243,7 @@ class TestBadInput:
 
 
 def test_transfers_of_a_bank_keep_their_sum_while_the_database_is_killed(postgres: PostgresDatabase) -> None:
-    """Each put is one transaction: whoever looks in between sees the sum that was there before."""
+    """Each put is one transaction, so every reader sees a constant sum."""
     account = SchemaBuilder("account").field("id", INT32).field("balance", INT64).build()
     random_source = random.Random(7)
     balances = dict.fromkeys(range(5), 100)

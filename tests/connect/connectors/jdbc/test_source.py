@@ -1,4 +1,4 @@
-"""The JDBC source against real databases: which rows come, with which schemas and offsets, and only once."""
+"""The JDBC source against real databases: rows, schemas and offsets, each row once."""
 
 from __future__ import annotations
 

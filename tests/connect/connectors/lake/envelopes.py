@@ -1,4 +1,4 @@
-"""Changes of a table of customers, as Debezium's connectors write them."""
+"""Changes of a customer table, in the format of Debezium's connectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def customer(id: int, name: str) -> Struct:
 
 
 def change(before: Struct | None, after: Struct | None) -> dict[str, Any]:
-    """What `SinkHarness.send` takes."""
+    """Return the arguments for `SinkHarness.send`."""
     op = "c" if before is None else "d" if after is None else "u"
     row = after or before
     assert row is not None

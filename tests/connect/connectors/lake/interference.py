@@ -1,4 +1,4 @@
-"""Two tasks at one table: one of them writes while the other reads back what it has committed."""
+"""Two tasks on one table: one writes while the other reads back its own commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_beside_another(
     config: Mapping[str, str],
     is_there: Callable[[], bool],
 ) -> None:
-    """The ids 0, 1 and 2, of which another task writes 1 as soon as the table is there."""
+    """Write ids 0, 1 and 2, where another task writes 1 as soon as the table exists."""
     interfering = [True]
     refresh = writer.refresh  # type: ignore[attr-defined]
 

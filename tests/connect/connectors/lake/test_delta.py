@@ -1,4 +1,4 @@
-"""The Delta sink: each record once, by appending or by key, and what cannot be is said."""
+"""The Delta sink: each record once, by append or by key, with clear errors for impossible settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics as files: names, formats and directories are Confluent's, and each record is in one file once."""
+"""Topics as files with Confluent's names, formats and directories; each record is in one file, once."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_directories_by_time(config: Make, tmp_path: Path) -> None:
     assert paths("DailyPartitioner") == ["year=2026/month=03/day=29"]
     assert paths("HourlyPartitioner", timezone="Europe/Berlin") == [
         "year=2026/month=03/day=29/hour=01",
-        # Clocks are put forward at two.
+        # Daylight saving time starts at two o'clock.
         "year=2026/month=03/day=29/hour=03",
     ]
     own = {"path_format": "'d'=yyyy-MM-dd'T'HHmm", "partition_duration_ms": "1800000"}
@@ -297,7 +297,7 @@ def test_avro_and_parquet_want_schemas(config: Make) -> None:
 
 
 def test_a_file_that_cannot_be_made_fails_the_task(config: Make) -> None:
-    """Though records may be passed over: which one it is cannot be told any more."""
+    """This holds even with error tolerance, because the task cannot tell which record is at fault."""
     value = order(1)
     value.values[3] = decimal.Decimal("1" * 40)
     with SinkHarness(FilesSinkConnector, config(format_class="ParquetFormat", flush_size="1")) as sink:

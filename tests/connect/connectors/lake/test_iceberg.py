@@ -1,4 +1,4 @@
-"""The Iceberg sink: offsets are in the snapshots, so each record is in the table once."""
+"""The Iceberg sink: the snapshots contain the offsets, so each record is in the table once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def config(catalog_properties: dict[str, str]) -> Make:
 
 
 class Fresh:
-    """A table of its own for every run."""
+    """A separate table for every run."""
 
     def __init__(self, config: Make, **settings: str) -> None:
         self._config, self._settings = config, settings

@@ -1,4 +1,4 @@
-"""The S3 sink against a server that speaks S3."""
+"""The S3 sink against an S3-compatible server."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_address_that_is_none_is_named() -> None:
 
 
 def test_refused_credentials_are_named() -> None:
-    """As S3 does it: moto lets everybody in."""
+    """Imitates S3's response, because moto accepts any credentials."""
     with answering(lambda _: Answer(403)) as server:
         harness = SinkHarness(S3SinkConnector, config(server.url))
         with pytest.raises(ConnectError, match="The S3 bucket lake cannot be used: access is denied"):

@@ -1,4 +1,4 @@
-"""A server that speaks as much of Elasticsearch's API as the sink uses: indices, mappings, `_bulk` with versions."""
+"""The part of Elasticsearch's API that the sink uses: indices, mappings, `_bulk` with versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BulkServer:
         self.indices: dict[str, dict[str, Any]] = {}
         self.mappings: dict[str, Any] = {}
         self._versions: dict[tuple[str, str], int] = {}
-        #: How many of the next documents are answered with 429.
+        #: Number of documents to answer with 429.
         self.busy = 0
         self.login: str | None = None
 

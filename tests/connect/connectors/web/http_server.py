@@ -1,4 +1,4 @@
-"""A small HTTP server whose answers a test writes, and that remembers what it was asked."""
+"""A small scripted HTTP server that records its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Elasticsearch sink, against a small server that speaks its bulk API with external versions."""
+"""The Elasticsearch sink against a small server with a bulk API and external versions."""
 
 from __future__ import annotations
 

