@@ -1,10 +1,10 @@
-"""Runs the installed commands without paying for their imports each time.
+"""Run the installed commands without paying for their imports each time.
 
-A server process imports the command line once, and forks for each call. So a command runs in a process of its own, with
-pipes, environment, working directory and exit code of its own, but begins after milliseconds. The server starts no
-threads, neither Python's nor librdkafka's, which makes forking it safe.
+A server process imports the command line once and forks for each call. Each command still runs in its own process, with
+its own pipes, environment, working directory and exit code, but starts within milliseconds. Forking is safe because the
+server starts no threads, neither Python's nor librdkafka's.
 
-Tests about starting a command (how fast, with which imports) run it with `subprocess`.
+Tests about starting a command (speed, imports) run it with `subprocess`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_forked(
     cwd: str | Path | None = None,
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[bytes]:
-    """As `subprocess.run([command, *args], input=stdin, capture_output=True, …)` with an installed command."""
+    """Run an installed command like `subprocess.run([command, *args], input=stdin, capture_output=True, …)`."""
     argv = [command, *map(str, args)]
     request = {"argv": argv, "env": dict(os.environ if env is None else env), "cwd": str(cwd or os.getcwd())}
     out, its_out = os.pipe()
@@ -61,7 +61,7 @@ def run_forked(
         os.close(theirs)
     read: dict[int, bytearray] = {out: bytearray(), err: bytearray(), status: bytearray()}
     try:
-        read[status] += os.read(status, 64)  # its process id: the time counts from when it has begun
+        read[status] += os.read(status, 64)  # its process id; the timeout counts from here
         if not _read_all(read, time.monotonic() + timeout):
             os.kill(int(read[status].split()[0]), signal.SIGKILL)
             raise subprocess.TimeoutExpired(argv, timeout, bytes(read[out]), bytes(read[err]))
@@ -75,7 +75,7 @@ def run_forked(
 
 
 def _read_all(read: dict[int, bytearray], deadline: float) -> bool:
-    """Until every pipe has ended; False if that takes too long."""
+    """Read until every pipe has ended. Return False on a timeout."""
     with selectors.DefaultSelector() as selector:
         for each in read:
             selector.register(each, selectors.EVENT_READ)
@@ -92,7 +92,7 @@ def _read_all(read: dict[int, bytearray], deadline: float) -> bool:
 
 
 class _Server:
-    """The client's side of the server process, which ends with its end of the socket. Owner: one test process."""
+    """The client's side of the server process, which ends when the socket closes. Owner: one test process."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -106,7 +106,7 @@ class _Server:
             )
 
     def send(self, request: Mapping[str, object], descriptors: list[int]) -> None:
-        # The packet itself may be too small for an environment: the request is one more file.
+        # A packet may be too small for an environment, so the request is passed as a file.
         with tempfile.TemporaryFile() as file:
             file.write(json.dumps(request).encode())
             file.seek(0)
@@ -117,7 +117,7 @@ _starting = threading.Lock()
 
 
 def _server() -> _Server:
-    """Threads may ask for it at the same time; there is one."""
+    """Return the only server. Threads may call this concurrently."""
     with _starting:
         return _only_server()
 
@@ -133,8 +133,8 @@ def _only_server() -> _Server:
 def _serve(requests: socket.socket) -> None:
     scripts = _preload()
     assert threading.active_count() == 1, "a process with threads must not be forked"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end the socket
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which close the socket
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody reaps the waiting processes
     while True:
         received, descriptors, _, _ = socket.recv_fds(requests, 16, 8)
         if not received:
@@ -150,7 +150,7 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _preload() -> dict[str, EntryPoint]:
-    """Import what commands import, and return the commands by name."""
+    """Import the modules that commands need, and return the commands by name."""
     for name in _PRELOADED:
         package = importlib.import_module(name)
         if name.startswith("ottla."):
@@ -159,7 +159,7 @@ def _preload() -> dict[str, EntryPoint]:
                     importlib.import_module(found.name)
     installed = distribution("ottla").entry_points.select(group="console_scripts")
     scripts = {script.name: script for script in installed}
-    gc.freeze()  # what is shared stays shared
+    gc.freeze()  # keeps shared pages shared
     return scripts
 
 
@@ -171,14 +171,14 @@ def _run(
     stderr: int,
     status: int,
 ) -> None:
-    """Fork once more: this process waits for the other one and reports how it ended."""
+    """Fork once more; this process waits for the child and reports its exit status."""
     pid = os.fork()
     if pid != 0:
         for each in (stdin, stdout, stderr):
             os.close(each)
         os.write(status, f"{pid} ".encode())
         ended = os.waitpid(pid, 0)[1]
-        with contextlib.suppress(BrokenPipeError):  # the caller had no time to wait for it
+        with contextlib.suppress(BrokenPipeError):  # the caller has timed out
             os.write(status, str(ended).encode())
         os._exit(0)
     os.close(status)

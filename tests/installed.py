@@ -1,4 +1,4 @@
-"""The commands that are installed beside this Python."""
+"""The commands installed beside this Python."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def tool_name(name: str) -> str:
-    """`topics` is `kafka-topics`; ZooKeeper's tools have their own name."""
+    """Return `kafka-topics` for `topics`; ZooKeeper's tools keep their own names."""
     return name if name.startswith(("zookeeper-", "zk")) else f"kafka-{name}"
 
 
 def kafka_tool(name: str) -> str:
-    """`kafka_tool("topics")` is the path of `kafka-topics`."""
+    """Return the path of a tool: `kafka_tool("topics")` for `kafka-topics`."""
     return str(Path(sys.executable).with_name(tool_name(name)))

@@ -1,4 +1,4 @@
-"""An issuer of tokens, as small as can be: keys at /keys, tokens for client credentials at /token, real signatures."""
+"""A minimal token issuer with real signatures: keys at /keys, tokens for client credentials at /token."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class Issuer:
         self, sub: str = "ann", *, alg: str = "RS256", kid: Any = _MISSING, key: Any = None, seconds: float = 300,
         **claims: Any,
     ) -> str:  # fmt: skip
-        """A token as it should be, apart from what is said otherwise; a claim that is None is left out."""
+        """Return a valid token, except for the given claims; None omits a claim."""
         now = time.time()
         every = {
             "iss": ISSUER,
             "aud": AUDIENCE,
             "sub": sub,
-            "iat": int(now + min(seconds, 0)),  # none is issued after its own end
+            "iat": int(now + min(seconds, 0)),  # never issued after its own expiry
             "exp": int(now + seconds),
         } | claims
         if kid is _MISSING:

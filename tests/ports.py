@@ -1,4 +1,4 @@
-"""Ports for commands that take several in a row."""
+"""Consecutive ports for commands that need several."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import random
 import socket
 from contextlib import ExitStack
 
-# Below what systems hand out by themselves (32,768 on Linux), so that no connection of another test is there by chance.
-# Servers of ZooKeeper talk to each other a thousand ports above those of their clients.
+# Below the ephemeral port range (from 32,768 on Linux), so that no other test's connection uses them by chance.
+# ZooKeeper servers talk to each other a thousand ports above their client ports.
 _LOWEST, _HIGHEST = 20_000, 31_000
 _ATTEMPTS = 1000
 
 
 def ports_in_a_row(count: int) -> int:
-    """The first of some ports that nobody uses now."""
+    """Return the first of several consecutive free ports."""
     for _ in range(_ATTEMPTS):
         first = random.randrange(_LOWEST, _HIGHEST - count)
         try:

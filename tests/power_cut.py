@@ -1,8 +1,8 @@
-"""A power cut, as the strictest reading of fsync allows it: only what was synced is there afterwards.
+"""A power cut under the strictest reading of fsync: only synced data survives.
 
-A file keeps the bytes it had at its last fsync, and is found only under names that its directory had when that was
-synced last. Real file systems keep more; a promise that holds here holds on all of them. The metadata store syncs by
-itself, inside SQLite, and is taken as it is.
+A file keeps its bytes as of its last fsync, and only the names that its directory had at the directory's last fsync.
+Real file systems keep more, so a promise that holds here holds on all of them. The metadata store syncs itself, inside
+SQLite, and is copied unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PowerCut:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._fsync = os.fsync
         self._sizes: dict[int, int] = {}  # inode → bytes at its last fsync
-        self._names: dict[int, dict[str, int]] = {}  # inode of a directory → what it held at its last fsync
+        self._names: dict[int, dict[str, int]] = {}  # directory inode → entries at its last fsync
         self.count = 0
         monkeypatch.setattr(os, "fsync", self._record)
 
@@ -36,7 +36,7 @@ class PowerCut:
             self._sizes[stat.st_ino] = stat.st_size
 
     def survivors(self, directory: Path, target: Path) -> Path:
-        """What is left of a directory, copied to `target`; the broker may be running."""
+        """Copy the surviving part of a directory to `target`; the broker may be running."""
         target.mkdir()
         synced = self._names.get(directory.stat().st_ino, {})
         for entry in os.scandir(directory):

@@ -1,4 +1,4 @@
-"""A shell with the commands that are installed, and the sessions that pages print, typed into it."""
+"""A shell with the installed commands, and the page sessions typed into it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SCRIPTS = Path(sys.executable).parent
 
 
 class Shell:
-    """`shell("kafka-topics --list …")` is what it printed; `shell.said` is its standard error.
+    """`shell("kafka-topics --list …")` returns the output; `shell.said` is the standard error.
 
-    `instead` are words that mean something else on this machine: ports that are free, directories of the test.
+    `instead` maps words of the page to words for this machine: free ports, directories of the test.
     """
 
     def __init__(self, directory: Path, instead: Mapping[str, str]) -> None:
@@ -41,7 +41,7 @@ class Shell:
         return _replaced(line, self.instead)
 
     def shown(self, text: str) -> str:
-        """As it would read with the words of the page."""
+        """Translate the output back to the page's words."""
         return _replaced(text, {there: here for here, there in self.instead.items()})
 
     def __call__(self, line: str, *, code: int = 0, stdin: str = "") -> list[str]:
@@ -63,7 +63,7 @@ class Shell:
             )
 
     def start(self, line: str, output: Path) -> subprocess.Popen[bytes]:
-        """In the background, printing into a file."""
+        """Start a command in the background, with its output in a file."""
         with open(output, "wb") as out, open(output.with_suffix(".err"), "wb") as err:
             return subprocess.Popen(
                 ["bash", "-c", f"exec {self.line(line)}"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -72,7 +72,7 @@ class Shell:
 
 
 def _replaced(text: str, instead: Mapping[str, str]) -> str:
-    """All at once, so that nothing is replaced twice; a number is not a part of a longer one."""
+    """Replace all words in one pass, so that nothing is replaced twice; numbers match only as a whole."""
     if not instead:
         return text
     words = "|".join(re.escape(word) for word in sorted(instead, key=len, reverse=True))
@@ -86,10 +86,10 @@ def need_installed_commands() -> None:
 
 @contextlib.contextmanager
 def laptop(directory: Path) -> Iterator[Shell]:
-    """A shell in an empty directory with a `config` as in the repository, for servers of the test's own.
+    """A shell in an empty directory with a `config` like the repository's, for the test's own servers.
 
-    What still runs from there in the end is killed. The files have names of their own, so that a session which kills
-    a broker by the name of its file hits no other.
+    Kills every process still running from there at the end. The files have unique names, so that a session that kills a
+    broker by its file name hits no other.
     """
     need_installed_commands()
     reserved = ReservedPorts(4)
@@ -123,19 +123,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 @dataclass
 class Step:
-    """`$ line` of a page, the lines behind `>` that are typed into it, and what it prints."""
+    """A `$ line` of a page, the following `>` lines to type, and the expected output."""
 
     line: str
     typed: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
 
 
-# What somebody who follows a page types again until it is so.
+# Commands that a reader would repeat until the output matches.
 _LOOKS = re.compile(r" --(describe|list|verify)\b|kafka-server-start|(zookeeper-shell|zkCli.sh) .* (ls|get) ")
 
 
 def sessions(page: Path) -> list[Step]:
-    """The ```console blocks of a page, one after another."""
+    """Return the ```console blocks of a page in order."""
     steps: list[Step] = []
     for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
@@ -149,7 +149,7 @@ def sessions(page: Path) -> list[Step]:
 
 
 def follow(shell: Shell, steps: list[Step], seconds: float = 60) -> None:
-    """Do as the page says, and see what it shows. `…` stands for anything, alone on a line for any lines."""
+    """Run the steps and compare the output. `…` matches anything; alone on a line it matches any lines."""
     for step in steps:
         deadline = time.monotonic() + seconds
         while True:
@@ -164,7 +164,7 @@ def follow(shell: Shell, steps: list[Step], seconds: float = 60) -> None:
 
 
 def _looks_like(printed: str, shown: list[str]) -> bool:
-    """Columns are as wide as their widest cell, which depends on the machine: blanks count as one."""
+    """Compare with collapsed blanks, because column widths depend on the machine."""
     expected = ""
     for line in shown:
         if line.strip() == "…":

@@ -1,4 +1,4 @@
-"""The Python code in the section "Data at rest" runs as printed. tests/spark/test_encryption.py covers the Spark code."""
+"""The Python code in the section "Data at rest" runs as printed; tests/spark/test_encryption.py has the Spark code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on the pages of the case studies run as they are printed."""
+"""The commands on the case study pages run as printed."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_popular_tweets_are_passed_on_and_hashtags_are_counted_per_minute(exampl
     example.run()
     assert counted(example) == trending(first)
 
-    # Run again, it goes on: the minute that was half counted is counted to its end.
+    # A second run continues: it completes the half-counted minute.
     example.send(second)
     example.run()
     assert counted(example) == trending(events)

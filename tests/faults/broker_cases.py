@@ -1,6 +1,6 @@
 """Damage to the data of a whole broker, with real sockets: its metadata, its internal topics, and its logs.
 
-To see one case: `python -m tests.faults.broker_cases SEED`.
+Show one case with `python -m tests.faults.broker_cases SEED`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BrokerData:
         data = scratch / "data"
         with Broker(data=data, config=CONFIG) as broker, WireClient(broker.bootstrap_servers) as client:
             for topic in TOPICS:
-                # Segments are rolled by the timestamps of their records, so that there are several small ones.
+                # Record timestamps trigger segment rolls, which gives several small segments.
                 span = "10" if topic == "transactions" else "1000"
                 broker.create_topic(topic, config={"segment.ms": span, "index.interval.bytes": "150"})
             for number in range(40):
@@ -49,7 +49,7 @@ class BrokerData:
                     assert code is NONE
                     self.expected[topic].records[offset] = value
             self._write_transactions(client)
-            # Nothing is being written: the files are what a process leaves that is killed now.
+            # Nothing writes at this point, so the files match those of a process killed now.
             shutil.copytree(data, self.directories["kill"], ignore=shutil.ignore_patterns(".lock"))
         shutil.copytree(data, self.directories["clean stop"])
 
@@ -79,7 +79,7 @@ def produce(client: WireClient, topic: str, value: bytes, timestamp: int = NOW) 
 
 
 def consume(client: WireClient, topic: str, offsets: list[int]) -> tuple[dict[int, bytes], bool]:
-    """Read as a read_committed consumer; the records, and whether the broker refused a part."""
+    """Read as a read_committed consumer; return the records, and whether the broker refused a part."""
     found: dict[int, bytes] = {}
     refused, offset = False, 0
     end = end_offset(client, topic, committed=True)

@@ -1,6 +1,6 @@
-"""Accidents of a file on a disk, chosen by a seeded random generator.
+"""Disk accidents for a file, chosen by a seeded random generator.
 
-To damage another kind of file, add a row to `KINDS`; whoever checks what became of it brings the data directory.
+To damage another kind of file, add a row to `KINDS`. The caller that checks the result supplies the data directory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Every kind of file in a data directory. Each kind is damaged equally often, however many files it has.
+# Every kind of file in a data directory. Each kind is damaged equally often, regardless of its number of files.
 KINDS: dict[str, str] = {
     "log": r"\d{20}\.log",
     "index": r"\d{20}\.index",
@@ -38,7 +38,7 @@ TEXT = ("checkpoint", "meta.properties", "partition.metadata", "cleanshutdown", 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One accident, and the files that it hit."""
+    """One accident, and the affected files."""
 
     kind: str
     files: tuple[Path, ...]
@@ -58,7 +58,7 @@ def files_by_kind(directory: Path) -> dict[str, list[Path]]:
 
 
 def damage(directory: Path, rng: random.Random, kinds: list[str] | None = None) -> Damage:
-    """Do one thing to one file, or exchange two."""
+    """Damage one file, or swap two."""
     found = files_by_kind(directory)
     kind = rng.choice([each for each in found if kinds is None or each in kinds])
     path = rng.choice(found[kind])
@@ -81,7 +81,7 @@ def _flip(path: Path, rng: random.Random) -> str:
     if not data:
         return "nothing to flip"
     bits = [rng.randrange(len(data) * 8) for _ in range(rng.choice([1, 1, 1, 2, 5]))]
-    if rng.random() < 0.3:  # the ends of files matter most
+    if rng.random() < 0.3:  # the end of a file matters most
         bits = [len(data) * 8 - 1 - rng.randrange(min(len(data), 16) * 8)]
     for bit in bits:
         data[bit // 8] ^= 1 << bit % 8
@@ -121,7 +121,7 @@ def _swap(path: Path, rng: random.Random) -> str:
 
 
 def _enlarge(path: Path, rng: random.Random) -> str:
-    """Make a number larger: in text with or without the white space behind it, in binary at any place."""
+    """Increase a number: in text with or without the following white space, in binary at any position."""
     data = path.read_bytes()
     if any(name in path.name for name in TEXT):
         numbers = list(re.finditer(rb"\d+", data))

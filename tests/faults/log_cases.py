@@ -1,7 +1,7 @@
-"""Damage to a log directory, and what its logs say afterwards: thousands of cases, without a broker around them.
+"""Damage to a log directory and its effect on the logs: thousands of cases, without a broker.
 
-Each case copies a data directory, damages one file, opens it, reads everything, writes more, and opens it again.
-To see one case: `python -m tests.faults.log_cases SEED`.
+Each case copies a data directory, damages one file, opens it, reads everything, writes more, and opens it again. Show
+one case with `python -m tests.faults.log_cases SEED`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCER, OTHER_PRODUCER = 11, 12
 
 
 class DamageNotNoticed(AssertionError):
-    """Records are missing, wrong or there twice, and nobody was told."""
+    """Records are missing, wrong or duplicated, without any error."""
 
 
 @dataclass
@@ -42,13 +42,13 @@ class Expected:
     """The acknowledged records of one partition."""
 
     records: dict[int, bytes] = field(default_factory=dict)  # committed, by offset
-    hidden: set[int] = field(default_factory=set)  # aborted, or in a transaction that is open
-    last_sequence: int = -1  # of an idempotent producer
+    hidden: set[int] = field(default_factory=set)  # aborted, or in an open transaction
+    last_sequence: int = -1  # for an idempotent producer
 
 
 @dataclass
 class Data:
-    """A data directory after a stop, and the records that it has to serve."""
+    """A data directory after a stop, and the records it has to serve."""
 
     directory: Path
     expected: dict[TopicPartition, Expected]
@@ -59,7 +59,7 @@ def config_of(topic: str) -> LogConfig:
 
 
 class Writer:
-    """Fills a log directory, and keeps account of the acknowledged records."""
+    """Fills a log directory, and records every acknowledgement."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class Writer:
         return self.directory.create_log(topic, index, topic_id=topic.encode().ljust(16, b"-"), config=config)
 
     def write(self) -> None:
-        """One round: plain logs of the same layout, transactions, an idempotent producer, compaction, deletion."""
+        """Write one round: plain logs of the same layout, transactions, an idempotent producer, compaction, deletion."""
         number = self.round
         for topic in ("plain", "other"):
             log, expected = self.log(topic), self.expected.setdefault((topic, 0), Expected())
@@ -126,7 +126,7 @@ class Writer:
                 )  # fmt: skip
 
     def leave_open(self) -> None:
-        """A transaction that has not ended."""
+        """Leave a transaction open."""
         number = self.round
         log, expected = self.log("transactions"), self.expected["transactions", 0]
         wrote = self._append(
@@ -164,7 +164,7 @@ class Writer:
 
 
 def build(path: Path, stop: str) -> Data:
-    """A data directory after one of `STOPS`."""
+    """Build a data directory after one of `STOPS`."""
     writer = Writer(path)
     writer.open()
     writer.write()
@@ -189,7 +189,7 @@ def build(path: Path, stop: str) -> Data:
 
 
 def read(log: PartitionLog, expected: Expected) -> tuple[dict[int, bytes], bool]:
-    """Read as a read_committed consumer; the records, and whether the log refused a part."""
+    """Read as a read_committed consumer; return the records, and whether the log refused a part."""
     offset, refused = log.log_start_offset, False
     found: dict[int, bytes] = {}
     unstable = log.producers.first_unstable_offset(log.log_end_offset)
@@ -205,7 +205,7 @@ def read(log: PartitionLog, expected: Expected) -> tuple[dict[int, bytes], bool]
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise DamageNotNoticed(f"{log.path.name} answers {error} at offset {offset}") from error
             refused = True
-            offset = next((each for each in ends if each > offset), end)  # go on behind the damage
+            offset = next((each for each in ends if each > offset), end)  # continue after the damage
             continue
         data = region.read()
         if not data:
@@ -229,7 +229,7 @@ def read(log: PartitionLog, expected: Expected) -> tuple[dict[int, bytes], bool]
 
 @contextmanager
 def logged() -> Iterator[list[str]]:
-    """Everything that an operator would read."""
+    """Return everything that an operator would read."""
     lines: list[str] = []
 
     class Collect(logging.Handler):
@@ -250,7 +250,7 @@ def logged() -> Iterator[list[str]]:
 def check(
     directory: LogDirectory, expected: dict[TopicPartition, Expected], lines: list[str]
 ) -> set[TopicPartition]:
-    """Every record is served, or refused by name. The partitions that refuse something."""
+    """Check that every record is served or refused by name. Return the partitions with refusals."""
     refusing: set[TopicPartition] = set()
     for name, wanted in expected.items():
         label = f"{name[0]}-{name[1]}"
@@ -282,7 +282,7 @@ def check(
 
 
 def write_more(directory: LogDirectory, expected: dict[TopicPartition, Expected], number: int) -> None:
-    """One more record for each log that takes one, and one that an idempotent producer sends again."""
+    """Write one more record to each writable log, and retry one as an idempotent producer."""
     for name, log in directory.logs.items():
         wanted = expected[name]
         value = b"more %d" % number
@@ -329,7 +329,7 @@ def run_case(data: dict[str, Data], seed: int, scratch: Path, verbose: bool = Fa
                     except LogDirectoryError as error:
                         if not any(path.name in str(error) for path in done.files):
                             raise DamageNotNoticed(f"the refusal does not name the file: {error}") from error
-                        break  # the broker does not start, and says why
+                        break  # the broker refuses to start and gives the reason
                     directory.load_logs(config_of)
                     try:
                         if number == 0:

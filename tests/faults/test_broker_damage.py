@@ -1,4 +1,4 @@
-"""Whatever happens to one file of a broker, it serves every record, or says which file is damaged."""
+"""After damage to any one file, a broker serves every record or names the damaged file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to one file of a log directory, no record is lost silently."""
+"""After damage to any one file of a log directory, no record is lost silently."""
 
 from __future__ import annotations
 

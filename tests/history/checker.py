@@ -1,7 +1,7 @@
-"""Finds what a log must never do in a history of sends and polls.
+"""Find violations of a log's guarantees in a history of sends and polls.
 
-The anomalies are those that Jepsen looks for in Kafka-like systems, and transactions of which only a part is there. A
-history is what clients saw, in the order in which each of them saw it; the checker knows nothing of brokers.
+The anomalies are Jepsen's for Kafka-like systems, plus partially visible transactions. A history holds the clients'
+observations, ordered per client; the checker knows nothing about brokers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One record that a producer sent; `offset` where it was told. Values are unique over the history."""
+    """A record sent by a producer, with its `offset` if acknowledged. Values are unique within the history."""
 
     producer: str
     partition: int
@@ -32,7 +32,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll of a consumer returned, in order: (partition, offset, value)."""
+    """The result of one consumer poll, in order: (partition, offset, value)."""
 
     consumer: str
     records: tuple[tuple[int, int, str], ...]
@@ -40,7 +40,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Reposition:
-    """The consumer was assigned anew or sought: its position may jump."""
+    """A new assignment or a seek of the consumer: its position may jump."""
 
     consumer: str
 
@@ -48,7 +48,7 @@ class Reposition:
 @dataclass(frozen=True, slots=True)
 class Transaction:
     name: str
-    outcome: Outcome  # OK: committed; FAILED: aborted; UNKNOWN: it may be either
+    outcome: Outcome  # OK: committed; FAILED: aborted; UNKNOWN: either
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Anomaly:
 
 @dataclass(slots=True)
 class History:
-    """Events in the order in which they were recorded; only the order of one client's own events counts."""
+    """Events in recording order. Only the order of each client's own events counts."""
 
     events: list[Send | Poll | Reposition | Transaction] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ class History:
 
 
 class _Facts:
-    """What the history says, arranged for the questions below."""
+    """The history, indexed for the checks below."""
 
     def __init__(self, history: History) -> None:
         self.sends = [event for event in history.events if isinstance(event, Send)]
@@ -90,7 +90,9 @@ class _Facts:
                 self.at[send.partition, send.offset].add(send.value)
 
     def outcome_of(self, send: Send) -> Outcome:
-        """A record in a transaction is there if it was written and the transaction committed."""
+        """Return the outcome of a record. A transactional record exists if it was written and the transaction
+        committed.
+        """
         if send.transaction is None or send.outcome is Outcome.FAILED:
             return send.outcome
         ended = self.transactions.get(send.transaction, Outcome.UNKNOWN)
@@ -100,9 +102,9 @@ class _Facts:
 
 
 def check(history: History) -> list[Anomaly]:
-    """Every anomaly of the history; an empty list is what one wants.
+    """Return every anomaly of the history.
 
-    The last polls must have read every partition to its end, else what nobody has read counts as lost.
+    The last polls must have read every partition to its end; otherwise unread records count as lost.
     """
     facts = _Facts(history)
     return [
@@ -131,7 +133,7 @@ def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _missing(facts: _Facts) -> Iterator[Anomaly]:
-    """Acknowledged and never read: lost if somebody read past it, unseen if nobody got that far."""
+    """Return acknowledged records that were never read: lost if a consumer read past them, otherwise unseen."""
     furthest: dict[int, int] = defaultdict(lambda: -1)
     for poll in facts.polls:
         for partition, offset, _ in poll.records:
@@ -151,14 +153,14 @@ def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _torn_transactions(facts: _Facts) -> Iterator[Anomaly]:
-    """Whatever became of a transaction, all that was written in it is there or nothing of it."""
+    """Check that each transaction is visible as a whole or not at all."""
     written: dict[str, list[Send]] = defaultdict(list)
     for send in facts.sends:
         if send.transaction is not None and send.outcome is Outcome.OK:
             written[send.transaction].append(send)
     for name, sends in written.items():
         if facts.transactions.get(name, Outcome.UNKNOWN) is not Outcome.UNKNOWN:
-            continue  # a lost write or an aborted read, then
+            continue  # reported as a lost write or an aborted read
         missing = [send.value for send in sends if (send.partition, send.value) not in facts.polled]
         if missing and len(missing) < len(sends):
             yield Anomaly("torn-transaction", f"{name} is there without {missing}")
@@ -179,7 +181,7 @@ def _nonmonotonic_sends(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _poll_order(history: History, facts: _Facts) -> Iterator[Anomaly]:
-    """Each consumer reads forwards and leaves out nothing that is known to be there."""
+    """Check that each consumer reads forwards and skips no known record."""
     known: dict[int, list[int]] = defaultdict(list)
     for partition, offset in facts.at:
         known[partition].append(offset)

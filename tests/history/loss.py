@@ -1,8 +1,8 @@
-"""What may be gone after unclean elections, and nothing else: the other checker allows nothing to be gone.
+"""Allowed losses after unclean elections. The other checker allows no loss at all.
 
-The rule: when a replica is elected that is not in sync, what was acknowledged or read after it had left the ISR may be
-gone, until the leader before it has ended. Where something is gone, there is what was written in that epoch or later.
-Everything else is there, in order, without holes, and once.
+The rule: after the election of an out-of-sync replica, records may be lost that were acknowledged or read between its
+departure from the ISR and the end of the previous leader. Records of the same or a later epoch take their place. All
+other records exist once, in order and without gaps.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from tests.history.checker import Anomaly, Outcome, Poll, Reposition, Send, Transaction
 
-# A client may learn of something a little after it happened, when the machine is busy.
+# On a busy machine, a client may learn of an event slightly later.
 _LATE_SECONDS = 2.0
 _CLOCK_SECONDS = 0.002  # ZooKeeper counts in milliseconds
 
 
 class Loss(NamedTuple):
-    """An unclean election. `ended` is when the leader before it can have answered for the last time."""
+    """An unclean election. `ended` is the latest time at which the previous leader can have responded."""
 
     partition: int
     epoch: int
@@ -28,7 +28,7 @@ class Loss(NamedTuple):
 
 
 class Final(NamedTuple):
-    """A record as it is in the end, and the leader epoch that it was written in."""
+    """A record in the final log, with its leader epoch."""
 
     offset: int
     value: str
@@ -42,7 +42,7 @@ FinalLogs = Mapping[int, Sequence[Final]]
 def check_losses(
     events: Sequence[tuple[float, Event]], logs: FinalLogs, losses: Sequence[Loss]
 ) -> tuple[list[Anomaly], int]:
-    """What cannot be explained, and how many acknowledged records are gone. Events have the time of the wall clock."""
+    """Return the unexplained losses and the number of lost acknowledged records. Events carry wall clock times."""
     epochs = {(partition, record.offset): record.epoch for partition, log in logs.items() for record in log}
 
     def may_be_gone(partition: int, offset: int, when: float) -> bool:
@@ -87,7 +87,7 @@ def _log_faults(logs: FinalLogs, losses: Sequence[Loss]) -> Iterator[Anomaly]:
                 break
             first = seen.setdefault(record.value, record)
             if first is not record:
-                # Only with what is gone can the broker have forgotten that it has this one.
+                # Only the loss of that state can make the broker forget that it has this record.
                 if not any(
                     loss.partition == partition and first.epoch < loss.epoch <= record.epoch
                     for loss in losses

@@ -1,4 +1,4 @@
-"""Concurrent clients in threads, the faults that the broker suffers, and the history of what the clients saw."""
+"""Concurrent clients in threads, the broker's faults, and the history of the clients' observations."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _QUIET = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms"
 
 
 class Recorder:
-    """Producers and members of a group in threads; what they see becomes the history."""
+    """Producers and group members in threads, whose observations become the history."""
 
     def __init__(self, bootstrap_servers: str, **settings: str) -> None:
-        """`settings` are librdkafka's, for all clients."""
+        """Create the clients. `settings` are librdkafka's, for all of them."""
         self.history = History()
         self._bootstrap = {"bootstrap.servers": bootstrap_servers, **settings, **_QUIET}
         self._lock = threading.Lock()
@@ -42,21 +42,21 @@ class Recorder:
         self._stop_reading = threading.Event()
         self._producers: list[threading.Thread] = []
         self._consumers: list[threading.Thread] = []
-        self.acknowledged: list[tuple[float, int]] = []  # when, and in which partition
+        self.acknowledged: list[tuple[float, int]] = []  # (time, partition)
 
     def note(self, *events: Send | Poll | Reposition | Transaction) -> None:
         with self._lock:
             self.history.events += events
 
     def start(self, producers: int, consumers: int, *, members: int = 0, pause: float = 0.001) -> None:
-        """`consumers` share a group of the classic protocol, `members` one of the newer; `pause` is between sends."""
+        """Start the clients. `consumers` form a classic group, `members` a KIP-848 group; `pause` separates sends."""
         for number in range(producers):
             work = threading.Thread(target=self._produce, args=(f"producer-{number}", number, pause))
             self._producers.append(work)
         newer = {"group.protocol": "consumer", "session.timeout.ms": None}
         for kind, count, settings in (("consumer", consumers, {}), ("member", members, newer)):
             for number in range(count):
-                # The group is named after its consumers, and so is the thread.
+                # The group and its thread are named after its consumers.
                 names = (f"{kind}-{number}", kind)
                 work = threading.Thread(target=self._consume, args=names, kwargs=settings, name=kind)
                 self._consumers.append(work)
@@ -100,7 +100,7 @@ class Recorder:
         )
 
     def producer_after(self, error: KafkaException) -> Producer:
-        """Nothing should make a producer give up."""
+        """Fail: no producer should give up."""
         raise error
 
     def _consumer(self, group: str, **settings: Any) -> Consumer:
@@ -116,7 +116,7 @@ class Recorder:
         return Consumer({key: value for key, value in asked.items() if value is not None})
 
     def _consume(self, name: str, group: str, **settings: Any) -> None:
-        """A member of a group: its position may jump whenever partitions are given out anew."""
+        """Poll as a group member, whose position may jump at each rebalance."""
         consumer = self._consumer(group, **settings)
 
         def assigned(_: Consumer, __: object) -> None:
@@ -138,7 +138,7 @@ class Recorder:
             thread.join()
 
     def wait_until_read(self, seconds: float = 60) -> None:
-        """Until every group has seen all that is acknowledged."""
+        """Wait until every group has seen all acknowledged records."""
 
         def missing(consumers: str) -> int:
             with self._lock:
@@ -160,12 +160,12 @@ class Recorder:
             )
 
     def read_to_the_end(self) -> None:
-        """Everything once more, alone, so that the history knows what is there."""
+        """Read everything once more with a single consumer, to complete the history."""
         self.note(Reposition("reader"))
         reader = self._consumer("reader")
         reader.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
         ended: set[int] = set()
-        ends: dict[int, int] = {}  # now: while others write, a reader need not meet the end
+        ends: dict[int, int] = {}  # the current ends: under load a reader may never reach the end
         deadline = time.monotonic() + 60
         while len(ended) < PARTITIONS:
             assert time.monotonic() < deadline, "the log does not end"
@@ -194,14 +194,14 @@ def _records(messages: list[Message]) -> tuple[tuple[int, int, str], ...]:
 
 
 class Faults:
-    """When there was trouble."""
+    """The periods of faults."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.times: list[tuple[float, float]] = []
 
     def between(self, begin: float, end: float) -> bool:
-        """Whether any fault fell into that time, be it in part."""
+        """Return True if any fault overlaps the period."""
         return any(start <= end and begin <= stop for start, stop in self.times)
 
 

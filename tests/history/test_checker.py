@@ -1,4 +1,4 @@
-"""The checker catches each anomaly in a history that contains it, and nothing in one that does not."""
+"""The checker catches each anomaly, and reports nothing for a clean history."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_record_without_an_answer_may_be_there_or_not() -> None:
 
 @given(st.lists(st.integers(0, 2), max_size=60), st.integers(1, 7))
 def test_any_honest_log_passes(partitions: list[int], batch: int) -> None:
-    """Whatever is sent where, and however it is cut into polls."""
+    """Holds for any distribution of records over partitions and polls."""
     logs: dict[int, list[str]] = {0: [], 1: [], 2: []}
     events: list[Send | Poll] = []
     for number, partition in enumerate(partitions):

@@ -1,4 +1,4 @@
-"""The rule of what may be gone after an unclean election catches whatever it does not allow."""
+"""The rule for losses after an unclean election catches every loss that it does not allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.history.checker import Outcome, Poll, Send
 from tests.history.loss import Event, Final, Loss, check_losses
 
 LOSS = Loss(partition=0, epoch=7, left_isr=100.0, ended=110.0)
-# Two records survived, the third was written by whoever was elected.
+# Two records survived; the newly elected leader wrote the third.
 LOG = [Final(0, "p-0", 5), Final(1, "p-1", 5), Final(2, "p-9", 7)]
 
 

@@ -1,4 +1,4 @@
-"""Promise: readers of committed records see whole transactions only, whatever is killed, paused or fenced."""
+"""Promise: read_committed consumers see only whole transactions, whatever is killed, paused or fenced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS = [
 
 
 def wait_until_nothing_is_open(admin: AdminClient) -> None:
-    """Transactions that nobody ends are ended by their timeouts: then the stable offsets reach the ends."""
+    """Wait until abandoned transactions time out and the last stable offsets reach the end offsets."""
 
     def ends(isolation: IsolationLevel) -> list[int]:
         asked = {TopicPartition(TOPIC, index): OffsetSpec.latest() for index in range(PARTITIONS)}
@@ -48,7 +48,7 @@ def wait_until_nothing_is_open(admin: AdminClient) -> None:
 
 
 def run(directory: Path, faults: int, seed: int, steps: int) -> Counter[str]:
-    """What became of the transactions, after the history has been found free of anomalies."""
+    """Run the clients, assert a history without anomalies, and return the transactions' outcomes."""
     with BrokerProcess(directory, OPTIONS) as broker:
         address = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": address, "logger": None})
@@ -101,6 +101,6 @@ def test_transactions_are_honest_under_kill_and_pause(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_transactions_are_honest_under_many_kills_and_pauses(tmp_path: Path) -> None:
     tally = run(tmp_path, faults=40, seed=2, steps=100)
-    # Every way that a transaction can end was taken.
+    # The run covered every way in which a transaction can end.
     for way in ("commit: committed", "commit: refused", "abort: aborted", "late: refused", "leave: left"):
         assert tally[way], f"{way} is not among {tally}"

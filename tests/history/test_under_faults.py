@@ -1,4 +1,4 @@
-"""Promise: concurrent clients see an honest log while the broker is killed and paused under them."""
+"""Promise: concurrent clients see a consistent log while the broker is killed and paused."""
 
 from __future__ import annotations
 

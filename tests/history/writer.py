@@ -1,9 +1,9 @@
-"""A transactional producer in a process of its own, which says in JSON lines what it does and what became of it.
+"""A transactional producer in its own process, which reports its actions and their outcomes as JSON lines.
 
     python -m tests.history.writer HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
 
-It commits most transactions, aborts some, comes too late with some, walks away from some, and begins anew with another
-producer whenever it is fenced. It ends when stdin does. A process, because a client may be stuck when it is closed.
+It commits most transactions, aborts some, exceeds the timeout of some, and abandons some. After being fenced it starts
+over with another producer. It ends with stdin. It is a process because closing a client may hang.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tests.history.recorder import PARTITIONS, TOPIC
 
 PATIENCE = 20.0
-# A producer that is closed while it reconnects may wait for ever: none is.
+# Closing a producer while it reconnects may hang, so none is closed.
 _kept: list[Producer] = []
 
 
@@ -34,7 +34,7 @@ class Writer:
     timeout_ms: int
     rng: random.Random
     ends: dict[str, int] = field(
-        default_factory=lambda: {"commit": 75, "abort": 18, "late": 2, "leave": 5}  # how often of a hundred
+        default_factory=lambda: {"commit": 75, "abort": 18, "late": 2, "leave": 5}  # percentages
     )
     stopping: threading.Event = field(default_factory=threading.Event)
     number: int = 0
@@ -46,8 +46,8 @@ class Writer:
                 while self._transaction(producer) and not self.stopping.wait(self.rng.uniform(0, 0.02)):
                     pass
             except KafkaException:
-                pass  # what it means for the transaction has been said
-            # Where two share an id they fence each other for ever; now and then one should get something done.
+                pass  # the outcome has been reported
+            # Two writers with the same id fence each other forever; now and then one should make progress.
             self.stopping.wait(self.rng.uniform(0.05, 0.6))
 
     def _new_producer(self) -> Producer:
@@ -71,14 +71,14 @@ class Writer:
         return producer
 
     def compose(self, name: str) -> list[tuple[int, str]]:
-        """What a transaction is to write: partitions and values."""
+        """Return the partitions and values to write in a transaction."""
         return [(self.rng.randrange(PARTITIONS), f"{name}-{i}") for i in range(self.rng.randint(1, 12))]
 
     def committed(self, places: list[tuple[int, str]]) -> None:
-        """These are written."""
+        """Handle the committed values."""
 
     def _transaction(self, producer: Producer) -> bool:
-        """One of them, told of before and after; whether the producer can go on."""
+        """Run one transaction, reporting before and after. Return True if the producer can continue."""
         self.number += 1
         name = f"{self.name}-{self.number}"
         places = self.compose(name)
@@ -96,7 +96,7 @@ class Writer:
             for partition, value in places:
                 producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
             if end != "commit":
-                producer.flush(PATIENCE)  # what is aborted should have been written
+                producer.flush(PATIENCE)  # aborted records should have been written
             if end == "late" and self.stopping.wait(self.timeout_ms / 1000 + 0.7):
                 end = "commit"  # in time after all
             if end in ("commit", "late"):
@@ -107,7 +107,7 @@ class Writer:
             else:
                 outcome = "left"
         except KafkaException as error:
-            # Nobody has asked for a commit, or `commit` would have said what came of it.
+            # No commit was requested, or `commit` would have reported its outcome.
             outcome = "left"
             say(event="trouble", transaction=name, message=str(error))
         finally:
@@ -118,7 +118,7 @@ class Writer:
 
 
 def commit(producer: Producer) -> str:
-    """`refused` where the broker said no, `unknown` where it did not say."""
+    """Return `refused` if the broker rejected the commit, and `unknown` if it did not respond."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:

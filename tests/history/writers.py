@@ -1,4 +1,4 @@
-"""Writers of transactions as a test sees them: processes that can be killed, and the history of what they said."""
+"""Transaction writers from a test's point of view: processes to kill, and the history of their reports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.history.recorder import Faults
 _OUTCOMES = {
     "committed": Outcome.OK,
     "aborted": Outcome.FAILED,
-    "left": Outcome.FAILED,  # nobody ever asked for its commit
+    "left": Outcome.FAILED,  # its commit was never requested
     "refused": Outcome.FAILED,
     "unknown": Outcome.UNKNOWN,
 }
 
 
 class Writer:
-    """One transactional producer, started again with the same id when it is killed."""
+    """A transactional producer, restarted with the same id after a kill."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Writer:
 
     @property
     def refused(self) -> int:
-        """How often the broker or the client said no to a transaction that was begun."""
+        """Return the number of started transactions that the broker or the client rejected."""
         return sum(event["event"] == "trouble" for event in self.said)
 
     def _over(self) -> None:
@@ -84,12 +84,12 @@ class Writer:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            # The last line of a writer that was killed may be cut off.
+            # A killed writer's last line may be incomplete.
             with contextlib.suppress(json.JSONDecodeError):
                 self.said.append(json.loads(line))
 
     def history(self, faults: Faults) -> list[Send | Transaction]:
-        """What the checker should know. A refusal counts as one only where no answer can have been lost."""
+        """Return the history for the checker. A rejection counts only if no response can have been lost."""
         begun: dict[str, dict[str, Any]] = {}
         events: list[Send | Transaction] = []
         for event in self.said:
@@ -122,7 +122,7 @@ class Writer:
 
     @property
     def committed_at(self) -> list[float]:
-        """When transactions were known to be committed."""
+        """Return the times of known commits."""
         return [
             event["at"] for event in self.said if event["event"] == "end" and event["outcome"] == "committed"
         ]

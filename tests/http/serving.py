@@ -1,4 +1,4 @@
-"""A server on a thread of its own, and clients that say exactly what they want on its socket."""
+"""A server in its own thread, and clients that control every byte on its socket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def exchange(self, sent: bytes) -> bytes:
-        """What comes back until the server closes the connection."""
+        """Send bytes and return the response up to the end of the connection."""
         with self.connect() as connection:
             connection.sendall(sent)
             return read_all(connection)

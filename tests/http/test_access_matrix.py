@@ -1,8 +1,8 @@
-"""Every route of every HTTP server, asked by every kind of caller.
+"""Every route of every HTTP server, requested by every kind of caller.
 
-Each route declares the level that it needs (`Access`) and the bodies that it takes (`consumes`). The expected answers
-follow from these two, so a new route is part of the matrix as soon as it is there. The servers really run, and logins
-go to a real broker. Only Spark is missing, because no statement gets that far.
+Each route declares its required level (`Access`) and accepted bodies (`consumes`). The expected responses follow from
+the two, so a new route automatically joins the matrix. The servers really run, and logins go to a real broker. Only
+Spark is missing, because no statement gets that far.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ FOREIGN_HOST = {"Host": "evil.example"}
 FOREIGN_ORIGIN = {"Origin": "https://evil.example"}
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
-#: No handler can do anything with it.
+#: Nonsense that no handler accepts.
 NONSENSE = b"{"
-#: How the Dispatcher refuses a caller whose level is too low.
+#: The Dispatcher's refusal of a caller whose level is too low.
 TOO_LOW = b"needs the rights of"
 
 
@@ -60,11 +60,11 @@ class Running:
     url: str
     router: Router
     is_secured: bool
-    #: The levels that this kind of server tells apart.
+    #: The levels that this kind of server distinguishes.
     users: Sequence[str]
 
     def ask(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
-        """Status and body; of an answer that goes on, only the status."""
+        """Return status and body; only the status for a streaming response."""
         parts = urlsplit(self.url)
         connection = HTTPConnection(parts.hostname or "", parts.port, timeout=20)
         try:
@@ -171,7 +171,7 @@ SERVERS = {
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[bool, dict[str, str]]]:
-    """How clients reach a plain broker and a secured one."""
+    """Client settings for a plain broker and a secured one."""
     rights = [acl("boss", "alter"), acl("viewer", "describe")]
     with ExitStack() as stack:
         plain = stack.enter_context(Broker())
@@ -201,7 +201,7 @@ def server(
 
 
 def path_of(pattern: str) -> str:
-    """A path that matches. Only the cluster of the console exists."""
+    """Return a matching path. Only the console's cluster exists."""
     return re.sub(r"\{(\w+)\}", lambda found: "local" if found[1] == "cluster" else "1", pattern)
 
 
@@ -210,7 +210,7 @@ def has_body(route: Route) -> bool:
 
 
 def requests_of(server: Running) -> list[tuple[Route, str, dict[str, str], bytes | None]]:
-    """Well-formed ones, but for the nonsense in their bodies."""
+    """Return well-formed requests with nonsense bodies."""
     found = []
     for route in server.router.routes:
         typed = {"Content-Type": route.consumes[0]} if has_body(route) else {}
@@ -230,7 +230,7 @@ def answers(server: Running, headers: dict[str, str]) -> Iterator[tuple[Route, i
 
 
 def lets_in(route: Route, status: int, text: bytes) -> bool:
-    """The handler was asked. It may refuse the request for reasons of its own."""
+    """Return True if the request reached the handler, which may still refuse it."""
     return status not in (401, 415, 421) and TOO_LOW not in text
 
 
@@ -276,7 +276,7 @@ def test_a_foreign_host(server: Running) -> None:
     def is_right(route: Route, status: int, text: bytes) -> bool:
         if not server.is_secured:
             return status == 421
-        # A login protects from foreign names: a foreign page does not have one.
+        # A login protects against foreign host names, because a foreign page has no login.
         return status == 401 or (route.access == Access.ANYONE and lets_in(route, status, text))
 
     assert wrong(answers(server, FOREIGN_HOST), is_right) == []
@@ -301,7 +301,7 @@ def test_a_body_of_no_type_or_of_one_that_a_foreign_page_can_send(server: Runnin
 
 
 def test_no_route_takes_what_a_foreign_page_can_send(server: Running) -> None:
-    """The forms of the console are the exception: it checks a token in each of them."""
+    """The console's forms are the exception: it checks a token in each of them."""
     simple = {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "*/*"}
     found = {kind for route in server.router.routes for kind in route.consumes}
     assert found & simple <= {"application/x-www-form-urlencoded", "multipart/form-data"}
@@ -326,7 +326,7 @@ def test_websockets(server: Running) -> None:
 
 
 def test_with_a_wrong_login(server: Running) -> None:
-    """The last one: the console makes an address wait that has tried many passwords."""
+    """Runs last, because the console delays an address after many failed passwords."""
     if not server.is_secured:
         pytest.skip("nobody logs in here")
 

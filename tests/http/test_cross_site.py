@@ -1,4 +1,4 @@
-"""Foreign web pages cannot use a server through the browser of a visitor."""
+"""Foreign web pages cannot use a server through a visitor's browser."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_local_server_answers_under_no_other_name(host: str) -> None:
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("schema-registry:8081", 200),  # a service of Docker Compose
+        ("schema-registry:8081", 200),  # a Docker Compose service
         ("registry.team.svc.cluster.local:8081", 200),
         ("registry.internal", 200),
         ("192.168.1.7:8081", 200),
@@ -85,7 +85,7 @@ def test_the_refusal_names_the_setting() -> None:
         ({}, 200),
         ({"origin": "http://localhost:8081"}, 200),
         ({"origin": "HTTP://LOCALHOST:8081"}, 200),
-        ({"origin": "http://localhost:3000"}, 403),  # another program of this machine
+        ({"origin": "http://localhost:3000"}, 403),  # another program on this machine
         ({"origin": FOREIGN}, 403),
         ({"origin": "null"}, 403),
         ({"origin": "https://pages.acme.com"}, 200),
@@ -94,7 +94,7 @@ def test_the_refusal_names_the_setting() -> None:
         ({"sec_fetch_site": "same-site", "sec_fetch_mode": "cors"}, 403),
         ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}, 200),  # a link
         ({"sec_fetch_site": "none", "sec_fetch_mode": "navigate"}, 200),
-        # Behind a proxy that gives the server another Host, the browser still knows its own page.
+        # Behind a proxy that rewrites Host, the browser still identifies its own page.
         ({"sec_fetch_site": "same-origin", "origin": "https://console.acme.com"}, 200),
     ],
 )
@@ -133,7 +133,7 @@ def test_where_everybody_logs_in_any_name_will_do_but_no_foreign_page() -> None:
         asked = {"Host": "registry.acme.com"}
         assert httpx.get(f"{served.url}/quick", headers=asked).status_code == 401
         assert httpx.get(f"{served.url}/quick", headers=asked, auth=("ann", "secret")).status_code == 200
-        # A browser keeps a password and sends it along with requests that foreign pages make.
+        # A browser stores a password and sends it with requests from foreign pages.
         foreign = httpx.get(f"{served.url}/quick", headers={"Origin": FOREIGN}, auth=("ann", "secret"))
         assert foreign.status_code == 403
 
@@ -164,4 +164,4 @@ def test_a_body_needs_a_type_that_the_route_knows(path: str, kind: str | None, s
         assert answer.status_code == status
         if status == 415:
             assert "Send the header Content-Type: application/json." in answer.json()["message"]
-        assert httpx.post(f"{served.url}/json").status_code == 204  # no body needs no type
+        assert httpx.post(f"{served.url}/json").status_code == 204  # an empty body needs no content type

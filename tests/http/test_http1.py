@@ -1,4 +1,4 @@
-"""What a server of HTTP/1.1 promises its clients, good and bad ones."""
+"""Promises of the HTTP/1.1 server to good and bad clients."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_client_that_asks_before_it_sends_is_told(served: Served) -> None:
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"body")
         assert read_until(connection, lambda got: got.endswith(b"body"))
-    # What would be refused anyway need not be sent.
+    # Clients need not send a body that the server would refuse.
     refused = served.exchange(
         b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 9999999\r\nExpect: 100-continue\r\n\r\n"
     )
@@ -184,7 +184,7 @@ def test_an_answer_before_the_body_was_read_arrives(served: Served) -> None:
     ("request_bytes", "status"),
     [
         (b"nonsense\r\n\r\n", b"400"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),  # a client of TLS
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),  # a TLS client
         (b"GET /quick HTTP/1.1\r\n\r\n", b"400"),  # no Host
         (b"GET /quick HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", b"400"),
         (b"GET /quick HTTP/1.1\r\nHost : a\r\n\r\n", b"400"),

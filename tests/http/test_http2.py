@@ -1,4 +1,4 @@
-"""HTTP/2: by prior knowledge, by an upgrade, and over TLS; and clients that want harm."""
+"""HTTP/2 by prior knowledge, by upgrade and over TLS, and hostile clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.http.serving import Served, read_all, read_until, serving
 
 
 class Client:
-    """Frames as a test wants them."""
+    """A client that sends arbitrary frames."""
 
     def __init__(self, served: Served) -> None:
         self.socket = served.connect()
@@ -140,7 +140,7 @@ def test_frames_that_are_none_end_the_connection(served: Served, frame: bytes) -
 
 
 def test_a_client_that_takes_little_gets_all_in_the_end(served: Served) -> None:
-    """The window is five bytes: the server waits for each update."""
+    """The window is five bytes, so the server waits for each update."""
     client = Client(served)
     client.wire.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 5})
     client.flush()

@@ -1,4 +1,4 @@
-"""A server counts requests by route and status, and streams while they are open."""
+"""A server counts requests by route and status, and its open streams."""
 
 from __future__ import annotations
 

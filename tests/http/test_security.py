@@ -1,4 +1,4 @@
-"""TLS, names and passwords, and the names of certificates."""
+"""TLS, user names and passwords, and certificate names."""
 
 from __future__ import annotations
 

@@ -66,4 +66,4 @@ def test_the_wheels_java_is_used_without_the_module_it_lacks(
         "a b",
         "Main",
     ]
-    assert patched_home(runtime, tmp_path / "cache" / "ottla") == home  # a second time changes nothing
+    assert patched_home(runtime, tmp_path / "cache" / "ottla") == home  # a second call changes nothing

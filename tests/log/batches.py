@@ -17,13 +17,13 @@ NOW = 1_700_000_000_000
 
 
 def batch(*values: bytes, timestamp: int = NOW, key: bytes | None = b"k", **fields: Any) -> bytearray:
-    """A batch as a producer sends it, one record per value."""
+    """Return a producer's batch with one record per value."""
     records = [Record(at, timestamp, key, value) for at, value in enumerate(values or (b"v",))]
     return build_batch(records, **fields)
 
 
 def timed(*timestamps: int, **fields: Any) -> bytearray:
-    """A batch with one record per timestamp."""
+    """Return a batch with one record per timestamp."""
     return build_batch([Record(at, ts, b"k", b"v%d" % at) for at, ts in enumerate(timestamps)], **fields)
 
 
@@ -43,7 +43,7 @@ def put(log: PartitionLog, *values: bytes, epoch: int = 0, now: int = NOW, **fie
 
 
 def headers(data: bytes) -> list[BatchHeader]:
-    """Of every batch that begins in `data` and is whole."""
+    """Return the header of every complete batch in `data`."""
     found, at = [], 0
     while at + 61 <= len(data) and at + header_at(data, at).size <= len(data):
         found.append(header_at(data, at))
@@ -52,7 +52,7 @@ def headers(data: bytes) -> list[BatchHeader]:
 
 
 def records_of(log: PartitionLog, offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    """Everything from `offset` on, read as a consumer reads."""
+    """Return all records starting at `offset`, as a consumer reads them."""
     position = log.log_start_offset if offset is None else offset
     found: list[tuple[int, bytes | None]] = []
     while position < log.log_end_offset:

@@ -1,4 +1,4 @@
-"""Compaction in the test's own process: the same code, without the other process and without its clock."""
+"""Compaction in the test process: the same code, without the worker process and its clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.log.partition_log import PartitionLog
 
 
 class InlineWorker:
-    """Stands for the worker process. `meanwhile` is called before each group is handed over."""
+    """Replaces the worker process. `meanwhile` is called before each group of segments."""
 
     def __init__(self, walk: Walk, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._walk = walk
@@ -51,7 +51,7 @@ def clean(
     upto: int | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> CleanerStatus:
-    """Compact whatever can be, due or not."""
+    """Compact every eligible log, due or not."""
     status = CleanerStatus()
     found = cleanable(log, log.log_end_offset if upto is None else upto, now_ms)
     if found is not None:
@@ -65,12 +65,12 @@ def clean(
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after this happens."""
+    """Simulates the end of the process."""
 
 
 @contextmanager
 def crash_after(operations: int):
-    """Let so many renames and unlinks happen, and none after them."""
+    """Allow this many renames and unlinks, then crash."""
     left = operations
 
     def guarded(operation: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""What compaction keeps, what it drops, and what it leaves alone."""
+"""Records that compaction keeps, drops and ignores."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_only_the_last_record_of_a_key_stays_at_its_offset(log):
     for key, value in [(b"A", b"1"), (b"B", b"1"), (b"C", b"1"), (b"A", b"2"), (b"B", b"2")]:
         put(log, (key, value))
     log.roll()
-    put(log, (b"C", b"2"))  # in the active segment, which nobody looks at
+    put(log, (b"C", b"2"))  # in the active segment, which compaction skips
     status = clean(log, NOW)
     assert records_of(log) == [(2, b"1"), (3, b"2"), (4, b"2"), (5, b"2")]
     assert (status.last.records_read, status.last.records_kept) == (5, 3)
@@ -189,7 +189,7 @@ def test_a_marker_goes_when_its_data_is_gone_and_its_time_has_passed(log):
         clean(log, now)
         markers = [h for h, records in batches(log) if h.is_control and records]
         seen.append([bool(h.attributes & 0x40) for h in markers])
-    # With its data; without, from when on its time runs; still there; gone.
+    # With its data; without data, when its horizon is set; still present; gone.
     assert seen == [[False], [True], [True], []]
 
 

@@ -1,5 +1,5 @@
-"""Compaction against a model: whatever is written and cleaned, and wherever a crash comes between two operations on
-files, the last value of every key is there, offsets rise, and nothing that was gone comes back.
+"""Compaction against a model: after any writes, cleanings and crashes between file operations, the last value of every
+key exists, offsets increase, and removed records stay removed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.last: dict[bytes, int] = {}  # committed records only
         self.aborted: dict[int, range] = {}  # offset of the marker, offsets of the data
         self.gone: set[int] = set()
-        self.first_cleaned: dict[int, int] = {}  # when a tombstone was met by the cleaner
+        self.first_cleaned: dict[int, int] = {}  # time when the cleaner first saw a tombstone
         self.sequences: dict[int, int] = {}
 
     def teardown(self) -> None:
@@ -138,7 +138,7 @@ class CompactionMachine(RuleBasedStateMachine):
         with crash_after(operations):
             clean(self.log, self.clock)
         self.log.abandon()
-        with crash_after(again):  # and once more while the start cleans up
+        with crash_after(again):  # and again while the start cleans up
             open_log(self.path, **CONFIG).abandon()
         self.reopen(dirty)
 
@@ -154,7 +154,7 @@ class CompactionMachine(RuleBasedStateMachine):
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
 
     def about_to_clean(self) -> None:
-        """From a cleaning on that can see them, the time of tombstones runs."""
+        """Start the clock of the tombstones visible to this cleaning."""
         for offset in self.last.values():
             if self.written[offset][1] is None and offset < self.log.active.base_offset:
                 self.first_cleaned.setdefault(offset, self.clock)
@@ -201,7 +201,7 @@ class CompactionMachine(RuleBasedStateMachine):
                 )
 
     def sequences_are_known(self, batches: list) -> None:
-        """A producer that comes back is still recognised, from the log alone."""
+        """A returning producer is recognised from the log alone."""
         for producer, sequence in self.sequences.items():
             last = [h.last_sequence for h, _ in batches if h.producer_id == producer and not h.is_control]
             assert last

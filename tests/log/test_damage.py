@@ -1,4 +1,4 @@
-"""Files that contradict each other: built again where nothing can be lost by it, otherwise the log is refused."""
+"""Contradictory files: rebuilt if nothing can be lost, otherwise the log is refused."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_flipped_bit_anywhere_in_an_index_hides_no_record(tmp_path, caplog):
 def test_a_log_that_ends_below_its_recovery_point_is_refused(tmp_path, clean, change):
     directory = closed(tmp_path)
     path = directory / f"{SEGMENT}.log"
-    (directory / "ottla-segments").unlink()  # as Apache Kafka leaves a log
+    (directory / "ottla-segments").unlink()  # the state that Apache Kafka leaves
     if change == "remove":
         path.unlink()
     else:
@@ -116,7 +116,7 @@ def test_a_sealed_segment_that_is_not_the_one_that_was_written_is_refused(tmp_pa
         path.unlink()
     else:
         flipped = bytearray(path.read_bytes())
-        flipped[20] ^= 1  # another checksum in the first batch, as a file of another partition has
+        flipped[20] ^= 1  # a different checksum in the first batch, like a file of another partition
         path.write_bytes(flipped)
     with pytest.raises(DAMAGED, match=path.name):
         open_log(tmp_path, clean=clean, recovery_point=60, segment_bytes=1000, **CONFIG)
@@ -271,7 +271,7 @@ def test_a_damaged_log_stays_refused_over_every_restart_until_it_is_repaired(tmp
 @pytest.mark.parametrize("change", ["cut", "empty", "remove", "exchange", "lift"])
 def test_a_kill_and_damage_to_the_end_of_a_log_are_not_taken_for_a_crash(tmp_path, change):
     directory = filled(tmp_path, "t", "u", count=5)
-    directory.abandon()  # as kill -9 does: no checkpoint was ever written
+    directory.abandon()  # like kill -9: without any checkpoint
     path, other = (tmp_path / name / f"{SEGMENT}.log" for name in ("t-0", "u-0"))
     data = path.read_bytes()
     if change == "cut":
@@ -302,7 +302,7 @@ def test_the_end_of_a_log_is_forgotten_when_it_is_truncated_or_deleted(tmp_path)
     put(directory.logs["u", 0], b"new")
     directory.abandon()
     for keep in (True, False):
-        if not keep:  # another system was started: only checkpoints count
+        if not keep:  # a reboot: only checkpoints count
             (tmp_path / ".ottla-live-ends").unlink()
         directory = opened(tmp_path)
         assert directory.offline_logs == {}
@@ -324,11 +324,11 @@ def test_a_link_to_nowhere_takes_one_partition_offline(tmp_path):
 
 
 def test_kafka_may_have_changed_everything(tmp_path):
-    """A log that Apache Kafka has written meanwhile is opened without the notes of Ottla, which say otherwise."""
+    """A log that Apache Kafka has changed in the meantime is opened without Ottla's outdated metadata."""
     directory = filled(tmp_path)
     directory.close()
     shutil.rmtree(tmp_path / "t-0")
-    log = open_log(tmp_path)  # another log of the same name, shorter
+    log = open_log(tmp_path)  # a shorter log of the same name
     put(log, b"kafka's")
     log.close()
     (tmp_path / "t-0/ottla-segments").write_text("0\n1\nsegment 0 sealed 99999\n")

@@ -1,4 +1,4 @@
-"""When the disk refuses: the append fails with KAFKA_STORAGE_ERROR and the log is as it was."""
+"""Disk errors: the append fails with KAFKA_STORAGE_ERROR and leaves the log unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .batches import NOW, batch, open_log, put, records_of
 
 
 class Disk:
-    """Stands between the log and os.write: writes at most so much, then fails."""
+    """Sits between the log and os.write: writes at most N bytes, then fails."""
 
     def __init__(self, monkeypatch, *, room: int, error: int = errno.ENOSPC, most: int = 1 << 30) -> None:
         self._write = os.write

@@ -1,4 +1,4 @@
-"""The files are Kafka's, byte for byte."""
+"""The files match Kafka's byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copy of a log in another directory becomes the log, whatever happened to the log meanwhile."""
+"""The future replica in another directory replaces the log, whatever happened to the log in the meantime."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_copy_has_everything(pair):
     log, future = pair
     write(log, 40)
     catch_up(future, log)
-    log.start_epoch(3)  # nothing is written in it yet
+    log.start_epoch(3)  # an epoch without records yet
     inherit(future, log, 0)
     check_same(future, log)
 

@@ -1,4 +1,4 @@
-"""Promise: what was acknowledged before a SIGKILL is there after it, once and in order."""
+"""Promise: records acknowledged before a SIGKILL exist after it, once and in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ while True:
 
 
 def run_until_killed(directory: Path, seconds: float) -> int:
-    """Append in a process of its own and kill it; the last acknowledged offset."""
+    """Append in a separate process and kill it; return the last acknowledged offset."""
     root = Path(__file__).parents[2]
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(directory)],

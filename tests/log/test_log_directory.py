@@ -148,7 +148,9 @@ def test_checkpoints_are_kafkas(tmp_path):
         "replication-offset-checkpoint": ["0", "2", "t 0 5", "u 1 0"],
     }.items():
         found = (tmp_path / name).read_text().splitlines()
-        assert [line.rstrip(" \t") for line in found] == lines  # a checksum in white space, which Kafka skips
+        assert [
+            line.rstrip(" \t") for line in found
+        ] == lines  # the checksum is in white space, which Kafka ignores
 
 
 def test_a_damaged_checkpoint_costs_a_recovery_and_nothing_else(tmp_path, caplog):
@@ -172,7 +174,7 @@ def test_a_corrupt_log_is_offline_by_name_and_the_others_are_served(tmp_path, ca
     content = bytearray(file.read_bytes())
     content[100] ^= 1
     file.write_bytes(content)
-    for _ in range(2):  # a clean shutdown in between does not make it whole
+    for _ in range(2):  # a clean shutdown in between does not repair it
         directory = opened(tmp_path)
         assert sorted(directory.logs) == [("t", 0), ("t", 2)]
         assert str(file) in directory.offline_logs["t", 1]
@@ -242,7 +244,7 @@ def test_closing_a_directory_that_was_never_loaded_keeps_its_checkpoints(tmp_pat
 def test_who_stopped_here_last_is_known(tmp_path, mark, left):
     (tmp_path / "meta.properties").write_bytes(b"broker.id=0\nversion=0\ncluster.id=c\n")
     directory = opened(tmp_path)
-    assert directory.left_by_kafka  # Ottla was never here
+    assert directory.left_by_kafka  # Ottla has never used it
     create(directory)
     directory.close()
     directory = LogDirectory.open(tmp_path)

@@ -1,4 +1,4 @@
-"""Logs that a mirror link writes, and what is left of that when the topic is promoted."""
+"""Logs written by a mirror link, and their state after the topic's promotion."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_epochs_are_those_of_the_batches_until_the_leader_writes_itself(tmp_path
     log = open_log(tmp_path)
     log.config = MIRROR
     mirrored(log, 0, epoch=3)
-    log.start_epoch(9)  # another leader, which has written nothing
+    log.start_epoch(9)  # another leader, without records
     mirrored(log, 1, epoch=3)
     mirrored(log, 5, epoch=4)  # after a gap
     assert log.epochs.entries == [(3, 0), (4, 5)]
-    # A replica that led in epoch 9 asks for it: it has nothing of that epoch that this log lacks.
+    # A replica that led in epoch 9 asks for that epoch and has no records of it that this log lacks.
     assert log.epoch_end_offset(9) == (4, 6)
     log.start_epoch(9)
     log.config = LogConfig(ottla_mirror_promoted="0:6")
@@ -66,7 +66,7 @@ def test_a_producer_with_the_id_of_one_of_the_source_is_another(tmp_path, epoch)
     log.config = LogConfig(ottla_mirror_promoted="0:1")
     info = put(log, producer_id=7, producer_epoch=epoch, base_sequence=0, epoch=1)
     assert (info.first_offset, info.duplicate) == (1, False)
-    # From now on it is known: a repetition is one.
+    # From now on the producer is known, and a retry is recognised.
     assert put(log, producer_id=7, producer_epoch=epoch, base_sequence=0, epoch=1).duplicate
 
 

@@ -1,4 +1,4 @@
-"""The log against a list: whatever is done to it, in whatever order, it holds what the list holds."""
+"""The log against a list: after any operations in any order, both have the same contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled walk does what the plain one does, for any batch, and harm for none."""
+"""The compiled walk matches the plain one for any batch, and survives all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMES = st.integers(0, 2**50)
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    """A few batches with rising offsets, with gaps, horizons and odd timestamps."""
+    """Return a few batches with increasing offsets, gaps, delete horizons and odd timestamps."""
     out = bytearray()
     offset = draw(st.integers(0, 100))
     for _ in range(draw(st.integers(1, 4))):
@@ -99,7 +99,7 @@ def test_damaged_records_are_refused_or_read_alike(data: bytes, draw: st.DataObj
         plain.index(view, rows, bytes(len(rows)), 0)
         expected = plain.filter(view, rows, bytes(len(rows)), rules)
     except MalformedRecords:
-        # The compiled walk does not look into headers, which it copies as they are; it must only survive.
+        # The compiled walk copies headers without parsing them, so it must only survive.
         try:
             compiled.index(view, rows, bytes(len(rows)), 0)
             compiled.filter(view, rows, bytes(len(rows)), rules)

@@ -1,4 +1,4 @@
-"""After a crash: the torn tail goes, everything else stays, and damage is named instead of served."""
+"""Crash recovery: the torn tail is cut, all other records stay, and damage is reported instead of served."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_bit_flip_with_valid_data_behind_it_takes_the_log_offline_and_keeps_th
 
 
 def test_any_bit_that_flips_where_no_checksum_covers_it_takes_the_log_offline(tmp_path):
-    """Base offset, length and leader epoch: they show in what lies before and behind."""
+    """Base offset, length and leader epoch: the neighbouring batches reveal an error."""
     log = open_log(tmp_path)
     for number in range(8):
         put(log, b"%02d" % number, b"x", epoch=5)
@@ -127,7 +127,7 @@ def test_any_bit_that_flips_where_no_checksum_covers_it_is_not_served(tmp_path):
 
 
 def served(path, max_bytes):
-    """What a reader gets after a clean start from the beginning on, until it is told that something is wrong."""
+    """Return the records that a reader gets from the beginning, after a clean start, up to the first error."""
     got, position = b"", 0
     try:
         log = open_log(path, clean=True, recovery_point=16)

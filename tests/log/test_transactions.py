@@ -1,4 +1,4 @@
-"""Transactions in a partition: what is stable, what was aborted, and that no crash or cut changes either."""
+"""Transactions in a partition: the last stable offset and aborted records survive crashes and truncations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def entries(log):
 
 
 def read_committed(log, start=None, max_bytes=1 << 20):
-    """The values that a consumer hands out, which leaves aborted records out as Kafka's own does."""
+    """Return the values that a consumer delivers, filtering aborted records like Kafka's."""
     position, upto, values = log.log_start_offset if start is None else start, stable(log), []
     while position < upto:
         region = log.read(position, max_bytes, upto=upto, min_one=True)
@@ -111,7 +111,7 @@ def test_markers_without_records_are_not_indexed(tmp_path):
 
 
 def test_a_late_marker_does_not_end_a_later_transaction(tmp_path):
-    """Promise: a commit or abort that was under way for too long never reaches the next transaction."""
+    """Promise: a delayed commit or abort never reaches the next transaction."""
     log = open_log(tmp_path)
     write(log, 7, epoch=0)
     end(log, 7, commit=True, epoch=1, version=2)

@@ -24,7 +24,7 @@ def filled(path, count=40):
 def test_truncating_forgets_everything_at_and_above_the_offset(tmp_path, offset, reopened):
     log = filled(tmp_path)
     log.truncate_to(offset)
-    end = offset // 2 * 2  # a batch that contains the offset goes as a whole
+    end = offset // 2 * 2  # a batch that contains the offset is removed whole
     if reopened:
         log.abandon()
         log = open_log(tmp_path, **CONFIG)

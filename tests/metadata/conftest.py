@@ -1,4 +1,4 @@
-"""Tests of this package may be coroutines: each runs on an event loop of its own."""
+"""Coroutine tests for this package: each runs on its own event loop."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(scope="session")
 def zookeeper(shared_zookeeper: ZooKeeper) -> ZooKeeper:
-    """Each test has a root of its own in it."""
+    """A ZooKeeper; each test has its own chroot."""
     return shared_zookeeper

@@ -1,4 +1,4 @@
-"""Promise: ACLs are kept in the nodes that Kafka 3.9 keeps them in, to the letter."""
+"""Promise: ACLs are stored in the same znodes and the same format as in Kafka 3.9."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_notifications_are_kafkas() -> None:
     for pattern, notification in ((LITERAL, literal), (PREFIXED, prefixed)):
         assert notification.sequential
         assert decode_notification(notification.data) == pattern
-    # As brokers before 2.0 wrote it; a name may have colons.
+    # The format of brokers before 2.0; a name may contain colons.
     assert decode_notification(b"Group:a:b") == ResourcePattern(ResourceType.GROUP, "a:b")
 
 

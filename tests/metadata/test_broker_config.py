@@ -1,4 +1,4 @@
-"""A broker reads server.properties as Kafka does, and says clearly what is wrong with it."""
+"""A broker reads server.properties like Kafka, and reports errors clearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about settings is true: all that the broker reads are known, and those that it never reads say so."""
+"""The setting descriptions are true: every setting that the broker reads is known, and unused ones say so."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, has_effec
 from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
-# The rooms that a broker is made of.
+# The packages of a broker.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata", "zookeeper")
-# What explains settings, and the nodes and files that have values of their own.
+# Code that documents settings, or stores them in znodes and files.
 ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
 READS = {
     "get",
@@ -33,7 +33,7 @@ READS = {
 def parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text())
-    except SystemError:  # Python 3.11 confuses itself if another thread parses at the same time
+    except SystemError:  # Python 3.11 fails if another thread parses at the same time
         return ast.parse(path.read_text())
 
 
@@ -66,7 +66,7 @@ def test_every_setting_that_is_read_is_known():
 
 
 def test_a_setting_has_an_effect_if_something_reads_it():
-    """By itself, or for what a topic or a group may set; once it is read, it loses its place among the unused."""
+    """Either directly or as the default of a topic or group config. A setting in use must leave the unused list."""
     written = {
         node.value
         for source in sources()

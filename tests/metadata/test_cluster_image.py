@@ -1,4 +1,4 @@
-"""The image of the cluster, and reading it from a store."""
+"""The cluster image, and loading it from a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def topic(name: str, topic_id: bytes, count: int = 2) -> TopicImage:
 
 
 class CountingStore(EmbeddedStore):
-    """Counts what is a round trip where the store is ZooKeeper."""
+    """Counts the calls that are round trips in ZooKeeper."""
 
     reads = 0
 

@@ -1,4 +1,4 @@
-"""Values are parsed, refused and shown the way Kafka 4.3 does it; the expected texts were taken from one."""
+"""Parsing, rejecting and rendering values like Kafka 4.3, the source of the expected texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DescribeConfigs shows: the expected answers are those of an Apache Kafka 4.3 set up the same way."""
+"""DescribeConfigs responses, compared with an Apache Kafka 4.3 of the same configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded store: what its file survives, and what it says when the file is in trouble."""
+"""The embedded store: surviving file damage, and reporting it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_new_file_is_open_after_at_most_15_ms_of_work(tmp_path: Path) ->
     times = []
     for attempt in range(5):
         store = EmbeddedStore(tmp_path / f"{attempt}.db")
-        start = time.process_time()  # of all threads, and no matter how busy the machine is
+        start = time.process_time()  # CPU time of all threads, independent of the machine's load
         await store.open()
         times.append(time.process_time() - start)
         await store.close()
@@ -437,7 +437,7 @@ def test_whichever_bits_flip_everything_is_read_or_the_store_is_refused_in_one_s
 
 @pytest.mark.parametrize("change", ["remove", "empty", "cut", "flip"])
 def test_commits_that_are_missing_from_the_write_ahead_log_are_noticed(file: Path, change: str) -> None:
-    """As after kill -9: the last commits are only there, and SQLite leaves out those behind a damaged one."""
+    """As after kill -9: the last commits exist only there, and SQLite skips commits behind a damaged one."""
 
     async def write() -> None:
         store = EmbeddedStore(file)

@@ -1,4 +1,4 @@
-"""What a group may set for itself, within what the broker allows."""
+"""Group configs, within the broker's limits."""
 
 from __future__ import annotations
 

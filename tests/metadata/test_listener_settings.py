@@ -1,4 +1,4 @@
-"""Kafka's rule for settings of one listener: what is more specific wins, and the broker's is the last resort."""
+"""Kafka's precedence for listener settings: the most specific wins, and the broker-wide value comes last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners are written as Kafka people write them."""
+"""Listeners in Kafka's notation."""
 
 from __future__ import annotations
 

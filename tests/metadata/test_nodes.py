@@ -1,4 +1,4 @@
-"""Node payloads are Kafka's, to the letter and in both directions."""
+"""Znode payloads match Kafka's exactly, in both directions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.metadata.nodes import (
     TopicAssignment,
 )
 
-# As Kafka 3.9 wrote them.
+# Written by Kafka 3.9.
 BROKER = (
     b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
     b'"endpoints":["PLAINTEXT://127.0.0.1:22090"],"rack":"r0","jmx_port":-1,"port":22090,"host":"127.0.0.1",'

@@ -1,4 +1,4 @@
-"""Passwords of brokers in ZooKeeper, in Kafka 3.9's format."""
+"""Broker passwords in ZooKeeper, in Kafka 3.9's format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JAAS = "listener.name.internal.plain.sasl.jaas.config"
 def test_what_was_encoded_is_decoded(cipher: str, key_length: int, password: str) -> None:
     encoder = PasswordEncoder("secret", cipher=cipher, key_length=key_length, iterations=1024)
     encoded = encoder.encode(password)
-    # The secret alone is needed to decode it, whatever is set today.
+    # Decoding needs only the secret, whatever the current settings.
     assert PasswordEncoder("secret").decode(encoded) == password
     assert encoder.encode(password) != encoded
     if password:
@@ -52,7 +52,8 @@ def test_what_was_not_encoded_is_an_error_in_a_sentence(text: str) -> None:
     assert str(raised.value)
 
 
-# Of Kafka 3.9.1, with the secret "ключ-secret": its default, and another key, cipher and key factory each.
+# From Kafka 3.9.1, with the secret "ключ-secret": the default, and each with another key length, cipher and key
+# factory.
 OF_KAFKA = [
     (
         "initializationVector:gkzNS4JtoKIhGsHWe/urYA==,keyLength:128,salt:OhWHNwGcpK7HaP6qyjEJbu2M3nHiw15FNqQ"
@@ -103,7 +104,7 @@ def test_passwords_are_encoded_and_nothing_else() -> None:
     assert stored[JAAS].count(":") == 8
     assert {**stored, JAAS: "geheim"} == wanted
     assert passwords.reveal(stored) == wanted
-    # What has not changed is written back as it was.
+    # Unchanged values are written back as they were.
     again = passwords.conceal({**wanted, "log.cleaner.threads": "3"}, stored, passwords.reveal(stored))
     assert again == {**stored, "log.cleaner.threads": "3"}
 
@@ -156,6 +157,6 @@ async def test_a_new_secret_takes_over_what_the_old_one_opens(tmp_path) -> None:
     }
 
     version = (await store.get(path)).version
-    await encode_with_new_secret(store, changed)  # the old secret opens nothing any more
+    await encode_with_new_secret(store, changed)  # the old secret no longer decodes anything
     assert (await store.get(path)).version == version
     await store.close()

@@ -1,4 +1,4 @@
-"""server.properties is read by Java's rules."""
+"""server.properties follows Java's rules."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_files_are_utf_8_or_latin_1() -> None:
     assert decode_properties(b"\xef\xbb\xbfa=b") == "a=b"
 
 
-# Whatever Java could have written is read back.
+# Everything that Java could have written is read back.
 
 text_without_surrogates = st.text(st.characters(exclude_categories=["Cs"]))
 choices = st.randoms(use_true_random=False)
 
 
 def written(key: str, value: str, random: Random) -> str:
-    """One property in one of the many ways to write it."""
+    """Return one property in one of its many notations."""
     choose = random.choice
 
     def escaped(text: str, specials: str) -> str:
@@ -86,7 +86,7 @@ def written(key: str, value: str, random: Random) -> str:
             else:
                 parts.append(character)
             if choose([True] + [False] * 6):
-                # A line may break anywhere, but the next one must not begin with a blank that counts.
+                # A line may break anywhere, but the next one must not start with a significant blank.
                 following = text[index + 1 : index + 2]
                 if following and following not in " \t\f":
                     parts.append("\\" + choose(["\n", "\r\n", "\r"]) + choose(["", "  ", "\t"]))

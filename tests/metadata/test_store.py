@@ -1,4 +1,4 @@
-"""What every metadata store promises. A new store joins by a line in STORES."""
+"""Promises of every metadata store. A new store joins with a line in STORES."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ottla.metadata.stores.store import (
 )
 from ottla.metadata.stores.zookeeper import ZooKeeperStore
 
-# Each makes a store, not open yet, over the same data whenever it is called with the same directory.
+# Each entry creates an unopened store, over the same data for the same directory.
 STORES: dict[str, Callable[[Path, str], NodeStore]] = {
     "embedded": lambda directory, _: EmbeddedStore(directory / "metadata.db", sync=False),
     "zookeeper": lambda directory, connect: ZooKeeperStore(f"{connect}/{directory.name}", session_timeout=4),
@@ -52,7 +52,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 
 
 async def settle() -> None:
-    """Let watchers be told: the last of them after whatever was written before this."""
+    """Let watchers run, until the last one has seen all earlier writes."""
     await asyncio.sleep(0.1)
 
 

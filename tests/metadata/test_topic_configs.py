@@ -1,4 +1,4 @@
-"""Topic configurations are refused as Kafka 4.3 refuses them."""
+"""Invalid topic configs are rejected like in Kafka 4.3."""
 
 from __future__ import annotations
 

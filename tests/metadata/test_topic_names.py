@@ -1,4 +1,4 @@
-"""Topic names are legal or refused in Kafka's words."""
+"""Topic names are accepted or rejected with Kafka's messages."""
 
 from __future__ import annotations
 

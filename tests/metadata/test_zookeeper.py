@@ -1,4 +1,4 @@
-"""What is ZooKeeper's own about its store: sessions, leases, ensembles. The rest is in test_store.py."""
+"""ZooKeeper-specific behaviour of its store: sessions, leases, ensembles. test_store.py has the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def expire(zookeeper: ZooKeeper, store: ZooKeeperStore) -> None:
-    """End the store's session from outside, by a second client with its id and password."""
+    """End the store's session from outside, with a second client that uses its id and password."""
     assert store._session.is_open
     thief = KazooClient(zookeeper.connect, client_id=store._session.kazoo.client_id)
     thief.start()
@@ -51,7 +51,7 @@ async def test_after_a_lost_session_a_new_one_begins_and_is_told(
         await until(lambda: SessionState.EXPIRED in told)
         assert store.session_id != first
         assert await store.exists("/mine") is None
-        await until(lambda: bool(seen))  # told to read again, whatever it was
+        await until(lambda: bool(seen))  # notified to read again, whatever the change
         seen.clear()
         await store.create("/watched")
         await until(lambda: seen == ["/watched"])
@@ -99,7 +99,7 @@ async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path:
             await store.open()
             assert store.lease_until > time.monotonic()
             before = store.lease_until
-            await until(lambda: store.lease_until > before)  # it is renewed while the server answers
+            await until(lambda: store.lease_until > before)  # renewed while the server responds
             zookeeper.pause()
             paused = time.monotonic()
             await until(lambda: time.monotonic() > store.lease_until)
@@ -113,7 +113,7 @@ async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path:
 async def test_the_lease_ends_before_the_session_where_a_server_answers_and_has_lost_the_others(
     tmp_path: Path,
 ) -> None:
-    """A server that is cut off takes some time to notice, and answers reads and pings as if nothing had happened."""
+    """An isolated server takes some time to notice, and keeps responding to reads and pings."""
     with ZooKeeper(3, data=tmp_path, faults=True) as zookeeper:
         cut_off = next(each for each in zookeeper.servers if each != zookeeper.leader())
         rest = [server.address for each, server in zookeeper.servers.items() if each != cut_off]
@@ -131,7 +131,7 @@ async def test_the_lease_ends_before_the_session_where_a_server_answers_and_has_
             assert await observer.exists("/here") is None
             assert store.lease_until < time.monotonic()
             zookeeper.heal()
-            await until(lambda: store.lease_until > time.monotonic())  # of a new session
+            await until(lambda: store.lease_until > time.monotonic())  # for a new session
         finally:
             await store.close()
             await observer.close()
@@ -173,7 +173,7 @@ async def test_an_ensemble_goes_on_without_one_of_three(tmp_path: Path) -> None:
             for server in (1, 2, 3):
                 zookeeper.kill(server)
                 assert (await store.get("/kept")).data == str(server).encode()
-                with contextlib.suppress(StoreUnavailable):  # it was under way when its server died
+                with contextlib.suppress(StoreUnavailable):  # in flight when its server died
                     await store.set("/kept", str(server + 1).encode())
                 if (await store.get("/kept")).data != str(server + 1).encode():
                     await store.set("/kept", str(server + 1).encode())

@@ -1,4 +1,4 @@
-"""ZooKeeper over TLS and with a login, and nodes that belong to whoever is logged in: a real server."""
+"""A real ZooKeeper server with TLS and logins, and znodes owned by the authenticated user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> ZooKeeperKeys:
 
 @pytest.fixture(scope="module")
 def secure(keys: ZooKeeperKeys) -> Iterator[ZooKeeper]:
-    """Over TLS only, for users only."""
+    """A server that accepts only authenticated users over TLS."""
     pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
     with ZooKeeper(security=keys.server()) as running:
         yield running
@@ -41,7 +41,7 @@ def secure(keys: ZooKeeperKeys) -> Iterator[ZooKeeper]:
 
 @pytest.fixture(scope="module")
 def by_certificate(keys: ZooKeeperKeys) -> Iterator[ZooKeeper]:
-    """Over TLS only, for those who have a certificate."""
+    """A server that accepts only clients with a certificate over TLS."""
     pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
     with ZooKeeper(security=keys.server(client_auth="need", users=False)) as running:
         yield running
@@ -76,7 +76,7 @@ async def test_nodes_are_written_and_read_over_tls_with_a_login(
 
 
 async def test_a_session_survives_its_connection(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
-    """The login is made again on every connection, before anything else is asked."""
+    """Every new connection logs in again before any other request."""
     mine = store(secure.chroot(), zookeeper_security(settings(keys), environment(keys)), set_acl=True)
     await mine.create("/a", ephemeral=True)
     session = mine.session_id
@@ -107,7 +107,7 @@ async def test_a_wrong_password_is_said_at_once(secure: ZooKeeper, keys: ZooKeep
 async def test_a_server_without_users_is_not_logged_in_to(
     by_certificate: ZooKeeper, keys: ZooKeeperKeys
 ) -> None:
-    """It would do what it is asked, for everybody: whoever has a password expects that it is asked for."""
+    """Such a server would serve everybody; a client with a password expects the server to check it."""
     security = zookeeper_security(
         settings(keys, keystore_location=str(keys.pem("broker"))), environment(keys)
     )
@@ -163,7 +163,7 @@ async def test_nodes_belong_to_the_owner_of_a_certificate(
 
 
 async def test_stores_may_be_javas(by_certificate: ZooKeeper, keys: ZooKeeperKeys, tmp_path: Path) -> None:
-    """What is in a file counts, and neither its name nor its type. Keys go to OpenSSL through memory."""
+    """The content of a file counts, not its name or type. Keys reach OpenSSL through memory."""
     password = b"store password"
     issued = keys.authority.issue("broker")
     certificates = x509.load_pem_x509_certificates(issued.certificate_pem)
@@ -196,7 +196,7 @@ async def test_a_new_certificate_counts_for_the_next_connection(
     await mine.open()
 
     async def owner(path: str) -> str:
-        """Of a node that is made on a new connection."""
+        """Return the owner of a znode created on a new connection."""
         mine._session.kazoo._connection._socket.shutdown(2)
         await mine.sync()
         await mine.create(path)
@@ -283,7 +283,7 @@ async def test_neither_a_login_nor_what_nodes_contain_is_in_the_log(
         assert secret not in caplog.text
 
 
-# What is wrong with settings
+# Invalid settings
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the tests of mirrors look at: topics and their committed records."""
+"""Topics and their committed records, for the mirror tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> No
 
 
 def rows(broker: Broker, topic: str, partition: int = 0, start: int = 0) -> list[tuple[int, Row]]:
-    """All committed records, with their offsets."""
+    """Return all committed records with their offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Promise: Ctrl-C ends a mirror, whether its clusters answer or not."""
+"""Promise: Ctrl-C ends a mirror, whether its clusters respond or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
 def ended(words: list[object], ready: str) -> str:
-    """What the command says: it gets Ctrl-C when it has said that it is ready."""
+    """Send Ctrl-C once the command reports that it is ready, and return its output."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ottla", "mirror", *map(str, words)],
         stdout=subprocess.PIPE,

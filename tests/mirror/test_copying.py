@@ -1,4 +1,4 @@
-"""Two clusters and a mirror between them: what arrives, what groups find there, and what is refused."""
+"""Two clusters and a mirror between them: copied records, translated groups, and errors."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_full_disk_is_shown_and_the_flow_goes_on_with_room(
     disk = Disk(monkeypatch, b.data, errno.ENOSPC)
     a.produce("room", b"second")
     until(lambda: running.statuses()[0].state == "FAILED", "the flow says that it cannot write")
-    # The coordinator of transactions cannot write either, and says what Kafka's says.
+    # The transaction coordinator cannot write either, and gives Kafka's message.
     reason = running.statuses()[0].reason
     assert reason == "No transaction can be begun as 'mirror-A->B': NOT_COORDINATOR."
     disk.broken = False

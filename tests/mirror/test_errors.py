@@ -1,4 +1,4 @@
-"""What Spark says of a task that failed becomes the sentence that was raised there."""
+"""Spark's report of a failed task becomes the original error's sentence."""
 
 from __future__ import annotations
 

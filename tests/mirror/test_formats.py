@@ -1,4 +1,4 @@
-"""What MirrorMaker reads of ours and we of MirrorMaker's, byte for byte."""
+"""The formats that we share with MirrorMaker, byte for byte in both directions."""
 
 from ottla.client.cluster import TopicPartition
 from ottla.mirror import formats

@@ -1,4 +1,4 @@
-"""Apache Kafka's MirrorMaker and ours take turns on the same clusters, and Java translates by our checkpoints."""
+"""Apache Kafka's MirrorMaker and ours take turns on the same clusters, and Java translates with our checkpoints."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def apaches(classpath: str, properties: dict[str, str], directory: Path) -> Iter
     try:
         yield
     finally:
-        process.terminate()  # commits how far it is
+        process.terminate()  # commits its positions
         process.wait(60)
 
 

@@ -1,4 +1,4 @@
-"""Names on the other side, and what is copied at all."""
+"""Topic names on the other side, and the selection of topics."""
 
 from pathlib import Path
 
@@ -130,7 +130,7 @@ def test_only_flows_into_the_named_clusters_run() -> None:
 
 
 def test_a_mirror_beside_a_cluster_that_nothing_is_copied_to_has_heartbeats() -> None:
-    """One file is given to the mirrors of all clusters, each with --clusters of its own."""
+    """All clusters' mirrors share one file, each with its own --clusters."""
     flows = parse_flows(TWO | {"A->B.enabled": "true"}, ["A"])
     assert [(each.name, each.enabled, each.emit_heartbeats) for each in flows] == [("B->A", False, 1)]
     with pytest.raises(BadMirrorSettings, match="Nothing flows into A"):

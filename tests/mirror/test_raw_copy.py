@@ -1,4 +1,4 @@
-"""What a task does, between two real brokers and without Spark."""
+"""The work of a task, between two real brokers and without Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def records(broker: Broker, topic: str) -> list[tuple[int, Row]]:
 
 
 def produce_values(broker: Broker, topic: str, count: int) -> None:
-    """A batch for each."""
+    """Produce each value in its own batch."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
     for number in range(count):
         producer.produce(topic, b"%d" % number)
@@ -96,7 +96,7 @@ def copy(
 
 
 def check(clusters: tuple[Broker, Broker], topic: str, copied: Copied) -> None:
-    """All records are there, in their order, and the runs say where."""
+    """Check that all records exist in order, at the positions given by the runs."""
     before, after = (records(broker, topic) for broker in clusters)
     assert [row for _, row in after] == [row for _, row in before]
     pairs = [(run.start + each, run.target_start + each) for run in copied.runs for each in range(run.length)]

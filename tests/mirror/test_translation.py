@@ -1,4 +1,4 @@
-"""A group that moves over reads no record again and misses none."""
+"""A group that moves to the target neither rereads nor misses a record."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ def test_runs_of_deleted_records_are_forgotten_but_for_the_last() -> None:
 def test_each_position_leads_to_the_same_next_record(
     shape: list[tuple[int, int, int]], random: object
 ) -> None:
-    """`shape` is gap in the source, gap in the target, and length of each run."""
+    """`shape` lists each run as (gap in the source, gap in the target, length)."""
     runs, source, target = [], 0, 0
     pairs: dict[int, int] = {}
     for gap, marker, length in shape:
@@ -66,7 +66,7 @@ def test_each_position_leads_to_the_same_next_record(
             following = [offset for offset in pairs if offset >= position]
             expected = pairs[min(following)] if following else target
             found = translation.translate(P, position)
-            # Between runs, any offset that no record of the target lies before is as good.
+            # Between runs, any offset without a target record before it is equivalent.
             assert found is not None
             assert [each for each in pairs.values() if each >= found] == [
                 each for each in pairs.values() if each >= expected

@@ -28,7 +28,7 @@ with Broker(config={"log.cleaner.backoff.ms": "100"}) as broker:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an environment that has the wheel, and what it depends on."""
+    """The commands of an environment with the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("plain")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", folder, ROOT], check=True, cwd=folder)

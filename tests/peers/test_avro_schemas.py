@@ -1,4 +1,4 @@
-"""Promise: Avro schemas are parsed, printed and compared as Java's library does, which Confluent's registry asks."""
+"""Promise: parsing, printing and comparing Avro schemas matches Java's library, which Confluent's registry uses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def javas(pairs: list[tuple[str, str]]) -> list[dict[str, Any]]:
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=500, check=True)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     for answer in answers:
-        # A pair that is met twice is listed twice.
+        # A pair that occurs twice is listed twice.
         if "found" in answer:
             answer["found"] = [list(each) for each in dict.fromkeys(map(tuple, answer["found"]))]
     return answers
@@ -55,7 +55,7 @@ def compare(pairs: list[tuple[str, str]]) -> None:
     assert len(answers) == len(pairs)
     wrong = {}
     for pair, answer in zip(pairs, answers, strict=True):
-        # A field that has both its name and an alias in the writer makes Java give up; its name counts here.
+        # Java gives up on a field whose name and alias both occur in the writer. Here the name counts.
         gave_up = "canonical" in answer and "refused" in answer
         if not gave_up and answer != ours(pair):
             wrong[pair] = (answer, ours(pair))

@@ -1,4 +1,4 @@
-"""Java's producer and Kafka's own tool for subscriptions: what it pushes reaches the collector."""
+"""Java's producer and Kafka's subscription tool: the collector receives the pushed metrics."""
 
 from __future__ import annotations
 

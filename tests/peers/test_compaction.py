@@ -1,4 +1,4 @@
-"""Promise: a log that Ottla has compacted is a log that Apache Kafka could have compacted."""
+"""Promise: a log compacted by Ottla is one that Apache Kafka could have compacted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def apache_kafka_is_there() -> None:
 
 
 def produce(bootstrap_servers: str) -> None:
-    """Several megabytes of a few keys, with tombstones, in every codec, by idempotent producers and in transactions."""
+    """Write several megabytes of a few keys: tombstones, every codec, idempotent producers, transactions."""
     produce_in_transactions(bootstrap_servers)
     for at, codec in enumerate(CODECS * 2):
         producer = Producer(
@@ -56,7 +56,7 @@ def produce(bootstrap_servers: str) -> None:
 
 
 def produce_in_transactions(bootstrap_servers: str) -> None:
-    """Keys of their own, so that some of what is committed stays; every third transaction is aborted."""
+    """Write separate keys, so that some committed records stay; every third transaction is aborted."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": "t", "linger.ms": 5})
     producer.init_transactions()
     for number in range(60):
@@ -71,7 +71,7 @@ def produce_in_transactions(bootstrap_servers: str) -> None:
 
 
 def read(bootstrap_servers: str) -> Found:
-    """Everything that is there, committed or not."""
+    """Return all records, committed or not."""
     consumer = Consumer(
         {
             "isolation.level": "read_uncommitted",
@@ -151,14 +151,14 @@ def test_kafka_and_ottla_compact_the_same_log_to_the_same_records(tmp_path: Path
         theirs = read(kafka.bootstrap_servers)
     assert ours == theirs
 
-    # And Kafka goes on where Ottla has stopped.
+    # Kafka continues where Ottla stopped.
     put_into(kafka, ottla / f"{TOPIC}-0")
     with kafka:
         assert read(kafka.bootstrap_servers) == ours
 
 
 def put_into(kafka: ApacheKafka, source: Path) -> None:
-    """Give a topic of a stopped Kafka another topic's segments."""
+    """Replace the segments of a stopped Kafka's topic with another topic's."""
     target = kafka.log_dir / f"{TOPIC}-0"
     for path in target.iterdir():
         if path.name != "partition.metadata":

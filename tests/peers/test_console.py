@@ -1,4 +1,4 @@
-"""Promise: the console shows and changes Apache Kafka as it does Ottla."""
+"""Promise: the console shows and changes Apache Kafka like Ottla."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_pages_show_and_forms_change_apache_kafka(kafka: ApacheKafka, visitor: V
     visitor.send(visitor.form(page, "/offsets"))
     assert visitor.json("groups/readers/lag")["lag"] == 0
 
-    # A broker without an authorizer says so, and the page does too.
+    # A broker without an authorizer reports that, and so does the page.
     assert visitor.get("acls").status_code == 200
     for page_name in ("quotas", "users", "tokens", "transactions", "heatmap", "reassignments", "flow"):
         assert visitor.get(page_name).status_code == 200, page_name

@@ -75,7 +75,7 @@ def broker() -> Iterator[Broker]:
 
 @contextmanager
 def agent(settings: Path, jars: Path, port: int) -> Iterator[Path]:
-    """A running agent; the path is that of its log."""
+    """Run an agent and yield the path of its log."""
     command = [
         java(),
         "-Xmx256m",

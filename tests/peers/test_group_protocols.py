@@ -1,4 +1,4 @@
-"""Promise: the Java client's new consumers and Kafka's own tools work with our groups, and read what they write."""
+"""Promise: the Java client's new consumers and Kafka's own tools work with our groups, and read our records."""
 
 from __future__ import annotations
 

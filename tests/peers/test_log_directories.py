@@ -1,4 +1,4 @@
-"""Promise: the files are Kafka's files. Either side reads what the other wrote."""
+"""Promise: the file formats are Kafka's. Each side reads the other's files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def commit(bootstrap_servers: str, topic: str, group: str, offset: int) -> None:
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
             break
         except KafkaException as refused:
-            # A coordinator that is not ready yet.
+            # The coordinator is not ready yet.
             if refused.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > deadline:
                 raise
     consumer.close()
@@ -135,7 +135,7 @@ def test_ottla_serves_a_directory_that_apache_kafka_wrote(tmp_path: Path) -> Non
     with Broker(data=tmp_path / "ottla", config={"offsets.topic.num.partitions": "50"}) as broker:
         assert keys_per_codec(broker.bootstrap_servers, "events") == everything()
         assert committed(broker.bootstrap_servers, "events", "g") == 17
-        # And life goes on: new records follow the old ones.
+        # New records follow the old ones.
         assert broker.produce("events", b"new") == RECORDS * len(CODECS)
 
 

@@ -1,7 +1,7 @@
-"""Promise: where a broker is gone or advertises a wrong address, our tools on Ottla answer as Kafka's do on Kafka.
+"""Promise: with a lost broker or a wrong advertised address, our tools on Ottla behave like Kafka's on Kafka.
 
-The same steps on two clusters of two brokers. What is compared is the kind of answer: what exists, what is stored, what
-is waited for, and which error is named. Ours name more, and what they name is checked against Kafka's metadata.
+The same steps run on two clusters of two brokers. The test compares the kind of response: existing and stored objects,
+waiting, and the named error. Our tools name more, which the test checks against Kafka's metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
 }
 SMALL_JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# Kafka's tools print warnings with the configuration that they are shipped with.
+# Kafka's tools print warnings with their shipped configuration.
 WARNINGS = """
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -50,7 +50,7 @@ Done = subprocess.CompletedProcess[str]
 
 @dataclass(frozen=True)
 class Side:
-    """A cluster of two brokers with the tools that belong to it."""
+    """A cluster of two brokers with its own tools."""
 
     bootstrap_servers: str
     brokers: tuple[int, int]
@@ -61,7 +61,7 @@ class Side:
         return self.tool(self, tool, *args, input=input)
 
     def describe(self, topic: str) -> list[str]:
-        """Who leads each partition."""
+        """Return the leader of each partition."""
         return re.findall(r"Leader: (\S+)", ours(self, "topics", "--describe", "--topic", topic).stdout)
 
     def counts(self, topic: str) -> list[int]:
@@ -84,7 +84,7 @@ def kafkas_tool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]
 
 @pytest.fixture(scope="module")
 def sides(kafkas_tool: Callable[..., Done], new_cluster: Callable[..., Cluster]) -> Iterator[dict[str, Side]]:
-    """Both clusters with everything in place, before anything is lost."""
+    """Both clusters with all data, before the loss."""
     with ExitStack() as stack:
         try:
             one, two = (stack.enter_context(broker) for broker in apache_kafkas())
@@ -105,13 +105,13 @@ def sides(kafkas_tool: Callable[..., Done], new_cluster: Callable[..., Cluster])
             ):
                 ours(side, "topics", "--create", "--topic", topic, "--replica-assignment", replicas)
             ours(side, "configs", "--alter", "--topic", "guarded", "--add-config", "min.insync.replicas=2")
-            # Makes the topic of offsets.
+            # Creates the offsets topic.
             ours(side, "console-consumer", "--topic", "spread", "--group", "g", "--timeout-ms", "3000")
         yield both
 
 
 def apache_kafkas() -> tuple[ApacheKafka, ApacheKafka]:
-    """The first is the controller, too."""
+    """Two Apache Kafka brokers; the first is the controller as well."""
     cluster_id, controller, ports = random_cluster_id(), free_port(), (free_port(), free_port())
     common = {**SETTINGS, "controller.quorum.voters": f"1@127.0.0.1:{controller}"}
     at = [f"PLAINTEXT://127.0.0.1:{port}" for port in ports]
@@ -128,7 +128,7 @@ def apache_kafkas() -> tuple[ApacheKafka, ApacheKafka]:
 
 @pytest.fixture(scope="module")
 def halved(sides: dict[str, Side]) -> dict[str, Side]:
-    """Both after the loss of their second brokers."""
+    """Both clusters after the loss of their second brokers."""
     for side in sides.values():
         side.kill_second()
     for side in sides.values():
@@ -167,7 +167,7 @@ def test_the_partition_that_has_a_leader_is_used(halved: dict[str, Side], name: 
     lines = "".join(f"{number}\n" for number in range(3000))
     options = ("--topic", "halved")
     halved[name]("console-producer", *options, "--batch-size", "500", input=lines)
-    # Kafka's console consumer joins a group of a random name otherwise, whose coordinator may be lost.
+    # Otherwise Kafka's console consumer joins a group with a random name, whose coordinator may be lost.
     where = ("--partition", "0", "--offset", "earliest")
     read = halved[name]("console-consumer", *options, *where, "--max-messages", "3000")
     assert sorted(map(int, read.stdout.split())) == list(range(3000))
@@ -183,14 +183,14 @@ def test_too_few_replicas_in_sync_are_named(halved: dict[str, Side], name: str) 
 
 
 def test_a_group_without_coordinator_is_told_which_partition_of_which_topic(halved: dict[str, Side]) -> None:
-    """On Kafka as well, whose own tool gives up without a reason."""
+    """Our tool does so on Kafka as well, while Kafka's own tool gives up without a reason."""
     for name, side in halved.items():
         lost = {
             number for number, leader in enumerate(side.describe("__consumer_offsets")) if leader == "none"
         }
         assert lost
         named = set()
-        for group in ("a", "b", "c", "d", "e"):  # one for each partition
+        for group in ("a", "b", "c", "d", "e"):  # one group per partition
             args = ("consumer-groups", "--describe", "--group", group, "--timeout", "2000")
             said = ours(side, *args).stdout
             found = re.search(r"partition (\d+) of topic __consumer_offsets has no leader", said)
@@ -206,13 +206,13 @@ def test_a_group_without_coordinator_is_told_which_partition_of_which_topic(halv
 
 @pytest.fixture
 def closed() -> str:
-    """An address where nobody listens."""
+    """Return an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_a_wrong_advertised_address_is_named(kafkas_tool: Callable[..., Done], closed: str) -> None:
-    """Kafka's tool goes on trying, and names it in its warnings; ours ends."""
+    """Kafka's tool keeps trying and names the address in its warnings; ours ends."""
     advertised = {"advertised.listeners": f"PLAINTEXT://{closed}"}
     produce = ("console-producer", "--topic", "t", "--max-block-ms", "3000", *SOON)
     try:

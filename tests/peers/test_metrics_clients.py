@@ -1,4 +1,4 @@
-"""Exporter, canary and capacity are clients of any cluster: here of Apache Kafka."""
+"""Exporter, canary and capacity work with any cluster: here Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: a pattern that consumers subscribe with means what it means to Apache Kafka, character by character."""
+"""Promise: subscription patterns have the same meaning as in Apache Kafka, character by character."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def known(patterns: list[str]) -> list[tuple[str, str]]:
         pytest.skip(str(reason))
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=200, check=True)
     answers = [line.partition("\t") for line in done.stdout.splitlines()]
-    # Which of several faults is named is not compared.
+    # If a pattern has several errors, the choice of the reported one is not compared.
     return [(kind, rest if kind == "ok" else "") for kind, _, rest in answers]
 
 

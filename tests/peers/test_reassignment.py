@@ -1,4 +1,4 @@
-"""Promise: kafka-reassign-partitions does to Apache Kafka what Kafka's own does, and says it in the same words."""
+"""Promise: kafka-reassign-partitions has the same effect on Apache Kafka as Kafka's own tool, with the same output."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(400)]
 
 SMALL_JVM = ("-Xms192m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-SLOW = 1024  # bytes per second: nothing that moves arrives while a test looks
+SLOW = 1024  # bytes per second: no move completes during a test
 
 
 def member(node: int, controller: int) -> ApacheKafka:
-    """Broker `node` of the cluster; the first one is the controller as well."""
+    """Start broker `node` of the cluster; the first one is the controller as well."""
     port = free_port()
     listener = f"PLAINTEXT://127.0.0.1:{port}"
     kafka = ApacheKafka(
@@ -40,7 +40,7 @@ def member(node: int, controller: int) -> ApacheKafka:
             "broker.session.timeout.ms": "60000",
         },
     )
-    # Formatted here, so that all have the same cluster id.
+    # Formatted here, so that all brokers have the same cluster id.
     file = kafka.directory / "format.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in kafka.properties().items()))
     run_tool("kafka.tools.StorageTool", ["format", "-t", CLUSTER_ID, "-c", str(file)], jvm=SMALL_JVM)
@@ -79,7 +79,7 @@ def theirs(bootstrap: str, *args: object, code: int = 0) -> str:
         jvm=SMALL_JVM,
     )
     assert done.returncode == code, (done.stdout, done.stderr)
-    # Neither the class of an exception nor its trace is for people; the one message without an end gets one.
+    # Users need neither the exception class nor the trace; one message without a full stop gets one.
     lines = done.stdout.replace("moves are active.Clearing", "moves are active.\nClearing").splitlines(True)
     told = [line for line in lines if not line.startswith(("\tat ", "java.", "Caused by: ", "org.apache."))]
     return "".join(told).replace("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: ", "")
@@ -110,7 +110,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_a_move_goes_on_is_throttled_and_is_cancelled(bootstrap, tmp_path):
     ours(bootstrap, "topics", "--create", "--topic", "big", "--replica-assignment", "1:2,2:1")
-    # Both partitions get more than one fetch carries.
+    # Both partitions exceed one fetch.
     load = (
         "--num-records",
         3000,

@@ -1,4 +1,4 @@
-"""Promise: the schema registry keeps its schemas in Apache Kafka as it does in Ottla."""
+"""Promise: the schema registry stores its schemas in Apache Kafka like in Ottla."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings(bootstrap_servers: str, topic: str) -> RegistrySettings:
 
 
 def keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
-    """An independent look at the topic."""
+    """Read the topic's keys with an independent client."""
     cluster = Cluster(settings(bootstrap_servers, topic).client)
     partition = TopicPartition(topic, 0)
     offset = list_offsets(cluster, {partition: EARLIEST})[partition].offset

@@ -1,5 +1,5 @@
-"""Promise: share groups go step by step as in Apache Kafka 4.3: which partitions a member gets in which heartbeat, and
-which records in which fetch.
+"""Promise: share groups match Apache Kafka 4.3 step by step: the partitions in each heartbeat, and the records in each
+fetch.
 
 Every case runs against both, request by request.
 """
@@ -58,7 +58,9 @@ NOT_YET = (
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
     data: Path = tmp_path_factory.mktemp("broker")
     if request.param == "ottla":
-        config = {"group.share.assignment.interval.ms": "1000"}  # as Kafka, and not as short as for tests
+        config = {
+            "group.share.assignment.interval.ms": "1000"
+        }  # Kafka's value rather than the shorter test value
         with Broker(data=data, config=config) as broker, Steps(broker.bootstrap_servers) as steps:
             yield steps
         return
@@ -77,7 +79,7 @@ class Steps:
         self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
         host, _, port = bootstrap_servers.rpartition(":")
         self.connection = Connection(Settings(), host, int(port))
-        # The first group makes the topic of the offsets.
+        # The first group creates the offsets topic.
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
         wait_for(
             lambda: not self.connection.request(request, FindCoordinatorResponse).coordinators[0].error_code
@@ -90,7 +92,7 @@ class Steps:
         self.connection.close()
 
     def topic(self, batches: list[int], partitions: int = 1) -> tuple[str, bytes]:
-        """A new topic, with batches of so many records in the first partition."""
+        """Create a topic, with batches of these sizes in the first partition."""
         name = f"t-{uuid.uuid4().hex[:8]}"
         self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
         found: list[bytes] = []
@@ -98,7 +100,7 @@ class Steps:
         def described() -> bool:
             try:
                 topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
-            except KafkaException:  # not every broker has heard of it yet
+            except KafkaException:  # some brokers do not know the topic yet
                 return False
             found.append(base64.urlsafe_b64decode(f"{topic.topic_id}=="))
             return True
@@ -144,7 +146,7 @@ class Steps:
         return found[-1]
 
     def join(self, group: str, topic: str) -> str:
-        """A member that has an assignment."""
+        """Join and wait for an assignment."""
         member = new_member()
         answer = self.heartbeat(group, member, 0, [topic])
         epoch = answer.member_epoch
@@ -162,7 +164,7 @@ class Steps:
         self, group: str, member: str, epoch: int, topic_id: bytes, *, wait_ms: int = 500,
         most: int = 500, batch_size: int = 500, mode: int = BATCH_OPTIMIZED, said: tuple[int, int, int] | None = None,
     ) -> list[tuple[int, int, int]]:  # fmt: skip
-        """First offset, last offset and delivery count of what was acquired."""
+        """Return first offset, last offset and delivery count of each acquired range."""
         batches = []
         if said is not None:
             first, last, kind = said
@@ -238,7 +240,7 @@ def test_members_join_with_nothing_and_then_get_a_share_each(cluster: Steps) -> 
     assert all(len(one) in (0, 2) for each in shares for one in each), "somebody had everything for a while"
     first, second = members.values()
     assert first | second == {0, 1, 2, 3}
-    # Who says everything is told everything; otherwise only what is new.
+    # A full request gets a full response; otherwise only changes.
     member = next(iter(members))
     assert cluster.heartbeat("joining", member, epochs[member]).assignment is None
     assert held(cluster.heartbeat("joining", member, epochs[member], [name])) == first

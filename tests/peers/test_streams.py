@@ -1,5 +1,6 @@
 """Promise: Kafka Streams counts and joins exactly once, with the classic protocol and as a streams group (KIP-1071),
-also when instances and brokers are killed and state has to be fetched again."""
+even when instances and brokers are killed and state has to be restored.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ APP = Path(__file__).parent / "java" / "StreamsApp.java"
 WORDS = ("one", "two", "three")
 ORDERS = 20
 TOPICS = ("lines", "customers", "orders", "counts", "enriched")
-# Brokers say how often the members of streams groups heartbeat and when they are dead. What is killed is missed soon.
+# Brokers set the heartbeat interval and session timeout of streams group members. Short values reveal kills soon.
 GROUP_SETTINGS = {
     "group.streams.min.heartbeat.interval.ms": "500",
     "group.streams.heartbeat.interval.ms": "500",
@@ -52,7 +53,7 @@ def broker() -> Iterator[Broker]:
 
 
 class App:
-    """One instance, with a state directory of its own: it has nothing but the changelog to begin with."""
+    """An instance with an empty state directory, which has to restore from the changelog."""
 
     def __init__(self, bootstrap_servers: str, state: Path, protocol: str) -> None:
         command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", application_classpath(), str(APP)]
@@ -106,7 +107,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 240) -> N
 
 
 class Committed:
-    """What readers of committed records see of a topic, by key."""
+    """The committed records of a topic, by key."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.values: dict[str, list[bytes]] = defaultdict(list)
@@ -122,7 +123,7 @@ class Committed:
     def count(self) -> int:
         for message in self._consumer.consume(500, 0.1):
             if message.error() is not None:
-                continue  # a broker is away for a moment
+                continue  # a broker is temporarily down
             self.values[message.key().decode()].append(message.value())
         return sum(map(len, self.values.values()))
 
@@ -167,7 +168,7 @@ def test_a_killed_application_goes_on_as_if_nothing_had_been(
 
 
 class Lines:
-    """Writes lines, each of them once, as fast as half a dozen a second, until it is stopped."""
+    """Writes lines, each once, at about six per second, until stopped."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.written = 0
@@ -221,7 +222,7 @@ def check_every_count(counts: Committed, lines: int) -> None:
 def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_killed(
     tmp_path: Path,
 ) -> None:
-    """Two instances with standbys of each other; SIGKILL for one, then for the broker, then for the other."""
+    """Two instances with mutual standbys; SIGKILL for one, then the broker, then the other."""
     settings = {**GROUP_SETTINGS, "group.streams.num.standby.replicas": "1"}
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     with BrokerProcess(tmp_path / "broker", options) as broker:
@@ -241,7 +242,7 @@ def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_
                 broker.kill()
                 broker.start()
                 more()
-            with running(servers, tmp_path / "third", "streams"):  # nobody is left of those before
+            with running(servers, tmp_path / "third", "streams"):  # none of the earlier instances is left
                 more()
                 check_every_count(counts, lines.stop())
         counts.close()
@@ -251,7 +252,7 @@ def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_
 @pytest.mark.cluster
 @pytest.mark.timeout(1200)
 def test_a_streams_group_counts_exactly_once_while_each_of_three_brokers_is_killed(tmp_path: Path) -> None:
-    """Two instances on three brokers: each broker is killed in turn, and an instance in between."""
+    """Two instances on three brokers; each broker is killed in turn, with an instance in between."""
     pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
     config = {**GROUP_SETTINGS, "default.replication.factor": "3", "min.insync.replicas": "2"}
     with Cluster(3, config=config) as cluster:

@@ -1,5 +1,6 @@
-"""Promise: what the tests of streams groups expect of Ottla is what Apache Kafka answers, and both tools print the
-same."""
+"""Promise: Apache Kafka gives the responses that the streams group tests expect of Ottla, and both tools print the
+same.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_kafka_refuses_the_same_requests(client: WireClient, change: dict[str, A
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """With a group that is at work, one whose topics are missing, and one without members."""
+    """A broker with an active group, a group with missing topics, and an empty group."""
     try:
         kafka_jars()
     except Unavailable as reason:
@@ -115,13 +116,13 @@ def broker() -> Iterator[Broker]:
 def test_both_tools_print_the_same(broker: Broker, args: tuple[str, ...]) -> None:
     kafka, ottla = theirs(broker, "streams-groups", *args), ours(broker, "streams-groups", *args)
     expected, said = without_logging(kafka.stdout), without_logging(ottla.stdout)
-    # Kafka's order of topics is that of a hash map.
+    # Kafka lists topics in hash map order.
     assert (said[:1], sorted(said)) == (expected[:1], sorted(expected))
     assert ottla.returncode == kafka.returncode
 
 
 def test_kafka_reads_the_records_of_a_group(tmp_path: Path) -> None:
-    """As its own dump-log shows them, to the last field."""
+    """Kafka's own dump-log decodes them, down to the last field."""
     with Broker(data=tmp_path, config={"group.streams.num.standby.replicas": "1"}) as broker:
         for name in ("in", "g-repartition", "g-changelog"):
             broker.create_topic(name, partitions=2)

@@ -44,7 +44,7 @@ def open_producer(bootstrap_servers: str, transactional_id: str) -> Producer:
 
 
 def write_transactions(bootstrap_servers: str) -> Producer:
-    """One committed, one aborted, one left open."""
+    """Write one committed, one aborted and one open transaction."""
     producer = open_producer(bootstrap_servers, "writer")
     for value, commit in (("committed", True), ("aborted", False)):
         producer.begin_transaction()
@@ -136,7 +136,9 @@ def test_ottla_takes_over_the_transactions_of_apache_kafka(tmp_path: Path) -> No
     with Broker(data=tmp_path / "ottla") as broker:
         assert read(broker.bootstrap_servers, "read_committed") == ["committed"]
         assert read(broker.bootstrap_servers, "read_uncommitted") == ["committed", "aborted", "open"]
-        second = open_producer(broker.bootstrap_servers, "left open")  # and aborts what the first one left
+        second = open_producer(
+            broker.bootstrap_servers, "left open"
+        )  # and aborts the first one's open transaction
         second.begin_transaction()
         second.produce("events", "taken over")
         second.commit_transaction(30)

@@ -1,4 +1,4 @@
-"""Promise: an offline partition is led as soon as its topic, or the brokers' default, allows an unclean election."""
+"""Promise: an offline partition gets a leader once its topic, or the brokers' default, allows unclean elections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL_JVM = ("-Xms192m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=
 
 
 def apache_kafka_cluster() -> Cluster:
-    """Three brokers, of which the first is the controller as well and is left alone."""
+    """Three brokers; the first is the controller as well and stays up."""
     controller, cluster_id = free_port(), random_cluster_id()
     members = {}
     for node in (1, 2, 3):
@@ -31,7 +31,7 @@ def apache_kafka_cluster() -> Cluster:
             "node.id": str(node),
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}" if node == 1 else listener,
-            # Its controller looks for partitions that may be led now every five minutes, unless told otherwise.
+            # By default its controller looks for such partitions every five minutes.
             "unclean.leader.election.interval.ms": "1000",
         }
         members[node] = ApacheKafka(port=port, config=config, cluster_id=cluster_id, jvm=SMALL_JVM)
@@ -68,7 +68,7 @@ def tool(bootstrap: str, name: str, *args: object, input: str | None = None) -> 
 
 
 def lose_both(cluster: Cluster, topics: list[str]) -> None:
-    """Broker 2 misses records, broker 3 dies with them, and broker 2 comes back alone."""
+    """Let broker 2 miss records, kill broker 3 with them, and bring back broker 2 alone."""
     for topic in topics:
         tool(cluster.bootstrap_servers, "console-producer", "--topic", topic, input="early\n")
     stopped, killed = cluster.members.pop(2), cluster.members[3]

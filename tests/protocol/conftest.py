@@ -67,5 +67,5 @@ class _Maker:
 
 @pytest.fixture(scope="session")
 def random_message() -> Callable[[type[Struct], int, object], Any]:
-    """`random_message(cls, version, seed)`: the same one for the same seed, in every run."""
+    """Return a random message; the same seed gives the same message in every run."""
     return lambda cls, version, seed: _Maker(version, seed).struct(cls)

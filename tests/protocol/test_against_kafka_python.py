@@ -1,4 +1,4 @@
-"""kafka-python reads each message and writes the same bytes again, for the APIs that it has."""
+"""kafka-python decodes each message and encodes the same bytes, for the APIs it supports."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_random_messages_survive_kafka_python(message: type[Data], random_messag
         for seed in range(5):
             ours = random_message(message, version, seed)
             if message is ApiVersionsResponse:
-                ours.error_code = 0  # with an error it expects version 0 and nothing after it
+                ours.error_code = 0  # after an error it expects version 0 and nothing else
             wire = ours.encode(version)
             decoded = other.decode(wire, version=version)
-            decoded._header = None  # which its decoder forgets to set
+            decoded._header = None  # its decoder forgets to set it
             assert decoded.encode(version=version) == wire, (version, seed)

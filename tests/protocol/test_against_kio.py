@@ -1,7 +1,7 @@
-"""Every API in every version, against kio, which was generated from Kafka's own definitions.
+"""Every API in every version, against kio, which is generated from Kafka's own definitions.
 
-Each random message is built twice, of our classes and of kio's. Both must encode to the same bytes, and each
-must decode to what was built.
+Each random message is built twice, with our classes and with kio's. Both must encode to the same bytes, and each must
+decode to the original.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TEXTS = ["", "a", "topic", "größe", "日本語", "🙂", "x" * 126, "x" * 127,
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-KAFKAS = [key for key in API_NAMES if key < 10_000]  # the others are of our own
+KAFKAS = [key for key in API_NAMES if key < 10_000]  # the others are Ottla's own
 MESSAGES = [
     *((request_type(key), EntityType.request) for key in KAFKAS),
     *((response_type(key), EntityType.response) for key in KAFKAS),
@@ -69,7 +69,7 @@ def without_none(annotation: Any) -> Any:
 
 
 class Twins:
-    """Builds one random message as ours and as kio's."""
+    """Builds one random message with both our classes and kio's."""
 
     def __init__(self, version: int, seed: str) -> None:
         self.version = version
@@ -97,7 +97,7 @@ class Twins:
             assert field.struct is not None
             mine, other = self.message(field.struct, annotation)
             if field.tag is not None and other == default_of(theirs, annotation):
-                mine = None  # kio leaves a tagged struct out if it says nothing
+                mine = None  # kio omits a tagged struct with default values
             return mine, other
         return self.primitive(field.kind, theirs.metadata["kafka_type"])
 
@@ -133,7 +133,7 @@ class Twins:
             return number, EPOCH + number * MILLISECOND
         if kafka_type == "uuid":
             raw = choose.choice([bytes(16), choose.randbytes(16)])
-            # kio takes the zero UUID for null.
+            # kio treats the zero UUID as null.
             return raw, uuid.UUID(bytes=raw) if any(raw) else None
         if kafka_type in ("bytes", "records"):
             raw = choose.choice([b"", b"\0", choose.randbytes(choose.choice([1, 50, 127, 128, 20_000]))])
@@ -245,7 +245,7 @@ def compare_default(field: Field, theirs: Any, kafka_type: str | None, where: st
     if theirs == () and field.default is _MISSING:
         return
     if field.kind == "struct" and field.tag is not None:
-        theirs = None  # ours says that it was not there
+        theirs = None  # ours marks it as absent
     if isinstance(theirs, datetime.timedelta):
         theirs //= MILLISECOND
     if kafka_type == "uuid" and theirs is None:
@@ -265,7 +265,7 @@ def test_headers_are_of_the_same_version(message: type[Any], kind: EntityType) -
 
 @pytest.mark.parametrize("client_id", [None, "", "größe"])
 def test_the_client_id_of_a_request_header_is_never_compact(client_id: str | None) -> None:
-    # So the broker can read key, version, correlation id and the length of the client id at once.
+    # This lets the broker read key, version, correlation id and the client id's length at once.
     for header, tags in ((KioRequestHeaderV1, b""), (KioRequestHeaderV2, b"\0")):
         wire = kio_encode(
             header(request_api_key=1, request_api_version=2, correlation_id=3, client_id=client_id)
@@ -286,5 +286,5 @@ def test_every_api_has_a_request_and_a_response_of_the_same_versions() -> None:
         assert issubclass(request, Request)
         assert request.api_key == response.api_key == key
         assert request.flexible == response.flexible
-        if key != 22:  # InitProducerId: the response has a version that the released request has not
+        if key != 22:  # InitProducerId: the response has a version that the released request lacks
             assert request.versions == response.versions

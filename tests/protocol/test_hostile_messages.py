@@ -1,4 +1,4 @@
-"""Whatever bytes come in, decoding a message ends soon, with a message or with MalformedMessage."""
+"""Decoding arbitrary bytes ends quickly, with a message or with MalformedMessage."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_tagged_field_whose_size_is_not_its_values_is_malformed(tag: bytes) ->
 
 
 def test_tagged_fields_that_overlap_do_not_multiply_the_work() -> None:
-    # Each says that it has five bytes, and those five say that a string of a megabyte begins here.
+    # Each claims five bytes, and those five claim a string of a megabyte.
     number = 400_000
     one = b"\x00\x05\xc2\x80\xc2\x80\x00"
     wire = FetchRequest().encode(12)[:-1] + unsigned_varint(number) + one * number
@@ -177,7 +177,7 @@ def test_tagged_structs_that_are_absent_are_none() -> None:
     assert response == FetchResponse()
 
 
-# What the notation itself promises
+# Promises of the notation
 
 
 class Outer(Data, versions="0-2", flexible="2+"):

@@ -1,4 +1,4 @@
-"""Whatever bytes come in, reading a batch ends soon, with records or with one of two error codes."""
+"""Reading a batch of arbitrary bytes ends quickly, with records or with one of two error codes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def refusal(data: bytes) -> ErrorCode:
 
 
 def with_body(body: bytes, count: int = 1, codec: int = 0, last_offset_delta: int = 10) -> bytearray:
-    """A batch whose header is right and whose records are what they are."""
+    """Return a batch with a valid header around arbitrary records."""
     batch = build_batch(SOME[:1], codec=Codec.NONE)[:BATCH_OVERHEAD]
     batch += body
     pack_into(">i", batch, 8, len(batch) - 12)

@@ -1,4 +1,4 @@
-"""Promise: a message read or written in slices is the same message, and Kafka's limits on its size hold."""
+"""Promise: reading or writing in slices gives the same message, and Kafka's size limits apply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MILLION = 1_000_000
 
 
 def run(generator: Generator[None, None, Any]) -> tuple[Any, int]:
-    """The result of a generator, and how often it yielded."""
+    """Run a generator; return its result and its number of yields."""
     slices = 0
     while True:
         try:
@@ -56,7 +56,7 @@ def test_a_long_array_takes_many_slices() -> None:
     decoding = FindCoordinatorRequest.decode_in_slices(data, 4, 0, started)
     next(decoding)
     assert len(started) == 1
-    assert 100 < len(started[0].coordinator_keys) < 1000  # a message in the making hangs together
+    assert 100 < len(started[0].coordinator_keys) < 1000  # a partial message is consistent
     decoded, slices = run(decoding)
     assert decoded.coordinator_keys == names
     assert slices > 30
@@ -76,7 +76,7 @@ def test_a_long_array_of_numbers_takes_several_slices(version: int) -> None:
 
 
 def metadata_of(count: int, version: int) -> bytes:
-    """A Metadata request for topics without names, whose count may lie."""
+    """Return a Metadata request for unnamed topics, whose count may be false."""
     if version >= 9:
         number, length = count + 1, b""
         while number > 127:

@@ -1,4 +1,4 @@
-"""Record batches: what is written is what others write, and what others write is read."""
+"""Record batches, compatible with other implementations in both directions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ blobs = (
     | st.builds(lambda n: b"x" * n, st.sampled_from([63, 64, 8191, 8192, 20_000]))
 )
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
-# Offsets are filled in by `numbered`.
+# `numbered` fills in the offsets.
 records_of_any_kind = st.builds(
     Record,
     offset=st.just(0),
@@ -221,7 +221,7 @@ def test_batches_are_read_one_after_another() -> None:
     assert [record.offset for _, records in read_records(buffer) for record in records] == list(range(12))
 
 
-# What the log asks of a batch
+# The log's view of a batch
 
 
 def keys_present(batch: bytes | bytearray) -> bool:
@@ -293,7 +293,7 @@ def test_recompressing_changes_nothing_but_the_codec(
     assert check_crc(changed, 0, read_header(changed))
 
 
-# Other people's implementations as oracles
+# Other implementations as oracles
 
 
 def their_batch(builder_class: type, records: list[Record], codec: int) -> bytes:
@@ -313,7 +313,7 @@ AIOKAFKA = aiokafka.DefaultRecordBatchBuilder, aiokafka.DefaultRecordBatch
 KAFKA_PYTHON = kafka_python.DefaultRecordBatchBuilder, kafka_python.DefaultRecordBatch
 PEERS = [
     *(pytest.param(*AIOKAFKA, codec, id=f"aiokafka-{codec.name}") for codec in CODECS),
-    # Its other codecs need packages that are not part of it.
+    # Its other codecs need additional packages.
     *(pytest.param(*KAFKA_PYTHON, codec, id=f"kafka-python-{codec.name}") for codec in CODECS[:2]),
 ]
 
@@ -331,7 +331,7 @@ def test_other_clients_read_what_we_write(
 def test_we_read_what_other_clients_write(
     builder: type, reader: type, codec: Codec, records: list[Record]
 ) -> None:
-    records[0].timestamp = max(records[0].timestamp, 0)  # aiokafka takes -1 for "not set yet"
+    records[0].timestamp = max(records[0].timestamp, 0)  # aiokafka treats -1 as "not set yet"
     batch = their_batch(builder, records, codec)
     header = read_header(batch)
     assert check_crc(batch, 0, header)
@@ -347,7 +347,7 @@ def test_uncompressed_batches_are_the_same_to_the_last_byte(builder: type, recor
     records[0].timestamp = max(records[0].timestamp, 0)
     theirs = their_batch(builder, records, Codec.NONE)
     ours = build_batch(records, producer_id=4, producer_epoch=2, base_sequence=7)
-    ours[12:16] = theirs[12:16]  # the leader epoch that a client leaves there means nothing
+    ours[12:16] = theirs[12:16]  # the client's leader epoch is meaningless
     assert ours == theirs
 
 
@@ -394,7 +394,7 @@ def test_old_messages_are_read(module, magic: int, codec: Codec) -> None:
         builder.append(record.offset, record.timestamp, record.key, record.value)
     buffer = builder.build()
     if codec:
-        buffer[:8] = (3).to_bytes(8, "big")  # as a broker assigns it: the offset of the last one
+        buffer[:8] = (3).to_bytes(8, "big")  # the broker assigns the last offset
     expected = [Record(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in SOME]
     found = list(read_records(buffer))
     assert [record for _, records in found for record in records] == expected
@@ -411,7 +411,7 @@ def test_old_messages_answer_the_logs_questions() -> None:
     for record in SOME:
         builder.append(record.offset, record.timestamp, record.key, record.value)
     message = bytearray(builder.build())
-    message[:8] = (103).to_bytes(8, "big")  # as a broker assigns it: the offset of the last one
+    message[:8] = (103).to_bytes(8, "big")  # the broker assigns the last offset
     assert [record.offset for record in read_batch(message)] == [100, 101, 102, 103]
     assert first_at_or_after(message, 1_700_000_000_001) == (101, 1_700_000_000_050)
     assert max_timestamp_record(message) == (101, 1_700_000_000_050)

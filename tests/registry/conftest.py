@@ -1,4 +1,4 @@
-"""A registry beside a broker, and a client that shows status, code and body of every answer."""
+"""A registry beside a broker, and a client that returns status, code and body of every response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """Requests to one registry. Bodies are JSON, or bytes as they are."""
+    """Requests to one registry. Bodies are JSON or raw bytes."""
 
     def __init__(self, url: str, **headers: str) -> None:
         self.url = url
@@ -74,7 +74,7 @@ def _read(data: bytes) -> Any:
 
 
 def record(name: str, *fields: str, **defaults: Any) -> dict[str, Any]:
-    """An Avro record of strings; a field in `defaults` has one."""
+    """Return an Avro record of strings; fields in `defaults` have a default."""
     return {
         "type": "record",
         "name": name,
@@ -96,10 +96,10 @@ def api(broker):
 
 @pytest.fixture
 def subject() -> str:
-    """One that no other test has."""
+    """A unique subject."""
     return f"subject-{next(_numbers)}-value"
 
 
 def in_background(settings: RegistrySettings) -> InBackground:
-    """A registry to be started, in a thread of its own."""
+    """Start a registry in its own thread."""
     return InBackground(lambda: RegistryServer(settings), "schema-registry")

@@ -1,4 +1,4 @@
-"""Registries as processes of their own, which can be killed."""
+"""Registry nodes as processes that tests can kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Self
 
 from ottla.testing import Broker
 
-#: A broker that lets a member be missed soon: killed nodes are replaced within two seconds.
+#: Short session timeouts: the group replaces killed nodes within two seconds.
 BROKER_CONFIG = {"group.min.session.timeout.ms": "1000"}
 SETTINGS = {
     "kafkastore.session.timeout.ms": "2000",
@@ -62,7 +62,7 @@ class NodeProcess:
             self.process.wait()
 
     def stop(self) -> None:
-        """As an operator does."""
+        """Stop the node like an operator."""
         assert self.process is not None
         self.process.terminate()
         assert self.process.wait(30) == 0, self._log.read_text()

@@ -1,4 +1,4 @@
-"""Whatever is sent: Confluent's codes, nothing hangs, nothing is stored half."""
+"""Bad input gets Confluent's error codes, causes no hang, and stores nothing partially."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_paths_and_methods(api):
 
 
 def test_references_in_a_circle_are_refused(api, subject):
-    """A schema can refer only to what is there, so a circle needs a version that is replaced by an import."""
+    """A schema can refer only to existing ones, so a cycle needs a version that an import replaces."""
     api("PUT", f"/mode/{subject}", {"mode": "IMPORT"})
     circle = {
         "schema": '{"type":"record","name":"A","fields":[{"name":"b","type":"A2"}]}',

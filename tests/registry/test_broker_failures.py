@@ -1,4 +1,4 @@
-"""Brokers that fail under a registry: what was registered stays registered."""
+"""Brokers fail under a registry: registered schemas stay registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that takes only records with a schema, from the serializers that people have."""
+"""A topic that accepts only records with a schema, from common serializers."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_metadata_rules_and_references(client, subject):
 
 
 def _round_trip(broker, topic, serialize, deserialize, value):
-    """By way of the broker."""
+    """Write and read through the broker."""
     context = SerializationContext(topic, MessageField.VALUE)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, serialize(value, context))
@@ -130,7 +130,7 @@ def test_avro_of_three_versions_is_read_by_one_reader(broker, client, subject):
         found = _round_trip(
             broker, subject, AvroSerializer(client, schema), AvroDeserializer(client, AVRO_2), value
         )
-        assert found["id"] == 1  # the first of the topic, read with the newer schema
+        assert found["id"] == 1  # the topic's first record, read with the newer schema
         assert found["note"] is None
     assert client.get_versions(f"{subject}-value") == [1, 2]
 
@@ -158,7 +158,7 @@ def test_json_schema(broker, client, subject):
 
 
 def _order_class():
-    """As `protoc` would have generated it, with an import."""
+    """Return a class like protoc's output, with an import."""
     pool = descriptor_pool.DescriptorPool()
     file = descriptor_pb2.FileDescriptorProto(name="line.proto", package="shop", syntax="proto3")
     line = file.message_type.add(name="Line")
@@ -189,7 +189,7 @@ def test_protobuf_with_a_reference(broker, client, subject):
     assert (found.id, found.lines[0].text) == (9, "tea")
     latest = client.get_latest_version(f"{subject}-value")
     assert [each.name for each in latest.schema.references] == ["line.proto"]
-    # What its own deserializer asks for.
+    # The request of its own deserializer.
     assert client.get_schema(latest.schema_id, fmt="serialized").schema_str
 
 

@@ -1,4 +1,4 @@
-"""kafka-avro-console-producer and its like, as they are installed."""
+"""The installed kafka-avro-console-producer and its relatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry shows its own metrics."""
+"""The registry's own metrics."""
 
 from __future__ import annotations
 

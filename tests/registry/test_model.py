@@ -1,4 +1,4 @@
-"""The model: the same records give the same state, compacted or not; ids and versions stand for one schema each."""
+"""The model: the same records give the same state, compacted or not; each id and version denotes one schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMAS = ['"int"', '"long"', '"string"', '"bytes"', '{"type":"array","items":"i
 
 
 class Log:
-    """Records as a topic would hold them, and the state that they add up to."""
+    """The records of a topic, and the resulting state."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
@@ -55,7 +55,7 @@ class Log:
 
 
 def seen(state: State) -> dict[str, Any]:
-    """All that anybody could ask for."""
+    """Return the complete observable state."""
     return {
         "versions": {
             (each.subject, each.version): (each.id, each.schema, each.deleted)
@@ -88,7 +88,7 @@ commands = st.one_of(
 
 
 def run(state: State, name: str, subject: str, value: Any) -> Any:
-    """What a command writes."""
+    """Return the records that a command writes."""
     if name == "register":
         return registration.register(state, subject, Given(value), DEFAULTS).writes
     if name == "refer":
@@ -117,7 +117,7 @@ def test_replaying_the_log_gives_the_state_compacted_or_not(chosen):
         for name, context in log.state.contexts.items():
             for number, places in context.by_id.items():
                 assert len({each.md5 for each in places.values()}) == 1
-                # While it runs, an id never stands for something else.
+                # An id never changes its meaning at run time.
                 md5 = next(iter(places.values())).md5
                 assert given_ids.setdefault((name, number), md5) == md5
     assert seen(log.replayed()) == seen(log.state)
@@ -160,7 +160,7 @@ def test_whatever_is_in_the_topic_is_survived(key, value):
     assert seen(state)["versions"] == {}
 
 
-# Hashes, worked out by hand from what Confluent's entities feed into MD5
+# Hashes, computed by hand from the MD5 input of Confluent's entities
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Several nodes: one leads, writes are passed on to it, and who was replaced cannot write."""
+"""Several nodes: one leads, the others forward writes to it, and a replaced leader cannot write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings(broker: Broker, **more: str) -> RegistrySettings:
     )
 
 
-# The election, pure
+# The election as a pure function
 
 
 def test_what_nodes_say_of_themselves_is_confluents():
@@ -85,7 +85,7 @@ def test_writes_to_any_node_are_read_on_every_node():
         for number in range(10):
             api = apis[number % 2]
             assert api.id_of(f"s{number}", record(f"R{number}", "x")) == number + 1
-            # Whoever has written through a node reads it there.
+            # A client that wrote through a node reads its write there.
             assert api.get(f"/subjects/s{number}/versions") == [1]
         refused = [each.register("s1", '"int"') for each in apis]
         assert {(each.status, each.code) for each in refused} == {(409, 409)}
@@ -116,7 +116,7 @@ def test_the_next_node_leads_when_the_leader_stops():
 
 
 def test_who_was_replaced_cannot_write():
-    """The promise: the broker itself refuses what an older leader sends, however late it comes."""
+    """Promise: the broker itself rejects writes of an older leader, however late they arrive."""
     with Broker(registry=True) as broker:
         client = settings(broker).client
         Api(broker.schema_registry_url).id_of("a", '"int"')
@@ -132,7 +132,7 @@ def test_who_was_replaced_cannot_write():
         newer.append([Write(Key(NOOP), None)], 10)
         older.close()
         newer.close()
-        # The registry notices, lets the group elect again, and goes on.
+        # The registry notices, triggers a new election, and continues.
         assert Api(broker.schema_registry_url).id_of("b", '"long"') == 2
 
 
@@ -154,7 +154,7 @@ def test_no_id_twice_and_nothing_lost_when_leaders_are_killed_and_paused(tmp_pat
                 total = sum(len(each.registered) for each in writers)
                 wait_until(lambda: sum(len(each.registered) for each in writers) > total + 50)  # noqa: B023
                 if round_number % 2:
-                    # It wakes up after it was replaced, with writes under way.
+                    # The old leader wakes up after its replacement, with writes in flight.
                     leader.send(signal.SIGSTOP)
                     time.sleep(4)
                     leader.send(signal.SIGCONT)

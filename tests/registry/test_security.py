@@ -1,4 +1,4 @@
-"""Who reaches the registry and what they may do; and how the registry reaches a secured cluster."""
+"""Access to the registry and its rights, and the registry's access to a secured cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_secured_cluster(protocol):
 
 
 def test_a_user_with_few_rights_is_enough():
-    """Confluent's registry needs no rights on transactional ids: without them it works, with a warning."""
+    """Confluent's registry needs no rights on transactional ids. Ours works without them, with a warning."""
     rights = [
         acl("registry", "read", topic="_schemas"),
         acl("registry", "write", topic="_schemas"),
@@ -127,10 +127,10 @@ def test_rights_per_subject(passwords, tmp_path):
         assert root.get("/subjects") == ["orders-value", "secret-value"]
         assert bob.get("/config") == {"compatibilityLevel": "BACKWARD"}
         assert bob("PUT", "/config", {"compatibility": "NONE"}).status == 403
-        # A schema by its id: whoever may read one of its subjects.
+        # Reading a schema by id requires a right on one of its subjects.
         assert bob("GET", f"/schemas/ids/{schema_id}").status == 200
         assert bob("GET", f"/schemas/ids/{secret_id}").status == 403
-        # An alias opens nothing.
+        # An alias gives no access.
         root("PUT", "/config/orders-alias", {"alias": "secret-value"})
         assert ann("GET", "/subjects/orders-alias/versions").status == 403
 
@@ -160,7 +160,7 @@ def test_references_open_no_subject_that_the_user_may_not_read(passwords, tmp_pa
         secret_id = root.id_of("secret", secret)
         root.id_of("orders-twin", '"int"')
         root.id_of("secret-twin", '"int"')
-        # Registering, looking up and comparing would tell what the other schema has.
+        # Registering, looking up and comparing would reveal the other schema.
         body = {"schema": json.dumps(refers), "references": _reference("secret")}
         for path in (
             "/subjects/orders-value/versions",
@@ -171,10 +171,10 @@ def test_references_open_no_subject_that_the_user_may_not_read(passwords, tmp_pa
         ):
             refused = ann("POST", path, body)
             assert (path, refused.status, refused.code) == (path, 403, 40301)
-            # Whether the subject exists is not told, either.
+            # The response does not reveal whether the subject exists, either.
             unknown = ann("POST", path, {**body, "references": _reference("secret-unknown")})
             assert (unknown.status, unknown.message) == (403, refused.message)
-        # What root has registered may be read, but not with the other schema spelled out.
+        # The user may read root's schema, but not with the other schema resolved.
         order_id = root.id_of("orders-value", refers, references=_reference("secret"))
         root.id_of("shared", {**refers, "name": "Nested"}, references=_reference("secret"))
         guid = root.get("/subjects/orders-value/versions/1", confluent_client_version="8.0")["guid"]
@@ -189,11 +189,11 @@ def test_references_open_no_subject_that_the_user_may_not_read(passwords, tmp_pa
             resolved = ann("GET", f"{path}?format=resolved")
             assert (path, resolved.status) == (path, 403)
             assert "launch_code" in str(root.get(f"{path}?format=resolved"))
-        # References of references count, too.
+        # Transitive references count, too.
         nested = {"type": "record", "name": "Outer", "fields": [{"name": "it", "type": "Nested"}]}
         through = [{"name": "Nested", "subject": "shared", "version": 1}]
         assert ann.register("orders-value", nested, references=through).status == 403
-        # Lists name only subjects that the user may read.
+        # Lists contain only subjects that the user may read.
         assert ann.get("/subjects/orders-value/versions/1/referencedby") == []
         assert ann("GET", f"/schemas/ids/{secret_id}").status == 403
         twin = ann.get("/subjects/orders-twin/versions/1")["id"]

@@ -9,7 +9,7 @@ from tests.registry.conftest import Api, record
 
 @pytest.fixture
 def reset(api):
-    """What a test sets for all subjects is gone after it."""
+    """Reset the global settings after each test."""
     yield
     api("DELETE", "/config")
     api("PUT", "/mode?force=true", {"mode": "READWRITE"})
@@ -249,7 +249,7 @@ def test_defaults_and_overrides_are_merged(api, subject):
     version = api.get(f"/subjects/{subject}/versions/1")
     assert version["metadata"]["properties"] == {"owner": "ann", "region": "eu", "team": "data"}
     assert [rule["name"] for rule in version["ruleSet"]["domainRules"]] == ["first", "own", "last"]
-    # A producer that knows nothing of all that finds its schema again.
+    # A producer without these settings finds its schema again.
     assert api.register(subject, record("A", "x")).status == 200
     assert api.get(f"/subjects/{subject}/versions") == [1]
 

@@ -1,4 +1,4 @@
-"""The topic `_schemas`: what we write, what we read of Confluent's, and which topics are refused."""
+"""The topic `_schemas`: our records, Confluent's records, and rejected topics."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_records_are_byte_for_byte_those_of_confluent():
     ]
 
 
-# As Confluent's registry writes them: older records without md5, keys of the global config with and without a subject,
-# fields that we do not know.
+# Written by Confluent's registry: older records without md5, keys of the global config with and without a subject, and
+# unknown fields.
 CONFLUENTS = [
     ('{"keytype":"NOOP","magic":0}', None),
     ('{"keytype":"CONFIG","magic":0}', '{"compatibilityLevel":"NONE"}'),
@@ -114,7 +114,7 @@ def test_a_topic_of_confluent_is_taken_over():
             assert api.get("/config") == {"compatibilityLevel": "FORWARD"}
             assert api.get("/contexts") == [".", ".dev", ".empty"]
             assert api.get("/schemas/ids/9") == {"schema": '"bytes"'}
-            # Looking up by the schema works whatever md5 there is.
+            # Lookup by schema works with any md5.
             found = api("POST", "/subjects/old-value", {"schema": '{"type":"string"}'})
             assert found.body["id"] == 7
             assert api.id_of("new-value", '"string"') == 7

@@ -97,7 +97,7 @@ def test_soft_deletion_and_what_it_hides(api, subject):
     assert api.get(f"/subjects/{subject}/versions?deletedOnly=true") == [1]
     assert api("GET", f"/subjects/{subject}/versions/1").code == 40402
     assert api.get(f"/subjects/{subject}/versions/1?deleted=true")["id"] == schema_id
-    # Data that was written with it must stay readable.
+    # Data written with it must stay readable.
     assert api("GET", f"/schemas/ids/{schema_id}").status == 200
     assert api.get(f"/schemas/ids/{schema_id}/versions") == []
     assert api.get(f"/schemas/ids/{schema_id}/versions?deleted=true") == [{"subject": subject, "version": 1}]
@@ -126,7 +126,7 @@ def test_a_schema_that_was_deleted_comes_back_with_its_id(api, subject):
     schema_id = api.id_of(subject, record("Back", "x"))
     api("DELETE", f"/subjects/{subject}")
     assert api.id_of(subject, record("Back", "x")) == schema_id
-    # Versions are not given twice, and the older one is gone for good.
+    # Version numbers are not reused, and the older version is permanently deleted.
     assert api.get(f"/subjects/{subject}/versions?deleted=true") == [2]
 
 
@@ -241,7 +241,7 @@ def test_tags_of_a_json_schema_and_with_a_registration(api, subject):
 
 
 def test_references_that_branch_and_join_are_resolved_once_each(api, subject):
-    """Thirty levels of two references each: a billion ways to the bottom."""
+    """Thirty levels of two references each: a billion paths to the bottom."""
     names = [f"{subject}-level-{level}" for level in range(30)]
     api.id_of(names[0], {"type": "record", "name": "L0", "fields": []})
     for level in range(1, 30):

@@ -1,4 +1,4 @@
-"""Clients that register without end, and what was promised to them."""
+"""Clients that register schemas continuously, and the responses they received."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 class Writer(threading.Thread):
-    """Registers schemas without end, to whatever node answers, and notes what was promised."""
+    """Registers schemas continuously with any responding node, and records the responses."""
 
     def __init__(self, number: int, urls: list[str], stopping: threading.Event) -> None:
         super().__init__()
         self._number = number
         self._apis = [Api(url) for url in urls]
         self._stopping = stopping
-        self.registered: dict[str, tuple[int, str]] = {}  # subject → id and name of the record
+        self.registered: dict[str, tuple[int, str]] = {}  # subject → id and record name
 
     def run(self) -> None:
         count = 0
@@ -46,7 +46,7 @@ class Writer(threading.Thread):
 
 
 def check(registered: dict[str, tuple[int, str]], api: Api) -> None:
-    """Everything that was promised is there, and no id stands for two schemas."""
+    """Check that every acknowledged schema exists, and that each id denotes one schema."""
     by_id = defaultdict(set)
     for subject, (schema_id, name) in registered.items():
         by_id[schema_id].add(name)

@@ -1,4 +1,4 @@
-"""The proxy shows its own metrics."""
+"""The proxy's own metrics."""
 
 from __future__ import annotations
 

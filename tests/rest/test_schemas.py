@@ -1,4 +1,4 @@
-"""Avro, JSON Schema and Protobuf through the proxy, with the registry beside it and others' clients at the far end."""
+"""Avro, JSON Schema and Protobuf through the proxy, with the registry and third-party clients at the other end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use the proxy, and as whom it uses the cluster."""
+"""Access to the proxy, and the identity it uses in the cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def secured() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def passed_on(secured: Broker) -> Iterator[InBackground]:
-    """A proxy that has no rights of its own."""
+    """A proxy without rights of its own."""
     properties = secured.client_properties("ann")
     properties.pop("sasl.password", None)
     with running(RestSettings(properties, port=0, authentication="PROPAGATE")) as proxy:

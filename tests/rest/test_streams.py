@@ -1,4 +1,4 @@
-"""Records as they come: events, lines, WebSockets."""
+"""Streaming records: server-sent events, lines, WebSockets."""
 
 from __future__ import annotations
 

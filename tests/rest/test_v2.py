@@ -1,4 +1,4 @@
-"""The paths of v2, through a real broker."""
+"""The v2 paths, through a real broker."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TestProducing:
     def test_the_same_key_goes_to_the_same_partition_as_with_java(
         self, http: httpx.Client, topic: str
     ) -> None:
-        # murmur2 of the bytes "a" in quotes is even, of "c" odd: Java's partitioner says so, too.
+        # murmur2 of "a" with quotes is even, of "c" odd, as in Java's partitioner.
         from aiokafka.partitioner import murmur2
 
         for key in ("a", "b", "c", "d"):

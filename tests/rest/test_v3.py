@@ -1,4 +1,4 @@
-"""The paths of v3, through a real broker."""
+"""The v3 paths, through a real broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.history.recorder import wait_until
 
 @pytest.fixture
 def cluster(http: httpx.Client) -> Iterator[httpx.Client]:
-    """A client below the cluster's own path."""
+    """A client for the cluster's path."""
     [found] = http.get("/v3/clusters").json()["data"]
     with httpx.Client(base_url=found["metadata"]["self"], timeout=30) as client:
         yield client
@@ -100,7 +100,7 @@ def test_writes_a_record(cluster: httpx.Client, broker: Broker, topic: str) -> N
 
 
 def test_a_stream_of_records(cluster: httpx.Client, broker: Broker, topic: str) -> None:
-    """Cut anywhere, also in the midst of a character."""
+    """The stream is split anywhere, even inside a character."""
     values = ["ä" * 10, "}{", "end"]
     data = b"".join(
         json.dumps(

@@ -1,6 +1,6 @@
-"""A request of every API that asks for rights, and what a response says about them.
+"""A request for every API that requires rights, and the refusals in its response.
 
-The same requests go to Ottla and to Apache Kafka, so that they do little: what they would change is refused for another
+The same requests go to Ottla and to Apache Kafka, so they have little effect: each change is refused for another
 reason, or only validated.
 """
 
@@ -34,10 +34,10 @@ from ottla.protocol.messages import (
 )
 from ottla.protocol.records import Record, build_batch
 
-# Served to everybody: before and during the login, what tells about brokers only, tokens that are one's own, and
-# metrics of the client itself.
+# Served to everybody: APIs before and during the login, broker information, the user's own tokens, and the client's own
+# metrics.
 FREE = {17, 18, 36, 39, 40, 41, 60, 71, 72}
-# APIs that show what one may see, and never say that there is more.
+# APIs that filter their results without a trace.
 SILENT = {
     "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",
 }  # fmt: skip
@@ -47,7 +47,7 @@ UNKNOWN_TOPIC_ID = 100
 
 @dataclass(frozen=True)
 class Names:
-    """What requests are about. `topics` are there; with their ids, where requests name those."""
+    """Names for the requests. `topics` exist, with ids for requests that use ids."""
 
     topics: dict[str, bytes]
     group: str = "g"
@@ -266,7 +266,7 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
         ),
         None,
     )
-    # Topics that are there would go.
+    # Existing topics would be deleted.
     yield (
         "by name",
         topics.DeleteTopicsRequest(
@@ -603,7 +603,7 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
     ):
         entry = getattr(share_state, partition)(partition=0)
         data = getattr(share_state, topic)(topic_id=ids[0], partitions=[entry])
-        # Without a group they are refused before anything is kept.
+        # Without a group they are refused before anything is stored.
         yield "", getattr(share_state, f"{name}Request")(group_id="", topics=[data]), 0
     yield (
         "",
@@ -663,17 +663,17 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
     )
 
 
-# -- what a response says ------------------------------------------------------------------------------------
+# -- the response --------------------------------------------------------------------------------------------
 
 _NAMES = ("name", "topic", "topic_name", "group_id", "key", "resource_name", "user", "transactional_id")
 _CODES = ("error_code", "partition_error_code", "topic_config_error_code", "acknowledge_error_code")
 
 
 def verdicts(response: Response) -> list[tuple[str, str, int]]:
-    """Every refusal of a response, with its place and what it is about; what was not refused has 0.
+    """Return every error code of a response, with its position and resource; 0 means no refusal.
 
     Bit fields of operations count too. Sorted, because lists may come in any order, and without internal topics, which
-    not everybody has.
+    not every broker has.
     """
     return sorted(each for each in _walk(response, "", "") if "/__" not in each[1])
 

@@ -1,4 +1,4 @@
-"""A broker whose users log in with PLAIN, and a wire client that has logged in."""
+"""A broker with PLAIN users, and an authenticated wire client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERY_ACL = DescribeAclsRequest(**_EVERYTHING)
 
 
 class AuthorizedBroker:
-    """`admin` is a super user, and so is whoever comes to the listener that does not ask."""
+    """`admin` is a super user, and so is every client of the open listener."""
 
     def __init__(self, data: Path, **config: str) -> None:
         reserved = ReservedPorts(2)
@@ -59,7 +59,7 @@ class AuthorizedBroker:
         )
 
     def client_config(self, user: str) -> dict[str, Any]:
-        """For confluent-kafka."""
+        """Return settings for confluent-kafka."""
         return {
             "bootstrap.servers": self.sasl,
             "security.protocol": "SASL_PLAINTEXT",
@@ -97,7 +97,7 @@ def add_acls(client: WireClient, acls: Iterable[Acl]) -> None:
 
 
 def remove_all_acls(client: WireClient) -> int:
-    """How many there were."""
+    """Remove all ACLs and return their number."""
     answer: Any = client.call(DeleteAclsRequest(filters=[DeleteAclsFilter(**_EVERYTHING)]))
     [result] = answer.filter_results
     assert result.error_code == 0, answer

@@ -1,4 +1,4 @@
-"""Promise: who may do what is decided as Kafka decides it."""
+"""Promise: authorization follows Kafka's rules."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def model(
     operation: Operation,
     name: str,
 ) -> bool:
-    """The five steps of the authorizer, over a plain list."""
+    """Evaluate the five steps of the authorizer over a plain list."""
     if who in super_users:
         return True
     about = [each for each in acls if each.pattern.resource_type is TOPIC and applies(each.pattern, name)]

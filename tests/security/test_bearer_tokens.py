@@ -1,4 +1,4 @@
-"""Promise: a token is believed only if the issuer has signed it, for us, and it is still valid."""
+"""Promise: a token is valid only if the issuer signed it, for this audience, and it has not expired."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_symmetric_key_of_the_issuer_is_not_taken() -> None:
     document = {"keys": [{"kty": "oct", "kid": "rsa-1", "k": base64.urlsafe_b64encode(b"x" * 32).decode()}]}
     with pytest.raises(BadKeys):
         parse_keys(json.dumps(document).encode())
-    assert hashlib.sha256  # the algorithm is there; it is the kind of key that is refused
+    assert hashlib.sha256  # the algorithm exists; the kind of key is refused
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_a_token_must_say(issuer: Issuer, changes: dict[str, Any], why: str
 
 
 def test_what_a_token_need_not_say(issuer: Issuer) -> None:
-    """As in Apache Kafka: when a token begins to count is what nbf is for, and scopes are nobody's business here."""
+    """As in Apache Kafka: nbf sets the start of validity, and scopes are ignored here."""
     for changes in (
         {"iat": int(time.time()) + 100},
         {"iat": 0},
@@ -158,7 +158,7 @@ def test_a_key_that_is_not_published_counts_for_nothing(issuer: Issuer) -> None:
         believed(issuer, issuer.token(key=stranger))
     with pytest.raises(UnknownKey):
         believed(issuer, issuer.token(key=stranger, kid="mine"))
-    # The header brings its own key along, or says where to find one.
+    # The header carries its own key, or the key's URL.
     jwk = json.loads(RSAAlgorithm.to_jwk(stranger.public_key()))
     import jwt
 

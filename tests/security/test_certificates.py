@@ -1,4 +1,4 @@
-"""Certificates that we issue ourselves are such that others accept them, for these hosts and these uses only."""
+"""Our own certificates are accepted by other software, for these hosts and these uses only."""
 
 import ssl
 import tempfile

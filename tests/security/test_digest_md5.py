@@ -1,4 +1,4 @@
-"""DIGEST-MD5, with the example of RFC 2831, and with servers that cannot be trusted."""
+"""DIGEST-MD5, with the example of RFC 2831, and with untrusted servers."""
 
 from __future__ import annotations
 

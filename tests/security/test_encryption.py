@@ -1,4 +1,4 @@
-"""Promise: an encrypted value is read by who has its key, for its topic, as it was written, or not at all."""
+"""Promise: only the holder of the key reads an encrypted value, for its topic, unchanged, or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = bytes(range(32))
 
 
 class Wrapping:
-    """Keys in memory: the data keys are numbered, wrapped by one byte that is their version and one their number."""
+    """Keys in memory. Data keys are numbered; a wrapped key is a version byte and a number byte."""
 
     def __init__(self, name: str = "main", key: bytes = KEY) -> None:
         self.name = name
@@ -146,7 +146,7 @@ def test_the_same_value_never_looks_the_same(keys: Wrapping) -> None:
 
 
 def test_a_forked_process_goes_on_with_nonces_of_its_own(keys: Wrapping) -> None:
-    """What a pool of random bytes, or a counter, would get wrong."""
+    """A pool of random bytes, or a counter, would fail here."""
     encryptor = Encryptor(keys)
     encryptor.seal("t", b"x")
     reading, writing = os.pipe()
@@ -163,7 +163,7 @@ def test_a_forked_process_goes_on_with_nonces_of_its_own(keys: Wrapping) -> None
     assert nonces.isdisjoint({encryptor.seal("t", b"x")[0][:12] for _ in range(50)})
 
 
-# -- what is refused ----------------------------------------------------------------------------------------
+# -- rejected input -----------------------------------------------------------------------------------------
 
 
 @given(value=st.binary(max_size=40), data=st.data())
@@ -171,7 +171,7 @@ def test_any_changed_bit_is_refused(value: bytes, data: st.DataObject) -> None:
     keys = Wrapping()
     sealed, header = Encryptor(keys).seal("t", value)
     decryptor = Decryptor(keys)
-    assert decryptor.open("t", sealed, header) == value  # from here on, the data key is in memory
+    assert decryptor.open("t", sealed, header) == value  # from here on the data key is cached
     both = sealed + header
     position = data.draw(st.integers(0, 8 * len(both) - 1))
     changed = bytearray(both)
@@ -207,7 +207,7 @@ def test_a_value_cannot_be_moved_to_another_topic(keys: Wrapping) -> None:
     record = Encryptor(keys).encrypt("salaries", b"100")
     with pytest.raises(BadValue, match="another topic"):
         Decryptor(keys).decrypt("lunches", *record)
-    # Nor may one topic begin as another one does.
+    # One topic name may not be a prefix of another either.
     record = Encryptor(keys).encrypt("a", b"100")
     with pytest.raises(BadValue, match="another topic"):
         Decryptor(keys).decrypt("a\0", *record)
@@ -394,7 +394,7 @@ def test_any_document_comes_back_to_the_byte(document: Any, ascii: bool) -> None
 
 def test_any_changed_bit_of_a_field_is_refused() -> None:
     keys = Wrapping()
-    # Of this length the last letter in Base64 has bits that mean nothing.
+    # At this length, the last Base64 character has insignificant bits.
     sealed, header = Encryptor(keys, fields=["a"]).seal("t", b'{"a":"secrets"}')
     decryptor = Decryptor(keys)
     assert decryptor.open("t", sealed, header) == b'{"a":"secrets"}'

@@ -1,4 +1,4 @@
-"""JAAS lines as people write them, and as attackers do."""
+"""JAAS lines from users, and from attackers."""
 
 from __future__ import annotations
 

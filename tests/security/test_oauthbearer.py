@@ -1,4 +1,4 @@
-"""The messages of OAUTHBEARER, as clients send them and as attackers do."""
+"""OAUTHBEARER messages from clients, and from attackers."""
 
 from __future__ import annotations
 

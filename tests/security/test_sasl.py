@@ -1,4 +1,4 @@
-"""Promise: who does not know the password does not get in, whatever it sends, and learns nothing about who exists."""
+"""Promise: without the password no client gets in, whatever it sends, or learns which users exist."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Soak:
         return {**brokers, "servers": self.cluster.pid, "target": self.target.pid, "spark": self.spark.pid}
 
     def _ask(self) -> None:
-        """Requests to the registry, the REST proxy, the console and the Connect worker."""
+        """Send requests to the registry, the REST proxy, the console and the Connect worker."""
         client = self.cluster.client()
         cluster = self.cluster
         urls = [
@@ -170,7 +170,7 @@ class Soak:
                 f"the connector {name} is created",
             )
 
-    # Life
+    # Lifecycle
 
     def run(self, seconds: float) -> None:
         self._start_connectors()
@@ -203,7 +203,7 @@ class Soak:
         self._asking.join()
 
     def _report(self) -> None:
-        """A line every 30 seconds."""
+        """Print a line every 30 seconds."""
         ends, copy = Ends(self.cluster.client()), Ends({"bootstrap.servers": self.target_servers})
         while not self._stop_asking.wait(30):
             late = {role: held[-1].mb for role, held in self.resources.samples.items() if held}
@@ -219,7 +219,7 @@ class Soak:
             )
 
     def _catch_up(self) -> None:
-        """Until the copies have as many records as the originals."""
+        """Wait until the copies have as many records as the originals."""
         wanted = self.feeder.sent
         client, target = self.cluster.client(), {"bootstrap.servers": self.target_servers}
 
@@ -235,7 +235,7 @@ class Soak:
             wait_until(all_arrived, "everything has arrived", _CATCH_UP_SECONDS)
 
     def verdict(self) -> Iterator[str]:
-        """Everything that is wrong."""
+        """Return all errors."""
         yield from self._problems
         yield from self._failed_tasks()
         client, target = self.cluster.client(), {"bootstrap.servers": self.target_servers}
@@ -286,7 +286,7 @@ def main() -> int:
 
 
 def soak(directory: Path, seconds: float, every: float, seed: int, plot: Path | None) -> list[str]:
-    """Run a soak, print its facts, and return everything that is wrong."""
+    """Run a soak, print its facts, and return all errors."""
     running = Soak(directory, seed, every)
     try:
         running.run(seconds)
@@ -327,4 +327,4 @@ if __name__ == "__main__":
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
-    os._exit(code)  # threads of clients that hang would keep the process
+    os._exit(code)  # hanging client threads would keep the process alive

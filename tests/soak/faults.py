@@ -21,7 +21,7 @@ SMALL_DISK = 1
 
 @contextlib.contextmanager
 def small_disk(path: Path) -> Iterator[bool]:
-    """A tmpfs for the data of one broker. Yields False where mounting is not allowed."""
+    """Mount a tmpfs for the data of one broker. Yields False if mounting is not allowed."""
     path.mkdir(mode=0o700)
     command = ["mount", "-t", "tmpfs", "-o", "size=768m", "tmpfs", str(path)]
     mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -51,7 +51,7 @@ class SoakFaults:
         }
 
     def strike_for(self, seconds: float, every: float) -> None:
-        """All kinds in random order, over and over."""
+        """Strike with all kinds in random order, over and over."""
         end = time.monotonic() + seconds
         kinds: list[str] = []
         while time.monotonic() < end:
@@ -71,7 +71,7 @@ class SoakFaults:
         self._wait_for_brokers()
 
     def _wait_for_brokers(self) -> None:
-        """Until every broker accepts connections."""
+        """Wait until every broker accepts connections."""
 
         def all_answer() -> bool:
             try:
@@ -99,7 +99,7 @@ class SoakFaults:
             os.kill(pid, signal.SIGCONT)
 
     def _fill_disk(self) -> None:
-        """A disk without a single free byte, where this machine lets us mount one."""
+        """Fill a disk to the last byte, if this machine allows mounting one."""
         if not self._has_small_disk:
             self._refuse_writes()
             return
@@ -121,7 +121,7 @@ class SoakFaults:
         tampering.close()
 
     def _jump(self) -> None:
-        """Up to ten minutes forwards or backwards; the clock stays wrong until its next jump."""
+        """Move a clock by up to ten minutes in either direction; it stays wrong until its next jump."""
         tampering = self._cluster.tampering(self._rng.choice(BROKERS))
         tampering.skew = self._rng.uniform(-600, 600)
         tampering.close()

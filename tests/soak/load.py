@@ -24,7 +24,7 @@ from confluent_kafka import (
 PARTITIONS = 3
 _HUNG_SECONDS = 120.0
 _QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms": 500}
-#: A producer that is closed while it reconnects may wait for ever: none is.
+#: Closing a producer while it reconnects may hang, so none is closed.
 _kept: list[Producer] = []
 
 
@@ -33,7 +33,7 @@ def key_of(number: int) -> str:
 
 
 def partition_of(number: int) -> int:
-    """Numbers of one key are in one partition."""
+    """Return the partition of a number. All numbers of one key are in one partition."""
     return number % 50 % PARTITIONS
 
 
@@ -91,8 +91,8 @@ class Feeder:
 class Copier:
     """Reads `numbers` as a group and writes `copied`: records and offsets in one transaction.
 
-    A call of librdkafka may hang for longer than its timeout when its coordinator moves. A copier without progress for
-    two minutes is given up, and another one with the same transactional id fences it.
+    A librdkafka call may hang beyond its timeout when its coordinator moves. A copier without progress for two minutes
+    is abandoned, and another one with the same transactional id fences it.
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
@@ -177,7 +177,7 @@ class Copier:
 
 
 def committed(client: Mapping[str, str], topic: str, partition: int) -> list[Message]:
-    """All committed records of a partition."""
+    """Return all committed records of a partition."""
     consumer = Consumer(
         {
             **client,

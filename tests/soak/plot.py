@@ -1,4 +1,4 @@
-"""The picture of a soak: memory and open files of each process over time, and the faults."""
+"""The soak's plot: memory and open files of each process over time, and the faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory and open files of all processes of a soak, and whether they stay flat."""
+"""Memory and open files of all processes of a soak, with a check that they stay flat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-#: Growth in the second half that counts as flat: a part of the mean, or this many MB or files if that is more.
+#: Growth in the second half that counts as flat: a fraction of the mean, or this many MB or files if larger.
 _PART, _JVM_PART = 0.10, 0.25
 _LEAST_MB, _LEAST_FILES = 24.0, 16.0
 
@@ -95,7 +95,7 @@ class Resources:
 
 
 def roles(roots: Mapping[str, int]) -> dict[str, list[int]]:
-    """Processes by their role: each root, and its descendants as Java or as Python processes."""
+    """Return the processes by role: each root, and its descendants as Java or Python processes."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -110,7 +110,7 @@ def roles(roots: Mapping[str, int]) -> dict[str, list[int]]:
             with contextlib.suppress(OSError):
                 command = (Path("/proc") / str(each) / "cmdline").read_bytes()
                 if b"_WATCH" in command or b"os.getppid() == child" in command:
-                    continue  # a watcher, which only waits
+                    continue  # a watcher that only waits
                 kind = "JVM" if b"java" in command.split(b"\0")[0] else "helpers"
                 found[f"{role} {kind}"].append(each)
     return found
@@ -124,7 +124,7 @@ def _below(pid: int, children: Mapping[int, list[int]], named: Mapping[int, str]
 
 
 def _measured(pid: int, *, shared: bool) -> tuple[float, int] | None:
-    """Return MB and open files. Processes that share memory count their part of it (PSS), others all (RSS)."""
+    """Return MB and open files. Processes with shared memory count their share (PSS), others everything (RSS)."""
     file, name = ("smaps_rollup", "Pss:") if shared else ("status", "VmRSS:")
     try:
         [line] = [
@@ -136,7 +136,7 @@ def _measured(pid: int, *, shared: bool) -> tuple[float, int] | None:
 
 
 def _fit(times: list[float], values: list[float]) -> tuple[float, float]:
-    """The mean, and the growth over the span by the line of least squares."""
+    """Return the mean, and the growth over the span from a least-squares line."""
     mean_time, mean = sum(times) / len(times), sum(values) / len(values)
     spread = sum((each - mean_time) ** 2 for each in times)
     slope = sum((t - mean_time) * (v - mean) for t, v in zip(times, values, strict=True)) / spread

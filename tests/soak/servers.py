@@ -1,4 +1,4 @@
-"""The processes of a soak: the secured cluster with its HTTP servers, the target of the mirror, and Spark."""
+"""The processes of a soak: the secured cluster with its HTTP servers, the mirror's target, and Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 120)
 
 
 class Process:
-    """A child that ends with the soak. Its output is in a file."""
+    """A child that ends with the soak, with its output in a file."""
 
     def __init__(self, name: str, arguments: list[str], directory: Path, ready: str) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class Process:
 
 
 class SecuredCluster(Process):
-    """`ottla start --secure --brokers 3` with everything that `--all` starts, on ports of its own."""
+    """`ottla start --secure --brokers 3` with everything that `--all` starts, on free ports."""
 
     def __init__(self, directory: Path) -> None:
         self.data = directory / "cluster"
@@ -96,7 +96,7 @@ class SecuredCluster(Process):
         return self.data / "client.properties"
 
     def client(self) -> dict[str, str]:
-        """Settings of librdkafka for the admin."""
+        """Return librdkafka settings for the admin."""
         lines = self.client_file.read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
@@ -110,7 +110,7 @@ class SecuredCluster(Process):
 
     @contextlib.contextmanager
     def down(self, broker: int) -> Any:
-        """Kill a broker; it is started again at the end."""
+        """Kill a broker for the duration of the block."""
         mark = self.data / f"broker-{broker}.down"
         mark.touch()
         os.kill(self.broker_pid(broker), signal.SIGKILL)
@@ -120,7 +120,7 @@ class SecuredCluster(Process):
             mark.unlink()
 
     def certificate(self, broker: int) -> bytes:
-        """The certificate that a broker shows to a client that connects now."""
+        """Return the certificate that a broker presents to a new client."""
         context = ssl.create_default_context(cafile=str(self.data / "ca.pem"))
         with (
             socket.create_connection(("127.0.0.1", self.ports[broker]), timeout=10) as raw,
@@ -135,7 +135,7 @@ class SecuredCluster(Process):
 
 
 def request(url: str, client: Mapping[str, str], method: str = "GET", body: bytes | None = None) -> int:
-    """Send a request with the admin's login and return the status; 0 if nobody answers."""
+    """Send a request with the admin's login and return the status, or 0 without a response."""
     try:
         with urllib.request.urlopen(_asked(url, client, method, body), timeout=30) as answer:
             answer.read()
@@ -148,7 +148,7 @@ def request(url: str, client: Mapping[str, str], method: str = "GET", body: byte
 
 
 def answer_of(url: str, client: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON object at a URL; an empty one if there is none."""
+    """Return the JSON object at a URL, or an empty one."""
     try:
         with urllib.request.urlopen(_asked(url, client), timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)

@@ -2,8 +2,8 @@
 
     python -m tests.soak.spark_parts DIRECTORY CLIENT_FILE TARGET CONNECT
 
-CLIENT_FILE says how the admin reaches the secured cluster, TARGET is the mirror's other cluster, CONNECT is the address
-of the worker. It runs until SIGTERM and starts a SQL query again that has failed.
+CLIENT_FILE holds the admin's settings for the secured cluster, TARGET is the mirror's other cluster, CONNECT is the
+worker's address. Runs until SIGTERM, and restarts failed SQL queries.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(directory: Path, client_file: Path, target: str, connect: str) -> None:
             **with_clients(client),
             "listeners": f"http://{connect}",
             "exactly.once.source.support": "enabled",
-            "connector.file.directories": str(directory),  # for the database of the JDBC sink
+            "connector.file.directories": str(directory),  # for the JDBC sink's database
             "offset.flush.interval.ms": "2000",
             "spark.sql.shuffle.partitions": "2",
         }

@@ -1,8 +1,8 @@
-"""`ottla start` with brokers that can be disturbed, and that are started again when they end.
+"""`ottla start` with brokers that a soak can disturb, and that restart when they end.
 
     python -m tests.soak.supervised_start --secure --brokers 3 …
 
-`DATA/broker-N.pid` has the process id of a broker. While `DATA/broker-N.down` exists, the broker is not started again.
+`DATA/broker-N.pid` has a broker's process id. While `DATA/broker-N.down` exists, the broker does not restart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Promise: nothing is lost, doubled or reordered while everything runs at once on a secured cluster with faults.
+"""Promise: no record is lost, duplicated or reordered while everything runs at once on a secured cluster with faults.
 
-OTTLA_SOAK_SECONDS is the duration of the faults (60), OTTLA_SOAK_SEED repeats their order. `make soak` runs an hour.
+OTTLA_SOAK_SECONDS sets the duration of the faults (60). OTTLA_SOAK_SEED repeats their order. `make soak` runs an hour.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Ports:
         }
 
     def admin(self) -> AdminClient:
-        """Return an admin client once a controller exists. librdkafka may wait in vain for a controller elected later."""
+        """Return an admin client once a controller exists. librdkafka may wait in vain for one elected later."""
         deadline = time.monotonic() + 60
         while True:
             with WireClient(self.open) as client:

@@ -115,7 +115,7 @@ class ConfluentAgent(ShareGroups):
         return deliveries
 
     def _flush(self, producer: Producer, timeout: float = 25) -> None:
-        """Flush until every record is delivered or the broker refuses the client, which would otherwise retry forever."""
+        """Flush until every record is delivered or the broker refuses the client, which would retry forever."""
         deadline = time.monotonic() + timeout
         while producer.flush(0.1) and time.monotonic() < deadline:
             if self.refusal is not None:

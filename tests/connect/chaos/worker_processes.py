@@ -1,4 +1,4 @@
-"""Distributed workers as processes that tests can kill: `connect-distributed` on Spark, or its equivalent with threads."""
+"""Distributed workers as processes to kill: `connect-distributed` on Spark, or its equivalent with threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written to the source while everything is killed, and what is found of it on both sides."""
+"""The load on the source while processes are killed, and the comparison of both sides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Committed(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of each record of the writer, in their order."""
+        """Return the sequence number of a writer's record."""
         return int((self.value or b"-1").split(b" ")[0])
 
 
@@ -42,7 +42,7 @@ def create_topics(servers: str) -> None:
 
 
 class Writer:
-    """Writes transactions of all sizes, of which some are aborted, to a topic and to a compacted one."""
+    """Writes transactions of all sizes, some of them aborted, to a topic and to a compacted one."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
@@ -73,7 +73,7 @@ class Writer:
                 if error.args[0].txn_requires_abort():
                     self._persist(self._abort)
                 else:
-                    self._producer = self._new()  # what the last one left open is aborted
+                    self._producer = self._new()  # aborts the previous producer's open transaction
 
     def _transaction(self, size: int) -> None:
         self._producer.begin_transaction()
@@ -89,7 +89,7 @@ class Writer:
         self._producer.abort_transaction(30)
 
     def _persist(self, step: Callable[[], None]) -> None:
-        """Again while the brokers are away."""
+        """Retry while the brokers are down."""
         deadline = time.monotonic() + 300
         while True:
             try:
@@ -116,7 +116,7 @@ class Writer:
 
 
 def committed(servers: str, topic: str, partition: int, start: int = 0) -> list[Committed]:
-    """Everything that readers of committed records see, from an offset on."""
+    """Return all committed records starting at an offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -149,7 +149,7 @@ def last_values(records: Sequence[Committed]) -> dict[bytes | None, bytes | None
 def wrong_place(
     source: Sequence[Committed], target: Sequence[Committed], position: int, translated: int, compacted: bool
 ) -> str:
-    """What is wrong with a group that stood at `position` of the source and goes on at `translated`, or nothing."""
+    """Return the error for a group at `position` of the source that continues at `translated`, or nothing."""
     last_read = max((each.number for each in source if each.offset < position), default=-1)
     after = [each for each in source if each.offset >= position]
     read = [each for each in target if each.offset >= translated]
@@ -166,7 +166,7 @@ def wrong_place(
 
 
 def first_difference(source: Sequence[Committed], target: Sequence[Committed]) -> str:
-    """Where two partitions differ; empty if they do not."""
+    """Return the first difference between two partitions, or an empty text."""
     here, there = ([(each.key, each.value) for each in records] for records in (source, target))
     for place, (one, other) in enumerate(zip(here, there, strict=False)):
         if one != other:

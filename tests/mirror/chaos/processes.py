@@ -1,4 +1,4 @@
-"""What is killed: the brokers of both sides, the mirror, and the workers of its Spark."""
+"""The processes to kill: the brokers of both sides, the mirror, and its Spark workers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Side:
             self._broker.start(60)
 
     def kill_one(self) -> None:
-        """With -9; it is back a moment later."""
+        """Kill one broker with -9 and restart it a moment later."""
         if self._cluster is not None:
             victim = random.choice(list(self._cluster.ports))
             self._cluster.kill(victim)
@@ -70,7 +70,7 @@ class Side:
 
 
 class MirrorProcess:
-    """`ottla mirror start`, or the same without Spark, started again after each kill."""
+    """`ottla mirror start`, or its equivalent without Spark, restarted after each kill."""
 
     def __init__(self, directory: Path, properties: Mapping[str, str], *, with_spark: bool = True) -> None:
         self._with_spark = with_spark
@@ -99,7 +99,7 @@ class MirrorProcess:
         assert self._process.poll() is None, self.log.read_text()[-3000:]
 
     def kill(self) -> None:
-        """With -9: Python, Java, and the workers."""
+        """Kill Python, Java and the workers with -9."""
         if self._process is None:
             return
         for pid in processes_below(self._process.pid, ""):

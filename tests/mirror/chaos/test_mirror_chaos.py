@@ -1,9 +1,9 @@
-"""Promise: whatever is killed, each committed record is on the target once, in its order, and groups go on exactly.
+"""Promise: whatever is killed, the target has each committed record once, in order, and groups continue exactly.
 
     OTTLA_CHAOS_RECORDS=1000000 OTTLA_CHAOS_KILLS=20 .venv/bin/pytest -n0 -s tests/mirror/chaos -m spark
 
-By default 50,000 records and 8 kills. OTTLA_CHAOS_SEED repeats the kills of a run; OTTLA_CHAOS_BROKERS=3 takes clusters
-of three brokers in place of single ones; OTTLA_CHAOS_SPARK=no runs the micro-batches without Spark (see without_spark).
+The default is 50,000 records and 8 kills. OTTLA_CHAOS_SEED repeats the kills of a run. OTTLA_CHAOS_BROKERS=3 uses
+clusters of three brokers. OTTLA_CHAOS_SPARK=no runs the micro-batches without Spark (see without_spark).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Chaos:
             "sync.group.offsets.enabled": "true",
             "sync.group.offsets.interval.seconds": "1",
             "refresh.groups.interval.seconds": "2",
-            # Many transactions, so that kills find them in all states.
+            # Many transactions, so that kills hit them in all states.
             "ottla.max.offsets.per.trigger": str(max(2000, RECORDS // 50)),
         }
         self.mirror = MirrorProcess(self._directory, self._properties, with_spark=WITH_SPARK)
@@ -114,7 +114,7 @@ class Chaos:
         return {place: each.offset for place, each in found.items()}
 
     def copied(self) -> dict[TopicPartition, int]:
-        """Up to where each partition was copied, by the positions of the mirror."""
+        """Return each partition's copied end offset, from the mirror's positions."""
         with closing(self.client(self.target)) as client:
             if self.flow.policy.positions_topic("A") not in client.topics():
                 return {}
@@ -122,7 +122,7 @@ class Chaos:
         return {place: each.last_offset + 1 for place, each in found.items()}
 
     def commit_somewhere(self) -> None:
-        """Each group at any position that it has not passed: at records, at markers, at aborted records."""
+        """Commit each group at any later position: at records, at markers, at aborted records."""
         ends = self.ends()
         with closing(self.client(self.source)) as client:
             for group, held in self.positions.items():
@@ -160,7 +160,7 @@ def test_records_arrive_once_and_groups_go_on_exactly_although_everything_is_kil
         before = sum(chaos.copied().values())
         writing = threading.Thread(target=writer.write, args=(RECORDS // (KILLS + 1),))
         writing.start()
-        # Something has moved since the last kill: otherwise only starts would be killed.
+        # Progress since the last kill is required; otherwise the kills would hit only starts.
         until(lambda b=before: sum(chaos.copied().values()) > b, "something was copied", 300)
         time.sleep(random.random() * 2)
         chaos.kill(what)
@@ -172,7 +172,7 @@ def test_records_arrive_once_and_groups_go_on_exactly_although_everything_is_kil
     writer.write(max(0, RECORDS - writer.number))
     ends = chaos.ends()
     until(lambda: covers(chaos.copied(), ends), "everything was copied", 900)
-    chaos.positions[GROUPS[-1]] |= ends  # one that has read everything
+    chaos.positions[GROUPS[-1]] |= ends  # a group that has read everything
     with closing(chaos.client(chaos.source)) as client:
         commit_offsets(client, GROUPS[-1], ends)
     here = {place: committed(chaos.source.servers, *place) for place in PLACES}
@@ -204,7 +204,7 @@ def covers(copied: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -
 def wrong_groups(
     chaos: Chaos, here: dict[TopicPartition, list[Committed]], there: dict[TopicPartition, list[Committed]]
 ) -> dict[tuple[str, TopicPartition], str]:
-    """Groups that would read records again at the target, or miss some."""
+    """Return the groups that would reread or miss records at the target."""
     found = {}
     for group, positions in chaos.positions.items():
         translated = chaos.translated(group)
@@ -219,7 +219,7 @@ def wrong_groups(
 
 
 def goes_on(chaos: Chaos, here: dict[TopicPartition, list[Committed]]) -> None:
-    """A consumer of a group at the target, where the group was never a member: exactly what it has not read."""
+    """Consume with a group at the target, where it had no member before: it reads exactly its unread records."""
     group = GROUPS[0]
     expected = {
         place: [each.value for each in here[place] if each.offset >= chaos.positions[group][place]]

@@ -1,7 +1,7 @@
 """A flow whose micro-batches run in threads of this process: `python -m tests.mirror.chaos.without_spark FILE`.
 
-All that is ours is as with Spark: tasks, transactions, positions, groups. Of Spark there is neither planning nor the
-retrying of tasks; but it starts in a second, so that more kills fit into an hour.
+All of Ottla's parts are the same as on Spark: tasks, transactions, positions, groups. Spark's planning and task retries
+are missing, but it starts in a second, so that more kills fit into an hour.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIMEOUT_MS = 300_000
 def map_in_threads(
     rows: list[Row], task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _schema: str
 ) -> SimpleNamespace:
-    """In place of `map_in_arrow`: two tasks at a time, and what they yield."""
+    """Replace `map_in_arrow`: run two tasks at a time and yield their results."""
 
     def run(row: Row) -> list[Row]:
         return [
@@ -51,7 +51,7 @@ def map_in_threads(
 
 
 def copy(flow: FlowSettings, translation: Translation) -> None:
-    """Until something goes wrong."""
+    """Copy until an error occurs."""
     with closing(Cluster(flow.source.settings)) as source, closing(Cluster(flow.target.settings)) as target:
         topics = TopicSync(flow, source, target).topics()
         query = flows.CopyQuery(None, flow, topics, translation)  # type: ignore[arg-type]

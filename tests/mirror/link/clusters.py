@@ -1,4 +1,4 @@
-"""Two brokers, and what tests of a link do with them."""
+"""Two brokers, and helpers for the link tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def log_bytes(broker: Broker, topic: str, partition: int = 0) -> bytes:
 
 
 def produce(broker: Broker, topic: str, values: Sequence[bytes], **config: str) -> list[str]:
-    """The errors, if there are any."""
+    """Produce records and return the errors."""
     errors: list[str] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **config})
     for value in values:
@@ -68,7 +68,7 @@ def values(count: int, what: bytes = b"v") -> list[bytes]:
 
 
 def produce_one_by_one(broker: Broker, topic: str, count: int) -> None:
-    """A batch for each."""
+    """Produce each record in its own batch."""
     for value in values(count):
         assert produce(broker, topic, [value]) == []
 

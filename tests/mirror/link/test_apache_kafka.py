@@ -1,4 +1,4 @@
-"""A link from Apache Kafka into Ottla, and why there is none the other way."""
+"""A link from Apache Kafka into Ottla, and the reason why the other direction does not exist."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_kafkas_log_is_the_same_here(kafka: tuple[str, Path]) -> None:
             == end
             == 603
         )
-        # Again: Kafka is asked whether it still has what was copied.
+        # The second run asks Kafka whether it still has the copied records.
         producer.begin_transaction()
         producer.produce("t", b"more")
         producer.commit_transaction(30)

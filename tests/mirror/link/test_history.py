@@ -1,4 +1,4 @@
-"""A source that has lost what was copied is noticed: topic, partition and offsets are named, and nothing is written."""
+"""The link detects a source that lost copied records: it names topic, partition and offsets, and writes nothing."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_records_that_the_source_has_lost_are_named(source: Broker, target: Brok
         closing(Client(settings(target))) as there,
         pytest.raises(Diverged, match=expected),
     ):
-        # Nobody has written since: no task of the link would run.
+        # No new records: none of the link's tasks would run.
         check_history(here, there, [TopicPartition("shorter", 0)])
-    # Others are written in their place, and more than there were.
+    # Other records take their place, and more than before.
     assert produce(source, "shorter", values(30, b"other")) == []
     with pytest.raises(Diverged, match=f"{expected}.*delete topic 'shorter' on the target"):
         copy(source, target, "shorter")
@@ -81,7 +81,7 @@ def test_another_leader_without_a_loss_is_no_news(source: Broker, target: Broker
         source.restart()
         copy(source, target, "restarted")
         assert log_bytes(target, "restarted") == log_bytes(source, "restarted"), round_
-    # All that the source had was deleted: its epochs begin later.
+    # All records of the source were deleted, so its epochs start later.
     admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
     admin.delete_records([Place("restarted", 0, 15)])[Place("restarted", 0)].result(30)
     with closing(Client(settings(source))) as here, closing(Client(settings(target))) as there:

@@ -1,4 +1,4 @@
-"""A mirror on three brokers whose leaders die: what was copied stays, epochs rise, replicas are the same."""
+"""A mirror on three brokers whose leaders die: copied records stay, epochs increase, replicas agree."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_copies_survive_their_leaders_and_epochs_never_go_back() -> None:
             target.restart(leader)
             target.wait_for_isr("t", (0, 1, 2))
         assert epochs == sorted(set(epochs))
-        assert epochs[0] >= 1  # above that of the batches
+        assert epochs[0] >= 1  # above the batches' epoch
         target.wait_until(
             lambda: all(log_of(target, each) == log_bytes(source, "t") for each in target.ports),
             "all replicas have the source's log",
         )
-        # A consumer that read a batch of epoch 0 is told that this epoch goes to the end: nothing was truncated.
+        # A consumer of an epoch 0 batch learns that this epoch reaches to the end: nothing was truncated.
         asked = OffsetForLeaderEpochRequest(
             replica_id=-1,
             topics=[

@@ -1,4 +1,4 @@
-"""`ottla mirror link`: what its commands say and refuse, without Spark."""
+"""`ottla mirror link`: the output and errors of its commands, without Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_drill(pair: Pair, file: Path) -> None:
     assert "orders-0 lacks 2 records" in str(refused.exception) + refused.output
     declined = run("failover", file, "orders", answer="n\n")
     assert "orders-0: 2 records will be lost, offsets 5 to 6." in declined.output
-    assert len(produce(b, "orders", [b"x"])) == 1  # nothing was done
+    assert len(produce(b, "orders", [b"x"])) == 1  # no effect
     assert "is promoted" in run("failover", file, "orders", "--yes").output
     assert produce(b, "orders", [b"3"]) == []
     back = run("failback", file, "orders", "--yes")
@@ -95,7 +95,7 @@ def test_a_link_has_one_direction(tmp_path: Path) -> None:
         assert words in str(said.exception) + said.output
 
 
-@pytest.mark.timeout(40)  # a minute is what requests are repeated for
+@pytest.mark.timeout(40)  # requests retry for up to a minute
 @pytest.mark.parametrize(
     "words", [["status"], ["promote", "orders"], ["failover", "orders"], ["failback", "orders"]]
 )

@@ -1,4 +1,4 @@
-"""What keeps offsets: batches of one broker's log in another's, without Spark."""
+"""Offset-preserving copies: batches of one broker's log in another's, without Spark."""
 
 from __future__ import annotations
 

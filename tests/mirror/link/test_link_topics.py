@@ -1,4 +1,4 @@
-"""Mirror topics follow the settings of their sources, and wait for room on the disk."""
+"""Mirror topics follow the configs of their sources, and wait for free disk space."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_settings_follow_those_of_the_source(pair: Pair, clusters: tuple[Cluster
     assert topics.prepare() == {"settings": 1}
     own = own_configs(target, ["settings"])["settings"]
     assert own["retention.ms"] == "111111"
-    assert "min.insync.replicas" not in own  # which is each cluster's own
+    assert "min.insync.replicas" not in own  # each cluster keeps its own
     ours = {name: value for name, value in own.items() if name.startswith("ottla.")}
     alter_configs(
         source,

@@ -1,4 +1,4 @@
-"""The link on Spark, with producers and consumers that are live."""
+"""The link on Spark, with live producers and consumers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pair() -> Iterator[tuple[Broker, Broker]]:
 
 @pytest.fixture
 def started() -> Iterator[list[LinkMover]]:
-    """Whatever happens, none is left running."""
+    """Start movers, and stop all of them at the end."""
     movers: list[LinkMover] = []
     yield movers
     for each in movers:
@@ -73,7 +73,7 @@ def mover(
 
 
 def read(broker: Broker, count: int) -> list[bytes | None]:
-    """As a member of the group `readers`, which goes on where it committed."""
+    """Read as a member of the group `readers`, which continues at its committed offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

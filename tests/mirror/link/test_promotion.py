@@ -1,4 +1,4 @@
-"""Promote, fail over and come back, with real brokers and without Spark."""
+"""Promotion, failover and failback, with real brokers and without Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_mirror_that_is_behind_is_promoted_only_by_a_fail_over(
     topic = clusters[1].topics(["behind"])["behind"]
     with pytest.raises(Behind, match="behind-0 lacks 3 records"):
         promote(*clusters, LINK, topic)
-    copy(source, target, "behind")  # it is a mirror still
+    copy(source, target, "behind")  # still a mirror
     produce(source, "behind", [b"c"] * 2)
     assert promote(None, clusters[1], LINK, topic) == {0: 13}
     assert produce(target, "behind", [b"own"]) == []
@@ -85,7 +85,7 @@ def test_a_transaction_whose_end_was_not_copied_is_aborted(
     assert mirror_append(clusters[1], LINK, TopicPartition("open", 0), batch).error_code == 0
     topic = clusters[1].topics(["open"])["open"]
     assert promote(None, clusters[1], LINK, topic) == {0: 1}
-    [lag] = lags(clusters[1], clusters[1], [topic])  # the last stable offset is the end again
+    [lag] = lags(clusters[1], clusters[1], [topic])  # the last stable offset equals the end offset again
     assert lag.source_end == lag.target_end == 2
 
 

@@ -1,4 +1,4 @@
-"""When books balance, and what is found when they do not."""
+"""Balanced books, and the findings when they do not balance."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_same_in_another_order_and_other_partitions_balances() -> None:
         (
             [SENT[0], SENT[0], *SENT[2:]],
             (0, SUBSTITUTION, 0),
-        ),  # a loss that a duplicate hides from a mere count
+        ),  # a loss that a duplicate hides from a plain count
     ],
 )
 def test_what_is_wrong_is_found_in_its_bucket(
@@ -110,7 +110,7 @@ def test_tiers_are_in_the_order_in_which_they_began() -> None:
 
 
 def led(first: int, end: int, *, epoch: int = 0, counted_in: int = 0, topic_id: str = "") -> Page:
-    """A page of a broker, one record for each offset."""
+    """Return a broker's page with one record per offset."""
     made = Page("orders", "broker", 0, first, end, LATER, "here", BUCKET)
     made.epoch, made.counted_in, made.topic_id = epoch, counted_in, topic_id
     for offset in range(first, end):
@@ -138,7 +138,7 @@ def test_a_leader_that_was_replaced_and_does_not_know_it_changes_nothing() -> No
 
 
 def test_the_later_leader_is_right_about_what_both_counted() -> None:
-    # It began where the books ended before the first one wrote its last page.
+    # It started at the end of the books, before the first one wrote its last page.
     pages = [led(0, 80), led(80, 105), led(80, 100, counted_in=1), led(100, 130, counted_in=1)]
     assert total(*pages) == 130
     assert books(*pages).position("orders", "broker", 0) == (0, 130)

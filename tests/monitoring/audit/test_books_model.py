@@ -1,4 +1,4 @@
-"""Promise: whatever happens to leaders, and to what they write to the books, a committed record counts once."""
+"""Promise: whatever happens to leaders and to their pages, a committed record counts once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TIER = ("orders", "broker")
 
 
 class Model:
-    """One partition: what is committed, in which epochs, and counters that may be late, crash, or write twice."""
+    """One partition: its committed records, their epochs, and counters that may be late, crash, or write twice."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.epochs = [0]  # of each committed record's leader, and the current one last
+        self.epochs = [0]  # the epoch of each committed record's leader; the current one is last
         self.committed: list[int] = []  # the epoch of each record
         self.written: list[Page] = []
-        self.late: list[Page] = []  # counted by somebody who is slow to write
+        self.late: list[Page] = []  # pages of slow writers
         self.counter = 0
 
     def append(self) -> None:
@@ -29,7 +29,7 @@ class Model:
         self.epochs.append(self.epochs[-1] + 1)
 
     def count(self) -> list[Page]:
-        """What the current leader finds new in the books as they are now."""
+        """Return the pages that the current leader finds missing in the books."""
         position = self.books().position("orders", "broker", 0)
         first = 0 if position is None else position.end
         pages: list[Page] = []
@@ -50,7 +50,7 @@ class Model:
         return pages
 
     def write(self, pages: list[Page]) -> None:
-        """All of them, or only the first ones; some twice, because an answer was lost."""
+        """Write all pages or only the first ones; repeat some, as after a lost response."""
         for page in pages[: self.rng.randint(0, len(pages))]:
             self.written += [page] * self.rng.choice([1, 1, 2])
 
@@ -80,7 +80,7 @@ def test_every_committed_record_counts_once() -> None:
         model = Model(seed)
         for _ in range(40):
             model.step()
-        model.elect()  # whoever was late is not the leader any more
+        model.elect()  # the late writer is no longer the leader
         model.append()
         model.written += model.count()
         model.written += model.late

@@ -1,4 +1,4 @@
-"""A broker counts what it leads: off the hot path, only what is committed, each record once."""
+"""A broker counts the partitions it leads: off the hot path, only committed records, each once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_counts_bytes_and_checksums_are_kept_by_the_time_of_records(broker: Brok
         MOMENT + at * BUCKET: Counts(count, 3 * count, sums[at] & (1 << 64) - 1)
         for at, count in enumerate((3, 2, 1))
     }
-    assert books.topics == ["orders"]  # neither compacted nor internal ones
+    assert books.topics == ["orders"]  # neither compacted nor internal topics
     assert scrape(broker).value("ottla_audit_broker_records_total") >= 6
 
 

@@ -1,4 +1,4 @@
-"""Topics of a live broker are counted, and what is wrong with a copy is found."""
+"""Count the topics of a live broker, and find the errors of a copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster(broker: Broker) -> Iterator[Cluster]:
 
 
 def count(cluster: Cluster, topic: str, tier: str, known_as: str | None = None, books: str = "books") -> int:
-    """Returns the records that were counted."""
+    """Return the counted records."""
     ensure_audit_topic(cluster, books)
     pages = list(count_topic(cluster, topic, Tier(tier, BUCKET, known_as), read_books(cluster, books)))
     write_entries(cluster, pages, books)
@@ -53,7 +53,7 @@ def test_loss_duplication_and_substitution_are_found_with_their_bucket(
         when = MOMENT + place * 100
         broker.produce("orders", value, key=b"k", partition=place % 2, timestamp=when)
         if place == 5:
-            continue  # lost
+            continue  # a lost record
         broker.produce("copy", b"other" if place == 25 else value, key=b"k", timestamp=when)
         if place == 17:
             broker.produce("copy", value, key=b"k", timestamp=when)
@@ -76,7 +76,7 @@ def test_the_books_are_metrics_too(broker: Broker, cluster: Cluster) -> None:
     count(cluster, "shown", "source", books="shown-books")
     broker.create_topic("empty")
     count(cluster, "empty", "mirror", "shown", books="shown-books")
-    for _ in range(2):  # what was read is not added a second time
+    for _ in range(2):  # the second run adds nothing
         found = Metrics("".join(metrics.lines()))
         assert found.value("ottla_audit_records_total", topic="shown", tier="source") == 3
         assert found.value("ottla_audit_missing_records", topic="shown", tier="mirror", kind=LOSS) == 3

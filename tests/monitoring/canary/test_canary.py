@@ -1,4 +1,4 @@
-"""A canary says what is lost, what fails, and through which broker."""
+"""A canary reports losses and failures, with the broker concerned."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_other_records_at_the_same_offsets_are_a_loss(broker: Broker, cluster: C
 
 
 def test_offsets_that_are_given_twice_are_a_loss(broker: Broker, cluster: Cluster) -> None:
-    """The canary's own next records are where the lost ones were."""
+    """The canary's next records take the offsets of the lost ones."""
     bird = Canary(cluster, "shorter", records=4)
     bird.round()
     bird.round()

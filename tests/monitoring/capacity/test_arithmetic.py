@@ -1,4 +1,4 @@
-"""Loads, losses and what-ifs of clusters that are written down here."""
+"""Loads, failures and what-if questions for clusters defined here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_loss_takes_partitions_offline_or_makes_them_read_only() -> None:
 
 def test_a_disk_fills_up_only_if_retention_does_not_catch_up() -> None:
     writing = {("t", 0): PartitionFacts(0, (0,), (0,), 10 * GB, 10, 1e6, 1.0, 0.0)}
-    for_a_day = cluster(writing, retention_ms=DAY_MS)  # 86.4 GB in the end, and 60 GB are to be had
+    for_a_day = cluster(writing, retention_ms=DAY_MS)  # 86.4 GB in the end, with 60 GB available
     found = disk_outlook(for_a_day, loads(for_a_day), 0, Limits())
     assert found.full_in == pytest.approx(50 * GB / 1e6)
     assert found.used == 0.5
@@ -106,7 +106,7 @@ def test_the_formulas_of_the_page() -> None:
     assert found.bytes_out == pytest.approx(10e6 * 4 / 5)
     assert (
         brokers_for(plan, disk=1e12, network=20e6) == 5
-    )  # 3.7 for the disks, 2 for the network, and one to lose
+    )  # 3.7 for the disks, 2 for the network, and one spare
     assert brokers_for(plan) == 3
 
 

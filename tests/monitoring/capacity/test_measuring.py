@@ -1,4 +1,4 @@
-"""Rates of a live cluster, beside what was really written and read."""
+"""Measured rates of a live cluster, compared with the actual writes and reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_rates_are_what_was_written_and_read(broker: Broker, cluster: Cluster) -
     assert found.read_rate == pytest.approx(12 * 1070, rel=0.05)
     assert facts.partitions["t", 1].byte_rate == 0
     assert facts.groups == 1
-    # What the disk grows by is what is predicted.
+    # The prediction equals the growth of the disk usage.
     assert loads(facts).brokers[0].bytes_in * facts.seconds == pytest.approx(
         sum(after.sizes[0, ("t", each)] - before.sizes[0, ("t", each)] for each in (0, 1)), rel=0.25
     )

@@ -1,4 +1,4 @@
-"""Lag and offsets by the names of kafka_exporter, for few requests."""
+"""Lag and offsets under kafka_exporter's names, with few requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET /metrics for programs without HTTP of their own: what it answers, and what it does not fall for."""
+"""GET /metrics for programs without an HTTP server: responses, and resistance to bad requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def connect(server: MetricsThread) -> socket.socket:
 
 
 def read(connection: socket.socket) -> bytes:
-    """One response, or what came before the server hung up."""
+    """Return one response, or the bytes received before the server closed the connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(4096)
@@ -49,7 +49,7 @@ def test_a_connection_is_kept_for_the_next_scrape(server: MetricsThread) -> None
 
 
 def test_whether_it_lives_is_said_without_measuring() -> None:
-    """Probes ask kafka_exporter so, more often than Prometheus does."""
+    """Probes query kafka_exporter this way, more often than Prometheus does."""
 
     def never() -> str:
         raise AssertionError("The metrics were made.")

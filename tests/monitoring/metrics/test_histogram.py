@@ -1,4 +1,4 @@
-"""Buckets are a quarter of a doubling wide, and quantiles are of the last two rounds."""
+"""Buckets are a quarter of a doubling wide, and quantiles cover the last two rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is what Prometheus' own parser reads."""
+"""Prometheus' own parser reads back the written metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own Connect, where tests look for it."""
+"""The location of Kafka's own Connect."""
 
 from bench.peers.kafka_connect import KafkaConnect
 

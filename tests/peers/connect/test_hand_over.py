@@ -1,4 +1,4 @@
-"""Promise: workers of Apache Kafka and of Ottla take over from each other, and nothing is lost or repeated."""
+"""Promise: Connect workers of Apache Kafka and Ottla take over from each other without loss or repetition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def broker() -> Iterator[Broker]:
 
 
 def committed(broker: Broker, topic: str) -> list[str]:
-    """Without the markers of transactions; none is aborted here."""
+    """Return the records without transaction markers; no transaction is aborted here."""
     return [bytes(each.value).decode() for each in broker.records(topic) if each.value and not each.key]
 
 
@@ -142,7 +142,7 @@ def test_standalone_workers_follow_each_other(broker: Broker, tmp_path: Path) ->
 def _read(file: Path) -> object:
     try:
         return decode_map(file.read_bytes())
-    except ValueError:  # it is just being written
+    except ValueError:  # the file is being written
         return None
 
 
@@ -239,13 +239,13 @@ def test_workers_of_both_kinds_do_not_share_connectors(
         assert ours.call("PUT", "/connectors/c/config", config).status == 201
         wait_for(lambda: committed(broker, "mixed") == ["a"])
         with KafkaConnect(tmp_path, kafkas) as worker:
-            # Ours leads: it keeps what it has, and gives the other nothing.
+            # Our worker leads: it keeps its connectors, and gives the other none.
             wait_for(lambda: has_said("has workers of Apache Kafka"), "it does not say so")
             append(lines, "b")
             wait_for(lambda: committed(broker, "mixed") == ["a", "b"])
             status = worker.status("c")
             assert f"http://{status['connector']['worker_id']}" == ours.url
-            # Kafka's leads: ours runs nothing any more.
+            # Kafka's worker leads: ours no longer runs anything.
             ours.stop()
             wait_for(lambda: worker.status("c")["connector"]["state"] == "RUNNING")
             append(lines, "c")

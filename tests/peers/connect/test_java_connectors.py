@@ -1,4 +1,4 @@
-"""Connectors of Kafka's own jars, inside a Python process: sources exactly once, sinks at least once."""
+"""Connectors from Kafka's own jars, inside a Python process: sources exactly once, sinks at least once."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_task_that_dies_in_java_is_failed_with_javas_stack_trace(java_worker: 
 def test_debeziums_postgres_connector_gives_each_change_once_over_restarts(
     java_worker: Worker, postgres: PostgresDatabase
 ) -> None:
-    """Snapshot and stream; the slot is released by a task that stops."""
+    """Snapshot and stream; a stopping task releases the slot."""
     postgres.run(
         "CREATE TABLE notes (id int PRIMARY KEY, text text)", "INSERT INTO notes VALUES (0, 'first')"
     )

@@ -1,4 +1,4 @@
-"""A connector from a jar, in the Python workers of a real Spark, whose worker is killed."""
+"""A connector from a jar in Spark's Python workers, with a killed Connect worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our tasks against the brokers of Apache Kafka: many transactions of one producer, and offsets of a group."""
+"""Our tasks against Apache Kafka brokers: many transactions of one producer, and group offsets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_file_goes_through_a_topic_of_apache_kafka_into_another_file(kafka: st
         "topic": "lines",
         "batch.size": "10",
         "transaction.boundary": "poll",
-        # With a transform, each poll is one of records: a hundred transactions of the same producer.
+        # With a transform, each poll returns rows of records: a hundred transactions of the same producer.
         "transforms": "mark",
         "transforms.mark.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.mark.header": "from",
@@ -79,6 +79,6 @@ def test_a_file_goes_through_a_topic_of_apache_kafka_into_another_file(kafka: st
     for each in running:
         each.stop()
     engine.close()
-    # Offsets of the markers of transactions are passed over.
+    # Transaction markers occupy offsets.
     assert committed_offsets(cluster, "connect-out")["lines", 0] > 1000
     cluster.close()

@@ -24,7 +24,7 @@ SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
 SINK = {"connector.class": "FileStreamSink", "name": "q", "file": "x"}
 VALIDATE = "/connector-plugins/{}/config/validate"
 
-#: In this order, on workers that have nothing at first. FILE is a file with two lines.
+#: In this order, on empty workers. FILE is a file with two lines.
 REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", "/connectors", None),
     ("GET", "/health", None),
@@ -161,14 +161,14 @@ def answers(url: str, file: Path) -> list[tuple[int, Any]]:
         given = None if body is None else json.loads(json.dumps(body).replace("FILE", str(file)))
         answer = call(url, method, path, given)
         while answer.status == 409 and "stale configuration" in answer.body["message"]:
-            time.sleep(0.1)  # Kafka's refuses while it rebalances; ours does not
+            time.sleep(0.1)  # Kafka's worker refuses requests while it rebalances; ours does not
             answer = call(url, method, path, given)
         found.append((answer.status, answer.body))
     return found
 
 
 def plain(body: Any) -> Any:
-    """Without what is of the worker itself: where it is, its version, and what it says in words of its own."""
+    """Remove worker-specific parts: address, version, and individual wording."""
     if isinstance(body, dict):
         kept = {name: plain(value) for name, value in body.items() if name not in _OWN}
         if str(kept.get("name", "")).endswith("plugin.version"):
@@ -181,7 +181,7 @@ def plain(body: Any) -> Any:
 
 
 def unlike(one: Any, other: Any) -> tuple[Any, Any]:
-    """The parts of two answers in which they differ."""
+    """Return the differing parts of two responses."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         parts = {name: unlike(one[name], other[name]) for name in one if one[name] != other[name]}
         return {name: each[0] for name, each in parts.items()}, {

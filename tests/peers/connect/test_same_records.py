@@ -38,7 +38,7 @@ LINES = [
 
 
 def _chain(*transforms: Mapping[str, str], **more: str) -> dict[str, str]:
-    """Settings of transforms: `type` without the package."""
+    """Return transform settings; `type` omits the package."""
     names = [f"t{number}" for number in range(len(transforms))]
     found = {"transforms": ",".join(names), **more}
     for name, settings in zip(names, transforms, strict=True):
@@ -53,7 +53,7 @@ _JSON_SCHEMAS = {"value.converter": _JSON, "value.converter.schemas.enable": "tr
 _JSON_KEYS = {"key.converter": _JSON, "key.converter.schemas.enable": "false"}
 _HOIST = {"type": "HoistField$Value", "field": "line"}
 
-#: What a FileStream source is given beside its file and topic.
+#: Additional settings of a FileStream source.
 SOURCES: dict[str, dict[str, str]] = {
     "strings": {},
     "json": _JSON_PLAIN,
@@ -141,10 +141,10 @@ WITH_SCHEMA = [
     for payload in ({"id": 1, "name": "Ann", "at": 1700000000000}, {"id": 2, "name": None, "at": None})
 ]
 
-#: What a FileStream sink is given beside its file and topic, and what the topic has.
+#: Additional settings of a FileStream sink, and the topic's contents.
 SINKS: dict[str, tuple[list[str], dict[str, str]]] = {
     "strings": (LINES, {}),
-    # With more than one field the order would be that of Java's hashes, and here it is that of the text.
+    # With more than one field the order would be Java's hash order there, and the text's order here.
     "maps": (['{"deep": {"x": [1, 2.5, null, "t", true]}}'], _JSON_PLAIN),
     "fields": (VALUES, _chain({"type": "ExtractField$Value", "field": "name"}, **_JSON_PLAIN)),
     "numbers": (VALUES, _chain({"type": "ExtractField$Value", "field": "price"}, **_JSON_PLAIN)),
@@ -229,7 +229,7 @@ def test_sources(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_pa
     for name, settings in SOURCES.items():
         for who in ("kafka", "ours"):
             topic = f"in-{name}"
-            # The topic's name is in some records: on both sides it is the same, and a router tells them apart.
+            # Some records contain the topic's name, so both sides share it, and a router separates them.
             config = {
                 "name": f"{who}-in-{name}",
                 "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -244,7 +244,7 @@ def test_sources(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_pa
                 "transforms.who.replacement": f"{who}-$1",
             }
             if name in ("strings", "json", "json-with-schemas"):
-                config["topic"] = f"{who}-{topic}"  # these have no transforms at all
+                config["topic"] = f"{who}-{topic}"  # these have no transforms
             else:
                 config |= route
             if who == "kafka":
@@ -305,7 +305,7 @@ def test_sinks(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_path
 
 
 def test_dead_letters(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, tmp_path: Path) -> None:
-    """The same records with the same headers, in the same order; stack traces are each language's own."""
+    """Both write the same records with the same headers in the same order; stack traces differ by language."""
     topic = "poisoned"
     ottla_broker.create_topic(topic)
     for value in (b"{", b'{"a": 1}', b"nonsense", b'"text"'):
@@ -351,7 +351,7 @@ def test_dead_letters(ottla_broker: Broker, kafka: KafkaConnect, ours: Engine, t
 def test_a_source_is_handed_over_and_back_without_loss_or_repetition(
     ottla_broker: Broker, settings: dict[str, str], tmp_path: Path
 ) -> None:
-    """Whoever has it is ended without a warning: the offsets topic says where the other one goes on."""
+    """Each worker ends without warning; the offsets topic tells the other where to continue."""
     try:
         application_classpath()
     except Unavailable as reason:

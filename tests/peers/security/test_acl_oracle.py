@@ -1,4 +1,4 @@
-"""Promise: who may do what is decided as by Apache Kafka: the same random ACLs, the same requests, the same answers."""
+"""Promise: authorization matches Apache Kafka: the same random ACLs and requests give the same responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROUNDS = 30
 
 @pytest.fixture(scope="module")
 def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Where users log in: at Ottla, and at Apache Kafka."""
+    """Login addresses at Ottla and at Apache Kafka."""
     controller, internal, sasl = free_port(), free_port(), free_port()
     listeners = {"SASL": sasl, "INTERNAL": internal, "CONTROLLER": controller}
     kafka = ApacheKafka(
@@ -67,7 +67,7 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 
 class Peer:
-    """One of the two, with the topics that requests are about."""
+    """One of the two brokers, with the topics of the requests."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.admin = logged_in(bootstrap_servers, "admin")
@@ -104,7 +104,7 @@ class Peer:
             assert time.monotonic() < deadline, answer
 
     def set_acls(self, acls: set[Acl]) -> None:
-        """These and no others, and wait until they are in force."""
+        """Replace all ACLs, and wait until they are in force."""
         remove_all_acls(self.admin)
         add_acls(self.admin, sorted(acls))
         deadline = time.monotonic() + 60
@@ -163,11 +163,11 @@ def random_acls(rng: random.Random) -> set[Acl]:
 
 
 def told(case: Case, found: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """What has to be the same: all refusals, and of APIs that only show less also what they show."""
+    """Return the comparable parts: all refusals, and the contents for APIs that only filter."""
     if case.name in SILENT:
         return found
     told = [each for each in found if each[2]]
-    # Kafka does not name the user in an answer that is refused as a whole.
+    # Kafka omits the user if it refuses a request as a whole.
     return [(path, "", code) for path, _, code in told] if case.key == 50 else told
 
 
@@ -183,7 +183,7 @@ def test_random_acls_and_requests_of_every_api_get_kafkas_answers(peers: list[st
                 peer.set_acls(acls)
             user = rng.choice(("ann", "bob"))
             for ours, theirs in zip(*(cases(peer.names) for peer in both), strict=True):
-                if ours.key >= 10_000:  # of our own: Kafka has no answer
+                if ours.key >= 10_000:  # Ottla's own APIs: Kafka has no response
                     continue
                 mine, kafkas = (
                     verdicts(peer.users[user].call(case.request, case.version))

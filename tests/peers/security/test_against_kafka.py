@@ -1,4 +1,4 @@
-"""Promise: logins and delegation tokens are answered as Apache Kafka answers them, word by word."""
+"""Promise: responses to logins and delegation token requests match Apache Kafka's word for word."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def token(**claims: Any) -> str:
 
 
 def exchange(server: str, mechanism: str, messages: list[bytes]) -> list[tuple[int, bytes, str | None]]:
-    """What is answered to the messages of a login, as long as the connection is there."""
+    """Return the responses to the messages of a login, while the connection is open."""
     answers: list[tuple[int, bytes, str | None]] = []
     with WireClient(server) as client:
         offered = client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
@@ -165,11 +165,11 @@ def test_a_first_message_is_answered_alike(
     assert ours == theirs
 
 
-# -- logging in again ---------------------------------------------------------------------------------------
+# -- reauthentication ---------------------------------------------------------------------------------------
 
 
 def again_and_again(server: str) -> list[Any]:
-    """Logins on a connection where they last for a limited time."""
+    """Log in repeatedly on a connection with limited session lifetime."""
     told: list[Any] = []
 
     def log_in(client: WireClient, user: str) -> None:
@@ -191,7 +191,7 @@ def again_and_again(server: str) -> list[Any]:
         log_in(client, "ann")
         for _ in range(3):
             log_in(client, "ann")
-            time.sleep(1.1)  # as often as it is allowed
+            time.sleep(1.1)  # as often as allowed
     with WireClient(server) as client:
         log_in(client, "ann")
         stray = client.call(SaslAuthenticateRequest(auth_bytes=b"\0ann\0pencil"), 1)
@@ -216,7 +216,7 @@ def logged_in(server: str, user: str) -> WireClient:
 
 
 def with_token(server: str, token_id: str, secret: bytes) -> tuple[WireClient, Any]:
-    """A client that has logged in with a token and the last answer; it is closed if it was refused."""
+    """Return a client that logged in with a token, and the last response. A refused client is closed."""
     client = WireClient(server)
     client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
     steps = scram.log_in("SCRAM-SHA-256", token_id, base64.b64encode(secret).decode(), is_token=True)
@@ -233,7 +233,7 @@ def with_token(server: str, token_id: str, secret: bytes) -> tuple[WireClient, A
 
 
 def story(servers: Servers) -> list[Any]:
-    """All that happens to some tokens, apart from ids, secrets and the clock."""
+    """Return the history of some tokens, without ids, secrets and times."""
     told: list[Any] = []
 
     def tell(what: str, answer: Any, *more: Any) -> Any:
@@ -265,7 +265,7 @@ def story(servers: Servers) -> list[Any]:
     other = CreatableRenewers(principal_type="Group", principal_name="g")
     deadline = time.monotonic() + 60
     while len(ann.call(DescribeDelegationTokenRequest(owners=None)).tokens) < 3:
-        assert time.monotonic() < deadline  # Kafka's brokers learn of them a moment later
+        assert time.monotonic() < deadline  # Kafka's brokers learn of tokens with a delay
     refused = tell(
         "renewer is a group", ann.call(CreateDelegationTokenRequest(renewers=[other], max_lifetime_ms=-1))
     )
@@ -299,7 +299,7 @@ def story(servers: Servers) -> list[Any]:
     tell("wrong secret", answer, answer.error_message)
     tell("soon", bob.call(ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=60_000)))
     tell("removed", bob.call(ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=-1)))
-    while True:  # and so with their end
+    while True:  # and of their end too
         again, answer = with_token(servers.sasl, made.token_id, secret)
         again.socket.close()
         if answer.error_code or time.monotonic() > deadline:
@@ -316,7 +316,7 @@ def test_the_story_of_some_tokens_is_the_same(brokers: dict[str, Servers]) -> No
 
 
 def rights(servers: Servers) -> list[Any]:
-    """What may be done with tokens of others."""
+    """Return the allowed operations on other users' tokens."""
     told: list[Any] = []
     ann, bob, eve = (logged_in(servers.sasl, name) for name in PASSWORDS)
 
@@ -325,7 +325,7 @@ def rights(servers: Servers) -> list[Any]:
         add_acls(ann, [Acl(pattern, Entry("User:eve", "*", operation, Permission.ALLOW))])
 
     def settled(ask: Callable[[], Any], before: Any) -> Any:
-        """Kafka's brokers learn of ACLs and tokens a moment later."""
+        """Retry, because Kafka's brokers learn of ACLs and tokens with a delay."""
         deadline = time.monotonic() + 20
         while (found := ask()) == before and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Promise: who has a ticket of Kerberos gets in by the name that the rules give, and nobody else. A real KDC."""
+"""Promise: a Kerberos ticket gives access under the name from the rules, and nothing else does. A real KDC."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ottla.testing.ports import ReservedPorts
 from tests.wire_client import WireClient
 
 with warnings.catch_warnings():
-    # kafka-python reads its message definitions in a way that Python 3.11 does not like.
+    # kafka-python parses its message definitions with a call that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
 
@@ -182,7 +182,7 @@ def test_kcat(servers: str) -> None:
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
-        "sasl.kerberos.kinit.cmd": "true",  # the ticket is there
+        "sasl.kerberos.kinit.cmd": "true",  # the ticket exists already
     }
     words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
     done = subprocess.run(["kcat", "-b", servers, *words, "-L"], capture_output=True, text=True, timeout=60)
@@ -207,7 +207,7 @@ def test_kafkas_tool(servers: str, realm: Any, tmp_path: Path) -> None:
     assert "t" in listed.stdout.split()
 
 
-# -- who does not get in ------------------------------------------------------------------------------------
+# -- refused clients ----------------------------------------------------------------------------------------
 
 
 def test_a_ticket_for_another_service_is_refused(servers: str) -> None:
@@ -257,7 +257,7 @@ def test_hostile_tokens(servers: str, caplog: pytest.LogCaptureFixture) -> None:
             client.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
             answer = client.call(SaslAuthenticateRequest(auth_bytes=bytes(token)), 1)
             assert answer.error_code in (0, ErrorCode.SASL_AUTHENTICATION_FAILED)
-            # Some bytes of a ticket count for nothing. But nobody is in before the layers are agreed on.
+            # Some bytes of a ticket are insignificant, but no client is in before the security layers are negotiated.
             client.send(MetadataRequest(topics=None), 9)
             assert client.is_closed()
     assert "Traceback" not in caplog.text

@@ -1,4 +1,4 @@
-"""Promise: Kafka's client gets a token from its issuer and logs in with it at our broker; a forged one is refused."""
+"""Promise: Kafka's client gets a token from its issuer and logs in at our broker; a forged token is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: Kafka's own clients and tools log in at our SASL listeners, and are refused in the words they know."""
+"""Promise: Kafka's own clients and tools log in at our SASL listeners, and understand our refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = {
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Without and with a login; Kafka's own tool has made the users."""
+    """Open and secured addresses; Kafka's own tool has created the users."""
     try:
         kafka_jars()
     except Unavailable as reason:

@@ -1,4 +1,4 @@
-"""Promise: a signed token lets somebody in exactly if Apache Kafka would, too."""
+"""Promise: Ottla accepts a signed token if and only if Apache Kafka does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def soon(seconds: float) -> float:
     return int(time.time()) + seconds
 
 
-# Values depend on the clock at the time of the login, and brokers take a while to start.
+# Values depend on the clock at login time, and brokers take a while to start.
 CLAIMS: dict[str, Callable[[], dict[str, Any]]] = {
     "as it should be": dict,
     "no scope": lambda: {"scope": None},
@@ -87,7 +87,7 @@ def lets_in(broker: SecuredBroker, token: str) -> bool:
         try:
             answer = client.call(request, 1)
         except ConnectionError:
-            return False  # Kafka's way to say that it cannot read the token at all
+            return False  # Kafka's response to an unreadable token
     return bool(answer.error_code == 0 and not answer.auth_bytes)
 
 

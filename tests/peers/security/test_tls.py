@@ -1,4 +1,4 @@
-"""Promise: Kafka's own clients and kcat reach us over TLS with the stores they have, and are named as in Kafka."""
+"""Promise: Kafka's own clients and kcat connect over TLS with their usual stores, under Kafka's principal names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "store-secret"
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
-    """A broker whose own stores are Java's, too."""
+    """A broker that uses Java key stores itself."""
     directory = tmp_path_factory.mktemp("tls")
     made = TlsBroker(directory)
     for kind in ("JKS", "PKCS12"):
@@ -41,7 +41,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
 
 
 def import_stores(made: TlsBroker, directory: Path, kind: str) -> None:
-    """The broker's key (which serves as a client's as well) and the authority, by the JDK's keytool."""
+    """Import the broker's key, which also serves as a client key, and the CA with the JDK's keytool."""
     pem, p12 = directory / "broker.pem", directory / "broker.p12"
     if not p12.exists():
         export = ["openssl", "pkcs12", "-export", "-in", str(pem), "-out", str(p12), "-name", "broker"]

@@ -1,4 +1,4 @@
-"""Promise: Kafka's own tool makes delegation tokens at our brokers, and Kafka's own clients log in with them."""
+"""Promise: Kafka's own tool creates delegation tokens on our brokers, and Kafka's own clients log in with them."""
 
 from __future__ import annotations
 

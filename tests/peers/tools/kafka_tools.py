@@ -56,7 +56,7 @@ def ours(broker: Broker | None, tool: str, *args: str, input: str = "") -> subpr
     )
 
 
-# A tool lives for a second: it is started sooner than it would be compiled well.
+# A tool lives for a second, so a fast start beats compiled code.
 QUICK_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -66,7 +66,7 @@ def theirs(broker: Broker | None, tool: str, *args: str, input: str = "") -> sub
 
 
 def without_logging(text: str) -> list[str]:
-    """Kafka's loggers write into the standard output here; so does the trace of an exception."""
+    """Remove Kafka's log lines and exception traces from the standard output."""
     return [
         line.rstrip()
         for line in text.splitlines()

@@ -1,7 +1,7 @@
-"""Promise: kafka-acls and kafka-delegation-tokens say and do what Kafka's own say and do.
+"""Promise: kafka-acls and kafka-delegation-tokens match Kafka's own tools in output and effect.
 
-Each step of a story is run by both tools, each with a topic, a group and a user of its own, against the same broker:
-Apache Kafka, and Ottla. Kafka's tools keep ACLs in hash sets, so that the order of lines is not compared.
+Both tools run each step of a story, each with its own topic, group and user, against the same broker: Apache Kafka, and
+Ottla. Kafka's tools keep ACLs in hash sets, so the order of lines is not compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
 
-# X stands for the name that differs between the two.
+# X is the name that differs between the two.
 STORY = [
     ("--list", "--topic", "tX"),
     ("--add", "--topic", "tX", "--allow-principal", "User:X", "--operation", "Read"),
@@ -67,7 +67,7 @@ STORY = [
     ("--list", "--cluster", "--principal", "User:X6"),
 ]  # fmt: skip
 
-# What both refuse, before they have asked anybody.
+# Both refuse these before they contact a broker.
 REFUSED = [
     (),
     ("--list", "--add"),
@@ -137,11 +137,11 @@ def broker(request: pytest.FixtureRequest) -> Broker | ApacheKafka:
 
 
 def lines(text: str, name: str) -> list[str]:
-    """Without the trace of an exception, which ours do not print."""
+    """Return the lines without exception traces, which our tools do not print."""
     kept = [
         line for line in text.replace(name, "X").splitlines() if not line.startswith(("\tat ", "Caused by: "))
     ]
-    return sorted(line.strip() for line in kept if line.strip())  # the first of a set has a blank before it
+    return sorted(line.strip() for line in kept if line.strip())  # the first of a set has a leading blank
 
 
 def test_both_tools_tell_the_same_story(broker):
@@ -155,7 +155,7 @@ def test_both_tools_tell_the_same_story(broker):
 
 
 def unordered(text: str) -> str:
-    """Kafka's tool prints a set."""
+    """Sort the output, because Kafka's tool prints a set."""
     return re.sub(r"\[(\w+(?:, \w+)+)\]", lambda found: str(sorted(found[1].split(", "))), text)
 
 
@@ -187,7 +187,7 @@ def test_without_an_authorizer_both_say_so():
 
 
 def asked_on_a_terminal(words: list[str], answer: str) -> tuple[int, list[str]]:
-    """Java reads answers from a terminal only."""
+    """Run a tool on a terminal, because Java reads confirmations only there."""
     ours_end, its_end = pty.openpty()
     process = subprocess.Popen(
         words, stdin=its_end, stdout=its_end, stderr=subprocess.DEVNULL, close_fds=True
@@ -198,7 +198,7 @@ def asked_on_a_terminal(words: list[str], answer: str) -> tuple[int, list[str]]:
     while True:
         try:
             chunk = os.read(ours_end, 4096)
-        except OSError:  # everybody has closed it
+        except OSError:  # closed on the other side
             break
         if not chunk:
             break
@@ -264,13 +264,13 @@ def ottla_with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
 
 @pytest.fixture(scope="module", params=["apache_with_tokens", "ottla_with_tokens"])
 def with_tokens(request: pytest.FixtureRequest) -> tuple[Broker | ApacheKafka, Path]:
-    """A broker that gives out tokens, and the properties of its user ann."""
+    """A broker that issues tokens, and the properties of its user ann."""
     found: tuple[Broker | ApacheKafka, Path] = request.getfixturevalue(request.param)
     return found
 
 
 def shape(text: str) -> list[str]:
-    """What both print, without what differs from token to token."""
+    """Return the output without token-specific values."""
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d", "DATE", text)
     text = re.sub(r"[\w+/]{86}==", "HMAC", text)
     return re.sub(r"(tokenId : |^)[\w-]{22}(?=\s)", r"\1TOKEN", text, flags=re.MULTILINE).splitlines()
@@ -304,8 +304,9 @@ def test_tokens_are_created_renewed_described_and_expired_alike(with_tokens):
 
 
 def wait_for_token(kafka: Broker | ApacheKafka, config: tuple[str, ...]) -> None:
-    """The controller has created it before the broker knows of it. Without an owner ours shows one's own tokens, as
-    the help of both says; Kafka's asks for the tokens of nobody and shows none."""
+    """Wait for the broker, which learns of a token after the controller. Without an owner our tool shows the user's own
+    tokens, as both help texts say; Kafka's tool requests nobody's tokens and shows none.
+    """
     deadline = time.monotonic() + 30
     while "Total number of tokens : 1" not in ours(kafka, "delegation-tokens", *config, "--describe").stdout:
         assert time.monotonic() < deadline

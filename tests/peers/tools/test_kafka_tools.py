@@ -1,6 +1,6 @@
-"""Promise: our tools print what Kafka's own print, and Kafka's own work against Ottla.
+"""Promise: our tools print the same as Kafka's own tools, and Kafka's own tools work against Ottla.
 
-Each case runs both against the same broker. Order is compared where Kafka's tool has one of its own.
+Each case runs both against the same broker. Order is compared if Kafka's tool defines one.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def test_a_group_at_work_is_refused_alike(broker, live_group, action):
 
 
 def test_both_reassign_alike(broker, tmp_path):
-    """The broker is alone: what is there is what can be asked for."""
+    """A single broker: only the current assignment can be requested."""
     broker.create_topic("reassigned", partitions=2)
     topics, move = tmp_path / "topics.json", tmp_path / "move.json"
     topics.write_text('{"topics": [{"topic": "reassigned"}], "version": 1}')
@@ -380,7 +380,7 @@ def test_both_dump_the_same(tmp_path):
     ):
         kafka, ottla = theirs(None, "dump-log", "--files", *args), ours(None, "dump-log", "--files", *args)
         assert ottla.stdout == kafka.stdout
-        # Kafka's tool takes the first record of every segment but the first for a gap; ours does not.
+        # Kafka's tool reports a gap before every segment but the first; ours does not.
         assert ottla.stderr == re.sub(
             r"Non-consecutive offsets in .*\n  -1 is followed by \d+\n", "", kafka.stderr
         )
@@ -440,5 +440,5 @@ def test_kafkas_own_files_are_dumped_alike(tmp_path):
 
 
 def classic(text: str) -> list[str]:
-    """Without the records of the newer group protocols, which our tool does not read yet."""
+    """Remove the records of the newer group protocols, which our tool does not read yet."""
     return [line for line in text.splitlines() if not re.search(r'key: {"type":"([3-9]|\d\d)"', line)]

@@ -1,4 +1,4 @@
-"""Promise: on a cluster of three, too, our tools print what Kafka's own print, and Kafka's own work."""
+"""Promise: on a cluster of three as well, our tools print the same as Kafka's, and Kafka's tools work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def both(cluster: Cluster, *args: str, code: int = 0) -> list[str]:
-    """What both print."""
+    """Return the output of both tools."""
     kafka, ottla = theirs(cluster, *args), ours(cluster, *args)
     expected, said = without_logging(kafka.stdout), without_logging(ottla.stdout)
     assert said == expected
@@ -76,7 +76,7 @@ def test_both_tools_say_the_same(cluster, args):
 
 
 def test_both_see_the_same_brokers(cluster):
-    """Kafka's tool asks all at once and prints them as they answer."""
+    """Kafka's tool queries all brokers at once and prints responses as they arrive."""
 
     def by_broker(text: str) -> dict[str, list[str]]:
         blocks = text.strip().split("\n)\n")
@@ -109,7 +109,7 @@ def test_both_see_the_same_log_directories(cluster):
 
 @pytest.mark.parametrize(("run", "topic"), [(theirs, "by-kafka"), (ours, "by-ottla")], ids=["kafka", "ottla"])
 def test_a_factor_is_raised_by_either(cluster, run, topic, tmp_path):
-    """One tool moves, both see the same on the way and in the end."""
+    """One tool moves the replicas; both show the same progress and result."""
     ours(cluster, "topics", "--create", "--topic", topic, "--replica-assignment", "0,1")
     topics = file(tmp_path / "topics.json", {"topics": [{"topic": topic}], "version": 1})
     proposed = run(

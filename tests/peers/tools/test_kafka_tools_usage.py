@@ -1,7 +1,6 @@
-"""Promise: of the less usual command lines, too, our tools make what Kafka's own make: the same output, the same code,
-and the same sentence where the command line is wrong.
+"""Promise: our tools match Kafka's own tools on unusual command lines: the same output, exit code, and error message.
 
-`{x}` in a name keeps what one tool changes apart from what the other does.
+`{x}` in a name separates the changes of the two tools.
 """
 
 from __future__ import annotations
@@ -240,7 +239,7 @@ consumer-perf-test --num-records 5
 
 
 class Tools:
-    """Kafka's tools in one JVM: none of them has to wait for its own."""
+    """Kafka's tools in one JVM, which saves a JVM start for each."""
 
     def __init__(self) -> None:
         command = [java(), *QUICK_JVM, "-cp", kafka_classpath(), str(SOURCE)]
@@ -276,12 +275,12 @@ def run_ours(broker: Broker | None, tool: str, *args: str) -> tuple[str, str, in
 
 
 def both(broker: Broker, kafka: Tools, files: Path, line: str) -> list[tuple[list[str], str, int]]:
-    """What each tool makes of it: its output, the first line of its complaint, its code."""
+    """Return each tool's output, the first line of its error, and its exit code."""
     made = []
     for run, side in ((kafka, "k"), (run_ours, "o")):
         words = shlex.split(line.lstrip("!").replace("{x}", side).replace("{files}", str(files)))
         out, err, code = run(None if line.startswith("!") else broker, *words)
-        # That an option has a newer name is told apart from the output by ours.
+        # Our tools keep the note about an option's newer name out of the output.
         printed = [
             re.sub(rf"-{side}\b", "-x", each) for each in without_logging(out) if " deprecated " not in each
         ]
@@ -295,7 +294,7 @@ def test_both_print_the_same(broker, kafka, files, line):
     (expected, _, code), (said, complaint, our_code) = both(broker, kafka, files, line)
     if "--reset-offsets" in line:  # Kafka's tool keeps partitions in a hash map
         expected, said = sorted(expected), sorted(said)
-    if "--describe --client c" in line:  # and names whose hashes collide as the broker listed them
+    if "--describe --client c" in line:  # and lists names with colliding hashes in the broker's order
         expected, said = (sorted(re.split(r" are |, ", each[0])) for each in (expected, said))
     assert said == expected, complaint
     assert our_code == code
@@ -304,6 +303,6 @@ def test_both_print_the_same(broker, kafka, files, line):
 @pytest.mark.parametrize("line", WRONG.strip().splitlines())
 def test_both_complain_in_the_same_words(broker, kafka, files, line):
     (_, expected, code), (_, said, our_code) = both(broker, kafka, files, line)
-    # Kafka's tools keep the names that they list in sets.
+    # Kafka's tools keep listed names in sets.
     assert sorted(re.findall(r"[\w-]+", said)) == sorted(re.findall(r"[\w-]+", expected))
     assert our_code == code == 1

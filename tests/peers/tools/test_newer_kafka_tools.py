@@ -1,5 +1,6 @@
-"""Promise: the tools for transactions, share groups and features, too, print what Kafka's own print, and Kafka's own
-work against Ottla. Each case runs both against a broker of Ottla and against Apache Kafka."""
+"""Promise: the tools for transactions, share groups and features print the same as Kafka's own tools, which in turn
+work against Ottla. Each case runs both against an Ottla broker and against Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module", params=["ottla", "kafka"])
 def broker(request) -> Iterator[Broker | ApacheKafka]:
-    """With groups of every type, an application's topics, and a transaction that is open."""
+    """A broker with groups of every type, an application's topics, and an open transaction."""
     try:
         kafka_jars()
     except Unavailable as reason:
@@ -139,7 +140,7 @@ UNORDERED = [
 
 
 def comparable(lines: list[str]) -> list[str]:
-    """Without what goes on between two calls: how long a transaction has been open, Kafka's epoch of features."""
+    """Remove values that change between calls: the duration of a transaction, and Kafka's feature epoch."""
     without_duration = [
         re.sub(r"(Ongoing|CompleteCommit)(\s+\d+\s+\d+)\s+\d+", r"\1\2", line) for line in lines
     ]
@@ -154,7 +155,7 @@ def test_both_tools_say_the_same(broker, args):
         expected, said = sorted(expected), sorted(said)
     assert said == expected
     assert ottla.returncode == kafka.returncode
-    # What went wrong is said without the trace of an exception, and without advice about Kafka's logging.
+    # Our errors omit the exception trace and the advice about Kafka's logging.
     if args[0] == "transactions":
         advice = ". Enable debug logging for additional detail."
         assert (

@@ -1,4 +1,4 @@
-"""Promise: what `ottla start --secure` writes for Java is all that Kafka's own tools need."""
+"""Promise: Kafka's own tools need nothing beyond the Java files that `ottla start --secure` writes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Promise: every option of Kafka's tools is an option of ours of the same name.
+"""Promise: every option of Kafka's tools exists in ours under the same name.
 
-The names come out of what Kafka's own tools print with --help; ours have to tell of them in theirs.
+The names come from the --help output of Kafka's own tools; our help texts have to list them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
-# Known to our tool, and refused with one sentence: Ottla keeps its metadata in ZooKeeper and has no remote storage, so
-# that there are no such records to read.
+# Known to our tool and refused with one sentence: Ottla keeps its metadata in ZooKeeper and has no remote storage, so
+# no such records exist.
 REFUSED = {"dump-log": ["--cluster-metadata-decoder", "--remote-log-metadata-decoder"]}
-# Of the last version with ZooKeeper, what its successors do not have.
+# Options of the last version with ZooKeeper that its successors lack.
 OLD_CLASSES = {
     **CLASSES,
     "console-producer": "kafka.tools.ConsoleProducer",
@@ -51,7 +51,7 @@ def apache_kafka_is_there() -> None:
 
 
 def options(text: str) -> set[str]:
-    """At the beginning of a line; what stands further to the right explains."""
+    """Return the options at the beginnings of lines; the text further right explains them."""
     found: set[str] = set()
     for line in text.splitlines():
         if re.match(r" {0,2}-", line) and not line.startswith("---"):
@@ -62,7 +62,7 @@ def options(text: str) -> set[str]:
 
 def help_of_theirs(tool: str, version: str = VERSION) -> str:
     classes = CLASSES if version == VERSION else OLD_CLASSES
-    # Without an option that it has, the tool for latencies goes by positions.
+    # Without a named option, the latency tool expects positional arguments.
     before = ["--topic", "t"] if tool == "e2e-latency" else []
     texts = []
     for subcommand in SUBCOMMANDS.get(tool, [""]):
@@ -83,7 +83,7 @@ def help_of_ours(tool: str) -> str:
     return "\n".join(texts)
 
 
-# kafka-storage has commands and no options of its own; those of KRaft make no sense here.
+# kafka-storage has commands and no options of its own; KRaft's options make no sense here.
 @pytest.mark.parametrize("tool", sorted(CLASSES.keys() - {"storage"}))
 def test_every_option_of_kafkas_tool_is_ours(tool):
     theirs = options(help_of_theirs(tool))

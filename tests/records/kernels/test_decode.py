@@ -1,4 +1,4 @@
-"""Decoding: the compiled kernel, the reference and the record reader of the protocol say the same."""
+"""Decoding: the compiled kernel, the reference and the protocol's record reader agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERYTHING = 2**62
 
 maybe_bytes = st.none() | st.binary(max_size=40)
 header_lists = st.lists(st.tuples(st.text(max_size=8), maybe_bytes), max_size=3)
-# A batch holds each timestamp as its distance from the first, which is an int64 too.
+# A batch stores timestamps as int64 deltas from the first.
 far_timestamps = st.integers(-(2**62), 2**62 - 1)
 
 
@@ -144,7 +144,7 @@ def test_hostile_bodies_never_read_beyond_their_end(body: bytes, count: int, las
 
     data = header + body
     assert outcome(by_kernel, data) == outcome(by_reference, data)
-    padded = data + b"\0" * 11  # a cut-off batch follows
+    padded = data + b"\0" * 11  # followed by an incomplete batch
     assert outcome(by_kernel, padded) == outcome(by_kernel, data)
 
 

@@ -1,4 +1,4 @@
-"""Encoding: what the kernels write, the protocol's own reader reads; keys go where Java puts them."""
+"""Encoding: the protocol's reader reads the kernels' output, and keys go to the same partitions as in Java."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def encode(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> list[bytearray]:
-    """Of some rows, or all."""
+    """Encode some or all rows."""
     count = None if rows is None else max(rows, default=-1) + 1
     encoder = kernels.Encoder(keys, values, headers, timestamps, count)
     seal = kernels.Seal(codec, None, producer_id, producer_epoch, base_sequence, transactional)
@@ -92,7 +92,7 @@ def test_the_kernel_writes_the_bytes_of_the_reference(
 ) -> None:
     chosen = choose.draw(st.lists(st.integers(0, len(rows) - 1), max_size=50)) if rows else []
     skip = choose.draw(st.integers(0, min(chosen, default=0)))
-    given_columns = [column[skip:] for column in columns(rows)]  # slices start within their buffers
+    given_columns = [column[skip:] for column in columns(rows)]  # slices start inside their buffers
     options = {
         "max_batch_bytes": max_batch_bytes,
         "producer_id": 7,
@@ -185,7 +185,7 @@ JAVA_HASHES = {
 @pytest.mark.parametrize("partitions", [kernels.partition_for, reference.partition_for])
 def test_keys_go_where_java_puts_them(partitions: Callable[[Any, int], Any]) -> None:
     keys = pa.array(list(JAVA_HASHES))
-    large = 2**31 - 1  # so that nearly the whole hash is seen
+    large = 2**31 - 1  # exposes nearly the whole hash
     assert partitions(keys, large).tolist() == [
         (hashed & 0x7FFFFFFF) % large for hashed in JAVA_HASHES.values()
     ]

@@ -1,4 +1,4 @@
-"""Schemas of a topic that another registry wrote are taken as they are, so far as they can be read at all."""
+"""Schemas stored by another registry are accepted unchanged, if they can be parsed at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of certificates and of cipher suites, as Java writes them."""
+"""Names of certificates and cipher suites in Java's notation."""
 
 from __future__ import annotations
 

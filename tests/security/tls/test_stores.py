@@ -1,4 +1,4 @@
-"""Key stores and trust stores as keytool, OpenSSL and people write them; and what is said of those that fail."""
+"""Key stores and trust stores from keytool, OpenSSL and text editors, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def keytool(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def from_keytool(made: Made) -> dict[str, str]:
-    """The same key and the same authority in stores that the JDK has written, by name."""
+    """The same key and CA in stores written by the JDK, by name."""
     source = made.write("source.p12", made.pkcs12)
     authority = made.write("ca.pem", made.authority.certificate_pem)
     stores = {}
     for kind in ("JKS", "PKCS12"):
-        # The suffix says nothing, on purpose.
+        # The suffix is deliberately meaningless.
         key_store = stores[f"{kind} keys"] = str(made.directory / f"keys-{kind}.store")
         trust_store = stores[f"{kind} trust"] = str(made.directory / f"trust-{kind}.store")
         imported = [
@@ -93,7 +93,7 @@ def given(name: str, value: str) -> Given:
 
 
 def handshake(keys: StoreSettings, trust: StoreSettings, host: str = "localhost") -> None:
-    """Both stores do what they are for."""
+    """Check that both stores work in a handshake."""
     key_store = read_key_store(keys)
     assert key_store is not None
     server = server_context(key_store, None, "none", Versions())

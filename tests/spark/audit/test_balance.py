@@ -1,4 +1,4 @@
-"""Spark balances books as the plain balance does, once and continuously."""
+"""Spark balances books like the plain balance, once and continuously."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASES = 150
 
 
 def random_entries(random: random.Random, topic: str) -> list[Entry]:
-    """Pages of some tiers that mostly agree: some are written twice, replaced, too late, or of another's epoch."""
+    """Return pages of some mostly consistent tiers: some repeated, replaced, late, or from another's epoch."""
     entries: list[Entry] = []
     tiers = random.sample(["broker", "mirror", "sink"], random.randint(1, 3))
     records = [(random.randrange(5) * 300, random.randbytes(3)) for _ in range(random.randint(0, 12))]
@@ -57,7 +57,7 @@ def random_entries(random: random.Random, topic: str) -> list[Entry]:
                 page.note(at, None, value)
             first = end
             pages.append(page)
-        for _ in range(random.randrange(3)):  # written again, or by another that did not know
+        for _ in range(random.randrange(3)):  # written again, or by another process that did not know
             if pages:
                 pages.insert(random.randrange(len(pages) + 1), random.choice(pages))
         for page in pages:

@@ -1,4 +1,4 @@
-"""Promise: while brokers are killed, a stream that is written exactly once balances with them; and a loss is found."""
+"""Promise: an exactly-once stream balances with its brokers while they are killed, and a loss is found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def copy(spark: SparkSession, cluster: Cluster, topic: str, checkpoint: Path, **more: str) -> None:
-    """Everything that is there now, to another topic, as one run of a query."""
+    """Copy the current records to another topic in one run of a query."""
     reading = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "subscribe": topic,
@@ -68,9 +68,7 @@ def test_kills_are_not_reported_and_what_an_unclean_election_took_is(
     for topic in ("orders", "orders-copy"):
         cluster.create_topic(topic, 2, config=safe)
     sent: Records = []
-    for turn, victim in enumerate(
-        (None, 0, 1, 2)
-    ):  # with everybody there first: it makes the topics of coordinators
+    for turn, victim in enumerate((None, 0, 1, 2)):  # with all brokers up: creates the coordinators' topics
         some = [(MOMENT + turn * BUCKET + at, b"order %d.%d" % (turn, at)) for at in range(300)]
         send(cluster, "orders", some)
         sent += some

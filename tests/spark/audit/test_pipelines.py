@@ -1,4 +1,4 @@
-"""Pipelines and mirrors on Spark between brokers that count: what balances, and what is found."""
+"""Pipelines and mirrors on Spark between counting brokers: balanced books, and findings."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_mirror_balances_and_one_that_runs_again_is_a_duplication(
     books = books_of(east, west)
     assert counted(books, "payments", "mirror") == 300
     assert books.balance("payments", tiers, grace_ms=0) == []
-    mirror("again", 600)  # by another name it knows nothing of what was copied
+    mirror("again", 600)  # under another name it knows nothing about the copied records
     expected = [
         Finding("payments", MOMENT + at * BUCKET, "mirror", "east", DUPLICATION, -100, 100) for at in range(3)
     ]

@@ -1,4 +1,4 @@
-"""Sinks and mirrors as tiers of the count audit: pages are there exactly if the records are. Without Spark."""
+"""Sinks and mirrors as tiers of the count audit: pages exist if and only if the records do. Without Spark."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def options(broker: Broker, topic: str, **more: str):
 
 
 def books_with(cluster: Cluster, *topics: tuple[str, str]) -> Books:
-    """Those in the audit topic, and what is in topics now: each with the name that the books have for it."""
+    """Return the audit topic's pages and the topics' current contents, under the books' names."""
     books = read_books(cluster)
     for name, known_as in topics:
         for page in count_topic(cluster, name, Tier("log", BUCKET, known_as), books):
@@ -155,7 +155,7 @@ def test_a_mirror_counts_batches_as_it_sends_them_on(
             "timestamp": pa.array([MOMENT * 1000] * 20, pa.timestamp("us", "UTC")),
         }
     )
-    for each in (rows(7), large, rows(5)):  # small batches are written anew, large ones are passed on
+    for each in (rows(7), large, rows(5)):  # small batches are rewritten, large ones forwarded
         write_rows(plain, iter([each]))
     remote = f"east.{topic}"
     broker.create_topic(remote, 2)

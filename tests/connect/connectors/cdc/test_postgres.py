@@ -193,7 +193,9 @@ def test_heartbeats_let_the_server_remove_its_log(postgres: PostgresDatabase) ->
 
 
 def test_an_offset_of_debezium_is_continued(postgres: PostgresDatabase) -> None:
-    """Debezium stores the previous commit and the last change; here the second transaction, of three changes, is done."""
+    """Debezium stores the previous commit and the last change. Here the second transaction, with three changes, is
+    done.
+    """
     postgres.run(PEOPLE)
     with capture(postgres, snapshot_mode="no_data") as source:
         source.poll()

@@ -1,4 +1,4 @@
-"""Pairs of Avro schemas with what Java's SchemaCompatibility says about them."""
+"""Pairs of Avro schemas with the verdict of Java's SchemaCompatibility."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TYPES: dict[str, Any] = {
     "record": record(field("a", "int")),
     "union": ["null", "int"],
 }
-# Which writers each reader reads, besides its own type.
+# The writers that each reader accepts, besides its own type.
 READS = {
     "long": {"int"},
     "float": {"int", "long"},
@@ -72,7 +72,7 @@ def every_pair() -> Iterator[Case]:
             elif reader == "union":
                 expected = ("MISSING_UNION_BRANCH /",)
             elif writer == "union":
-                # Each of its branches must be readable; there is a reason for each that is not.
+                # Each branch must be readable; every unreadable branch adds a reason.
                 expected = tuple(
                     f"TYPE_MISMATCH /{index}"
                     for index, branch in enumerate(("null", "int"))

@@ -1,4 +1,4 @@
-"""What Java's parser takes, and how it prints what it took. The texts on the right are Java's."""
+"""Schemas that Java's parser accepts, and its output. The texts on the right are Java's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PRINTED = [
         '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":"1.5"}]}',
         '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":1.5}]}',
     ),
-    # A type of the same namespace is named without it, and defined where it is first used.
+    # A type in the same namespace is named without it, and defined at its first use.
     (
         '{"type":"record","name":"n.R","fields":[{"name":"a","type":"n.R"}]}',
         '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":"R"}]}',

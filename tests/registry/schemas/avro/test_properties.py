@@ -1,4 +1,4 @@
-"""What the check calls readable is readable: fastavro writes with one schema and reads with the other."""
+"""Schemas that the check calls compatible are: fastavro writes with one and reads with the other."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fields(draw: st.DrawFn, name: str, path: str, depth: int) -> dict[str, Any]:
         parse("AVRO", json.dumps({"type": "record", "name": "X", "fields": [field]}), {})
     except ValueError:
         del field["default"]
-    # fastavro takes the default of a union from its first branch only.
+    # fastavro takes a union's default only from the first branch.
     if isinstance(type_, list) and "default" in field:
         del field["default"]
     return field
@@ -73,7 +73,7 @@ def unions(draw: st.DrawFn, path: str, depth: int) -> list[Any]:
 
 @st.composite
 def evolved(draw: st.DrawFn, schema: Any, path: str = "t") -> Any:
-    """The schema with some changes, so that many pairs are readable and many just not."""
+    """Return the schema with some changes, so that many pairs are just compatible or just not."""
     if draw(st.integers(0, 9)) == 0:
         return draw(types(path, 1))
     if isinstance(schema, list):
@@ -108,7 +108,7 @@ def evolved(draw: st.DrawFn, schema: Any, path: str = "t") -> Any:
 
 def values(schema: Any) -> st.SearchStrategy[Any]:
     if isinstance(schema, list):
-        # With its name, fastavro is not left to guess the branch.
+        # The name saves fastavro from guessing the branch.
         return st.one_of([values(branch).map(lambda value, b=branch: _tagged(b, value)) for branch in schema])
     if isinstance(schema, str):
         return {

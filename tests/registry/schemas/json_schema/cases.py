@@ -1,4 +1,4 @@
-"""Pairs of JSON Schemas with the verdict of Confluent's rules: what the documentation of compatibility lists."""
+"""Pairs of JSON Schemas with the verdict of Confluent's rules, as listed in its compatibility documentation."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ ADDED_UNCOVERED = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
 WITH_DEFAULT = {**STRING, "default": ""}
 B = "#/properties/b"
 
-# The 24 combinations of adding and removing, open and closed, and what is required, under both policies.
+# The 24 combinations of adding and removing, open and closed, required and optional, under both policies.
 CONTENT_MODELS = [
     Case("optional added to open", open_(a=STRING), open_(a=STRING, b=STRING), (f"{OPTIONAL_OPEN} {B}",), ()),
     Case("required added to open", open_(a=STRING), open_("b", a=STRING, b=STRING), (f"{REQUIRED_OPEN} {B}",)),

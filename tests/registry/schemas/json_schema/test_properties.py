@@ -1,4 +1,4 @@
-"""What the check calls compatible is: every instance of the old schema is one of the new, says jsonschema-rs."""
+"""For compatible schemas, every instance of the old one is valid under the new one, according to jsonschema-rs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def schemas(draw: st.DrawFn, depth: int = 2) -> Any:
         case "anyOf":
             return {"anyOf": draw(st.lists(below, min_size=1, max_size=3))}
         case "oneOf":
-            # Alternatives that overlap are compared as Confluent does, which does not ask whether they do.
+            # Overlapping alternatives are compared like in Confluent's check, which ignores the overlap.
             types = draw(st.lists(st.sampled_from(("string", "integer", "null")), min_size=1, unique=True))
             return {"oneOf": [{"type": each} for each in types]}
         case "allOf":

@@ -29,7 +29,7 @@ def m(body: str, name: str = "M") -> str:
 E = "enum E { A = 0; B = 1; }\n"
 N = m("int32 x = 1;", "N")
 
-# What looks the same on the wire.
+# Types with the same wire format.
 KINDS = [
     ("int32", "int64", "uint32", "uint64", "bool", "E"),
     ("sint32", "sint64"),
@@ -51,7 +51,7 @@ def every_scalar() -> Iterator[Case]:
 
 
 def every_kind() -> Iterator[Case]:
-    """Scalars, messages and maps in place of each other."""
+    """Return cases that replace scalars, messages and maps with each other."""
     kinds = {"a scalar": "int32", "a message": "N", "a map": "map<string, int32>"}
     for old, old_type in kinds.items():
         for new, new_type in kinds.items():

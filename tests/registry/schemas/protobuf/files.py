@@ -1,4 +1,4 @@
-""".proto files that use everything there is, for what reads and prints them."""
+""".proto files that use every feature, for the parser and the printer."""
 
 FILES = {
     "nothing": 'syntax = "proto3";\n',

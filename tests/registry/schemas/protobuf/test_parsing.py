@@ -16,7 +16,7 @@ from tests.registry.schemas.protobuf.files import FILES
 
 
 def described_by_protoc(text: str, directory: Path) -> FileDescriptorProto | None:
-    """The descriptor that protoc makes of `text`; None if it refuses it."""
+    """Return protoc's descriptor of `text`, or None if protoc refuses it."""
     (directory / "f.proto").write_text(text)
     included = Path(grpc_tools.__file__).parent / "_proto"
     result = protoc.main(
@@ -34,7 +34,7 @@ def described_by_protoc(text: str, directory: Path) -> FileDescriptorProto | Non
 
 
 def comparable(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Without what protoc writes out: names in JSON that follow from the names of fields, and empty options."""
+    """Remove values that protoc adds: derived JSON names and empty options."""
     copy = normal_form(file)
     copy.ClearField("name")
     for service in copy.service:
@@ -221,7 +221,7 @@ def test_files_that_come_along_are_those_that_clients_have(name: str) -> None:
     pytest.importorskip(module, exc_type=ImportError).DESCRIPTOR.CopyToProto(theirs)
     theirs.ClearField("options")
 
-    # Whatever imports the file sees it.
+    # Visible to every file that imports this one.
     user = parse("PROTOBUF", f'syntax = "proto3"; import "{name}";', {})
 
     assert isinstance(user, ProtobufSchema)

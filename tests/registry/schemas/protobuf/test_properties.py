@@ -1,4 +1,4 @@
-"""What the check calls compatible is read: bytes of a message of the old file are parsed with the new one."""
+"""For compatible files, the new file parses bytes of the old file's messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALARS = (
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """A message M with up to six fields, some of them in a oneof, and what its fields are of."""
+    """Return a message M with up to six fields, some in a oneof, and the types of its fields."""
     members = draw(
         st.dictionaries(st.integers(1, 6), st.tuples(fields(), st.sampled_from("--op")), max_size=6)
     )
@@ -145,7 +145,7 @@ def write_and_read(data: st.DataObject) -> None:
 
     after = class_of(new.raw).FromString(before.SerializePartialToString())
 
-    # Nothing that is required is missing, and what was set is still there if the field is.
+    # No required field is missing, and set values are kept if the field still exists.
     assert after.IsInitialized() or not before.IsInitialized()
     for field, value in before.ListFields():
         other = after.DESCRIPTOR.fields_by_number.get(field.number)
