@@ -1,4 +1,8 @@
+<<<<<<< HEAD:tests/spark_fixtures.py
 """Fixtures of tests that run on Spark. A test with `spark` starts a JVM, and only `make test-spark` runs it."""
+=======
+"""Fixtures of the pipeline tests. Tests that use `spark` start a JVM, and only `make test-spark` runs them."""
+>>>>>>> 59d221e8 (Rewrite the prose of the Spark, SQL and testing kit tests):tests/spark/conftest.py
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def jvm_connector() -> str:
-    """The jars of Spark's own connector, from Maven Central. The session has them if any test asks for this."""
+    """The jars of Spark's own connector, from Maven Central. The session loads them if any test uses this."""
     from bench.peers.apache_kafka import Unavailable, spark_connector_jars
 
     try:
@@ -35,7 +39,7 @@ def jvm_connector() -> str:
 
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where Apache Kafka answers: one that is running already, or one from Maven Central."""
+    """The address of Apache Kafka: a running one, or one from Maven Central."""
     running = os.environ.get("OTTLA_TEST_KAFKA")
     if running:
         yield running
@@ -46,7 +50,7 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         kafka_jars()
     except Unavailable as reason:
         pytest.skip(str(reason))
-    # Topics that come by themselves have one partition; transactions that nobody ends are looked for often.
+    # Auto-created topics have one partition, and the broker looks for abandoned transactions often.
     config = {"num.partitions": "1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     with ApacheKafka(data=tmp_path_factory.mktemp("kafka"), config=config) as kafka:
         yield kafka.bootstrap_servers
@@ -62,7 +66,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.memory": "1g",
     }
-    # Jars cannot be given to a JVM that runs.
+    # A running JVM cannot load further jars.
     if any("jvm_connector" in getattr(item, "fixturenames", ()) for item in request.session.items):
         config["spark.jars"] = _connector_or_nothing()
     spark = session("tests", master="local[2]", config=config)
@@ -99,7 +103,7 @@ class Source:
         return self._spark.readStream.format("ottla").options(**self.options(options)).load()
 
     def values(self, **options: Any) -> list[str]:
-        """The values of a batch as text, in the order of partitions and offsets."""
+        """Return the values of a batch as text, in the order of partitions and offsets."""
         rows = self.batch(**options).orderBy("topic", "partition", "offset").collect()
         return [bytes(row.value).decode() for row in rows]
 
@@ -116,7 +120,7 @@ def checkpoint(tmp_path: Path) -> str:
 
 @pytest.fixture
 def session(spark: SparkSession, ottla_broker: Broker, tmp_path: Path) -> Iterator[SparkSession]:
-    """A session that knows where the broker and the checkpoints are."""
+    """A session with the broker's address and a checkpoint directory."""
     settings = {
         "spark.ottla.bootstrap.servers": ottla_broker.bootstrap_servers,
         "spark.ottla.checkpoints": str(tmp_path / "checkpoints"),

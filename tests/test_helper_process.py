@@ -1,4 +1,4 @@
-"""Processes beside the broker: nothing of them is left, whenever they are let go."""
+"""Helper processes of the broker leave nothing behind, whenever they are released."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODULE = "ottla.log.cleaner.worker.main"
 
 @pytest.mark.parametrize("passes", range(6))
 def test_a_start_that_is_cancelled_leaves_no_process(passes: int) -> None:
-    """Whether nothing has happened yet, a thread is starting it, or it is being connected to."""
+    """The start has not begun, runs in a thread, or is connecting."""
 
     async def cancel_after_some_passes() -> tuple[int | None, HelperProcess]:
         helper = HelperProcess(_MODULE)
@@ -32,7 +32,7 @@ def test_a_start_that_is_cancelled_leaves_no_process(passes: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pid, helper = asyncio.run(cancel_after_some_passes())
-        gc.collect()  # a socket or a process that nobody closed would be noticed now
+        gc.collect()  # reveals a socket or process that nobody closed
     assert helper.pid is None
     if pid is not None:
         with pytest.raises(ProcessLookupError):

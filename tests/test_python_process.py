@@ -1,4 +1,4 @@
-"""Python programs that Ottla starts import nothing from the working directory."""
+"""Python programs started by Ottla import nothing from the working directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PLANTED = (
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory full of traps, and the file that they write their name to."""
+    """A working directory full of traps, and the file to which they write their names."""
     directory, found = tmp_path / "work", tmp_path / "imported"
     directory.mkdir()
     found.touch()
@@ -123,7 +123,7 @@ def test_a_directory_of_pipelines_comes_after_the_standard_library(
 
 
 def test_every_python_program_is_started_through_one_function() -> None:
-    """A command that begins with sys.executable would put the working directory on the path again."""
+    """A command that starts with sys.executable would put the working directory on the path again."""
     root = Path(ottla.__file__).parent
     found = set()
     for file in root.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""A client that sends one request in the version that the test asks for, and reads its response."""
+"""A client that sends one request in the version given by the test, and reads its response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WireClient:
         return answer.decode(data, version, 4 + answer.header_version(version))
 
     def receive_frame(self, correlation_id: int | None = None) -> bytes:
-        """An answer as it came, with its correlation id in the first four bytes."""
+        """Return a raw response, with its correlation id in the first four bytes."""
         size = struct.unpack(">i", self._exactly(4))[0]
         data = self._exactly(size)
         assert struct.unpack_from(">i", data)[0] == (correlation_id or self._correlation_id)
@@ -47,7 +47,7 @@ class WireClient:
         return self.receive(request, version)
 
     def is_closed(self) -> bool:
-        """Wait for the broker to hang up."""
+        """Wait for the broker to close the connection."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

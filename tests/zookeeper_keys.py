@@ -1,4 +1,4 @@
-"""Keys, users and settings for a ZooKeeper that not everybody may reach."""
+"""Keys, users and settings for a protected ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ZooKeeperKeys(NamedTuple):
     ca: Path
 
     def pem(self, name: str, *hosts: str) -> Path:
-        """Key and certificate in one file."""
+        """Return key and certificate in one file."""
         return write_pem(self.directory / f"{name}.pem", self.authority.issue(name, hosts))
 
     def server(self, *, client_auth: str = "none", tls: bool = True, users: bool = True) -> ServerSecurity:

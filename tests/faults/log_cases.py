@@ -80,7 +80,7 @@ class Writer:
         return self.directory.create_log(topic, index, topic_id=topic.encode().ljust(16, b"-"), config=config)
 
     def write(self) -> None:
-        """Write one round: plain logs of the same layout, transactions, an idempotent producer, compaction, deletion."""
+        """Write one round: plain logs of one layout, transactions, an idempotent producer, compaction, deletion."""
         number = self.round
         for topic in ("plain", "other"):
             log, expected = self.log(topic), self.expected.setdefault((topic, 0), Expected())

@@ -1,4 +1,4 @@
-"""The pipelines that are killed: from topics to a topic. A value of theirs is `number,user,seconds`."""
+"""The pipelines under attack, from topics to a topic. A value is `number,user,seconds`."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ def _start(frame: DataFrame, options: dict[str, str], to: str) -> StreamingQuery
 
 
 def stateless(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
-    """Each value in capitals."""
+    """Convert each value to upper case."""
     frame = _source(spark, options, "events")
     return _start(frame.selectExpr("key", "upper(CAST(value AS STRING)) AS value"), options, "stateless")
 
 
 def windowed(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
-    """How many events each user has had in ten seconds. A watermark of a day loses none, and closes none either
-    before an event of a later day comes."""
+    """Count each user's events in windows of ten seconds. The watermark of a day loses none, and closes none before an
+    event of a later day.
+    """
     events = _source(spark, options, "events").selectExpr(*EVENT).withWatermark("at", "1 day")
     events.createOrReplaceTempView("events")
     counts = spark.sql("SELECT window(at, '10 seconds') AS w, user, count(*) AS n FROM events GROUP BY 1, 2")
@@ -62,7 +63,7 @@ def windowed(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
 
 
 def joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
-    """Each event with the answer to it."""
+    """Join each event with its answer."""
     events = _source(spark, options, "events").selectExpr(*EVENT).withWatermark("at", "1 day")
     answers = _source(spark, options, "answers").selectExpr(*EVENT).withWatermark("at", "1 day")
     events.createOrReplaceTempView("asked")
@@ -76,7 +77,7 @@ def joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
 
 
 def counted(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
-    """How many events there are with even and with odd numbers, each time that it changes."""
+    """Count the events with even and odd numbers, in update mode."""
     parity = "CAST(CAST(CAST(key AS STRING) AS INT) % 2 AS STRING) AS key"
     counts = _source(spark, options, "events").selectExpr(parity).groupBy("key").count()
     query = to_topic(
@@ -117,7 +118,7 @@ def sql_joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
 
 
 def _sql(spark: SparkSession, options: dict[str, str], script: str) -> StreamingQuery:
-    """The last query of a script, which goes on from its checkpoint if it has run before."""
+    """Run the last query of a script, continuing from its checkpoint if it exists."""
     spark.conf.set("spark.ottla.trigger", options.get("interval", "available-now"))
     sql = SqlSession(spark, bootstrap_servers=options["servers"], checkpoints=options["checkpoint"])
     settings = f"SET 'ottla.max.offsets.per.trigger' = '{options['per_batch']}'; SET 'auto.offset.reset' = 'earliest';"

@@ -1,4 +1,4 @@
-"""What a topic holds, as librdkafka reads it."""
+"""The contents of a topic, as librdkafka reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 def consume(
     bootstrap_servers: str, topic: str, partitions: int = 3, *, isolation: str = "read_committed"
 ) -> list[Message]:
-    """Everything up to the end of each partition; under read_committed that is where an open transaction starts."""
+    """Read each partition to its end. Under read_committed, that is the start of an open transaction."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,

@@ -1,7 +1,7 @@
 """`format("ottla")` with a driver that dies at a named point of a batch.
 
-Two more options say where (`crash`), and which processes die with the one that gets there (`pids`, a file). Without
-such a file only that process dies, and what Spark then does to clean up is left undone, as if all of it had died.
+Two more options set the point (`crash`) and the processes that die together (`pids`, a file). Without such a file only
+the current process dies, and Spark's cleanup is skipped, as if everything had died.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reached(point: str) -> None:
 
 
 class _Crash:
-    """In the process that runs a task or a commit."""
+    """The crash in the process that runs a task or a commit."""
 
     point = ""
     pids = ""
@@ -60,7 +60,7 @@ _crash = _Crash()
 
 
 def arm(point: str, pids: str) -> None:
-    """In a task this is another process: what a function refers to that was pickled for it is a copy."""
+    """Arm the crash. A task runs in another process, with copies of everything pickled for it."""
     _crash.point, _crash.pids = point, pids
 
 
@@ -131,7 +131,7 @@ class CrashingDataSource(OttlaDataSource):
 
 
 def crash_in_foreach_batch(point: str, pids: str) -> None:
-    """From now on, `write_batch` in this process dies at this point; the driver is in Python there."""
+    """Make `write_batch` die at this point in this process, which hosts the Python driver."""
     arm(point, pids)
     prepare_in_task, commit = batches._prepare, batches.commit
 

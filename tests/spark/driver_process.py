@@ -1,7 +1,6 @@
-"""A Spark driver in a process of its own, for tests that kill it: `python -m tests.spark.driver_process OPTIONS`.
+"""A Spark driver in its own process, for tests that kill it: `python -m tests.spark.driver_process OPTIONS`.
 
-It runs pipelines until all that is there is written, and ends when one of them fails; or for ever, and starts again
-what fails.
+It processes all available input and ends when a pipeline fails, or it runs forever and restarts failed pipelines.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class DriverProcess:
-    """Started with the names of pipelines and with their options; what it says is in a file."""
+    """Started with pipeline names and options; its output is in a file."""
 
     def __init__(self, directory: Path, options: dict[str, str], *pipelines: str) -> None:
         self._pids = directory / "pids"
@@ -45,7 +44,7 @@ class DriverProcess:
 
     @property
     def pids(self) -> list[int]:
-        """Of the driver's Java and Python, once they are there."""
+        """Return the driver's Java and Python processes, once they exist."""
         try:
             return [int(each) for each in self._pids.read_text().split()]
         except FileNotFoundError:
@@ -76,7 +75,7 @@ def main() -> None:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
         "spark.ui.enabled": "false",
-        # On a machine that is busy with other things, workers take their time to start.
+        # On a busy machine, workers start slowly.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.network.timeout": "300s",
     }

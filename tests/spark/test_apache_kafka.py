@@ -1,4 +1,4 @@
-"""Promise: the source reads Apache Kafka as it reads Ottla."""
+"""Promise: the source reads Apache Kafka like Ottla."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: what is wrong is one clear sentence in what Spark raises; and what had to be skipped is said."""
+"""Promise: each error is one clear sentence in Spark's exception, and skipped records are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMPATIENT = {"kafka.default.api.timeout.ms": "300"}
 
 
 def expect_sentence(sentence: str, run: Any) -> None:
-    """The last line of Python's traceback, and nothing else on that line but the name of the error."""
+    """Check the last line of Python's traceback: the error's name and one sentence."""
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as raised:
@@ -37,7 +37,7 @@ def expect_sentence(sentence: str, run: Any) -> None:
 
 
 def run(stream: DataFrame, checkpoint: str) -> list[str]:
-    """All that is there, through a stream."""
+    """Process all available records through a stream."""
     values: list[str] = []
 
     def keep(rows: DataFrame, number: int) -> None:
@@ -129,7 +129,7 @@ def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Retained:
-    """A topic of which a query has read the first ten records, and retention has taken those and ten more."""
+    """A topic from which a query read ten records before retention deleted those and ten more."""
 
     def __init__(self, reader: Source, broker: Broker, topic: str, checkpoint: str) -> None:
         self.topic = topic
@@ -149,7 +149,7 @@ class Retained:
         servers = {"bootstrap.servers": self._broker.bootstrap_servers}
         entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
-        admin = AdminClient(servers)  # has to outlive its futures
+        admin = AdminClient(servers)  # must outlive its futures
         admin.incremental_alter_configs([resource])[resource].result(10)
         consumer = Consumer({**servers, "group.id": "watch"})
         deadline = time.monotonic() + 30
@@ -201,7 +201,7 @@ spark.stop()
 def test_or_a_stream_goes_on_and_says_what_it_skipped(
     reader: Source, broker: Broker, checkpoint: str
 ) -> None:
-    """In a process of its own, because what workers say goes where the JVM writes its log."""
+    """Runs in its own process, because workers log to the JVM's output."""
     retained = Retained(reader, broker, "passed-over", checkpoint)
     script = GO_ON.format(servers=broker.bootstrap_servers, topic=retained.topic, checkpoint=checkpoint)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)

@@ -1,8 +1,8 @@
 """Promise: with drivers, executors and brokers killed at random, each result is in its topic once.
 
-Three pipelines in one driver, on executors of their own: one without state, one of windows, one that joins two
-streams. OTTLA_CHAOS_SEED repeats the kills of a run; OTTLA_CHAOS_MASTER=local[2] does without executors, and kills
-Python workers in their place.
+One driver runs three pipelines on its own executors: one without state, one with windows, one that joins two streams.
+OTTLA_CHAOS_SEED repeats the kills of a run. OTTLA_CHAOS_MASTER=local[2] runs without executors, and kills Python
+workers in their place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 PIPELINES = ("stateless", "windowed", "joined")
 KILLS = ["driver"] * 4 + ["executor"] * 8 + ["broker"] * 8
-#: Events for each kill.
+#: Events per kill.
 EVENTS = 30
 START = 1_700_000_000
 LATER = START + 10 * 24 * 3600
@@ -39,7 +39,7 @@ USERS = ("ann", "bob", "cid")
 
 
 class Input:
-    """Writes events and answers to them, and knows what should come of it."""
+    """Writes events and their answers, and computes the expected results."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
@@ -56,7 +56,7 @@ class Input:
         assert self._producer.flush(120) == 0
 
     def end(self) -> None:
-        """An event of a later day, which closes all windows."""
+        """Write an event of a later day, which closes all windows."""
         for topic in ("events", "answers"):
             for partition in range(2):
                 self._send(topic, -1, "nobody", LATER, partition)
@@ -87,7 +87,7 @@ def found(servers: str) -> dict[str, Counter[str]]:
 
 
 def processes_below(root: int, words: str) -> list[int]:
-    """Descendants whose command line has these words."""
+    """Return the descendants whose command line contains these words."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -105,7 +105,7 @@ def processes_below(root: int, words: str) -> list[int]:
 
 
 class Cluster:
-    """The broker and the driver, which is started again whenever it has ended."""
+    """The broker and the driver, which restarts whenever it ends."""
 
     def __init__(
         self, directory: Path, broker: BrokerProcess, options: dict[str, str], *pipelines: str
@@ -162,7 +162,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def wait(cluster: Cluster, condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true in time; the driver is kept running meanwhile."""
+    """Return True if the condition holds in time, keeping the driver running."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -187,7 +187,7 @@ def test_every_result_once_although_everything_is_killed(cluster: Cluster) -> No
     for what in kills:
         before = sum(found(servers)["stateless"].values())
         written.write(EVENTS)
-        # Something has moved since the last kill: otherwise only starts would be killed.
+        # Progress since the last kill is required; otherwise the kills would hit only starts.
         assert wait(cluster, lambda before=before: sum(found(servers)["stateless"].values()) > before, 600)  # type: ignore[misc]
         written.write(EVENTS)
         time.sleep(random.random() * 2)

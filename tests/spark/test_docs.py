@@ -1,4 +1,4 @@
-"""The Python of docs/spark.md runs as it is printed."""
+"""The Python code in docs/spark.md runs as printed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture
 def names(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What a block finds: an empty directory to work in, and `totals`, which the page only mentions."""
+    """The environment of a block: an empty working directory, and `totals`, which the page only mentions."""
     monkeypatch.chdir(tmp_path)
     stream = session.readStream.format("rate").load()
     yield {"totals": stream.selectExpr("CAST(value AS STRING) AS user", "value AS total")}

@@ -1,4 +1,4 @@
-"""Promise: a pipeline over encrypted topics needs one option at each end, and shows its keys nowhere."""
+"""Promise: a pipeline over encrypted topics needs one option at each end, and reveals its keys nowhere."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_example_of_the_page_runs(
     for topic in ("payments", "large-payments"):
         ottla_broker.create_topic(topic)
     names: dict[str, Any] = {}
-    # The directory of the JVM is another one, and what lies there would outlast the test.
+    # The JVM has another working directory, where files would outlast the test.
     code = code.replace("/etc/secrets", str(tmp_path)).replace(
         '"checkpoints"', repr(str(tmp_path / "progress"))
     )

@@ -1,6 +1,6 @@
-"""Promise: a pipeline gives the same through `format("ottla")` as through Spark's own connector, and with Apache Kafka.
+"""Promise: pipelines give the same results through `format("ottla")`, Spark's own connector, and on Apache Kafka.
 
-`make test-spark-peers` runs it: the connector and Apache Kafka come from Maven Central.
+Run with `make test-spark-peers`: the connector and Apache Kafka come from Maven Central.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def kafka_servers(apache_kafka: str, prefix: str) -> str:
 
 @pytest.fixture(scope="module")
 def results() -> dict[Pipeline, list[Any]]:
-    """What each pipeline gave through `format("ottla")` from Ottla."""
+    """The result of each pipeline through `format("ottla")` from Ottla."""
     return {}
 
 

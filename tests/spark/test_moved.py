@@ -1,4 +1,4 @@
-"""Promise: programs that import packages by the names from before they left `ottla.spark` go on working."""
+"""Promise: programs that import the packages' old names in `ottla.spark` keep working."""
 
 from __future__ import annotations
 

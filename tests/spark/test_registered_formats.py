@@ -1,4 +1,4 @@
-"""Promise: what Confluent's serializers write with our registry, Spark reads as columns; and the other way round."""
+"""Promise: Spark reads the output of Confluent's serializers with our registry as columns, and vice versa."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: a cluster that asks for a password is read and written with one, and a wrong one is one clear sentence."""
+"""Promise: Spark reads and writes a cluster that requires a password, and a wrong one gives one clear sentence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
         "listener.name.clients.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        # A properties file takes one more backslash away.
+        # A properties file removes one more backslash.
         "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN} user_ann="{QUOTED}";'.replace("\\", "\\\\"),
         "listener.name.clients.scram-sha-256.sasl.jaas.config": f"{SCRAM};",
         "listener.name.clients.scram-sha-512.sasl.jaas.config": f"{SCRAM};",

@@ -1,5 +1,5 @@
-"""Promise: a topic with records of three versions is read as one, by a Spark stream and by SQL; a fourth version that
-would break its readers is refused where it is made.
+"""Promise: a Spark stream and SQL read a topic with three schema versions as one. The registry refuses a fourth,
+breaking version.
 
 The producers are Confluent's, with our registry.
 """
@@ -73,7 +73,7 @@ def send(broker: Broker, topic: str, serializer: Any, value: Any) -> None:
 
 
 def streamed(spark: SparkSession, topic: str, value: Any, checkpoint: Path) -> list[tuple[Any, ...]]:
-    """What a stream over the topic has read when it has caught up."""
+    """Return the rows that a stream has read after catching up."""
     frame = read_topic(spark, topic, value=value).where("badValue IS NULL").select("value.*", "offset")
     rows: list[Any] = []
     query = (
@@ -88,7 +88,7 @@ def streamed(spark: SparkSession, topic: str, value: Any, checkpoint: Path) -> l
 
 
 def queried(spark: SparkSession, broker: Broker, topic: str, form: str, place: Path) -> list[tuple[Any, ...]]:
-    """What a push query in SQL gives."""
+    """Return the rows of a SQL push query."""
     session = SqlSession(spark, bootstrap_servers=broker.bootstrap_servers, checkpoints=str(place))
     try:
         name = topic.replace("-", "_")

@@ -50,7 +50,7 @@ def test_sessions_are_set_up_for_small_batches(spark: SparkSession) -> None:
 
 
 def test_python_processes_of_spark_start_from_compiled_files(spark: SparkSession) -> None:
-    """From the archive each of them would compile PySpark anew."""
+    """From the archive, each process would compile PySpark again."""
 
     def where(_rows: Iterator[int]) -> Iterator[tuple[str, bool]]:
         import py4j
@@ -71,7 +71,7 @@ def test_a_home_of_links_is_that_of_the_installed_spark(tmp_path: Path) -> None:
     assert (home / "bin" / "spark-submit").is_file()
     assert list((home / "jars").glob("spark-core_*.jar"))
     assert (home / "python" / "lib" / "pyspark.zip" / "pyspark" / "daemon.py").is_file()
-    assert linked_home(tmp_path) == home  # made once, found again
+    assert linked_home(tmp_path) == home  # created once, then reused
     (home / "jars").unlink()
     (home / "jars").symlink_to(tmp_path / "of a Spark that is gone")
     linked_home(tmp_path)
@@ -93,7 +93,7 @@ def test_what_the_user_has_set_as_home_stays(tmp_path: Path, monkeypatch: pytest
 def test_a_connection_that_java_closes_prints_no_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A query that is stopped in the midst of a batch leaves such a connection."""
+    """A query stopped in the middle of a batch leaves such a connection."""
     from pyspark.accumulators import AccumulatorUnixServer, UpdateRequestHandler
 
     def hang_up(server: AccumulatorUnixServer) -> str:
@@ -103,7 +103,7 @@ def test_a_connection_that_java_closes_prints_no_traceback(
         return capfd.readouterr().err
 
     with AccumulatorUnixServer(str(tmp_path / "socket"), UpdateRequestHandler) as server:
-        assert "EOFError" in hang_up(server)  # as PySpark has it
+        assert "EOFError" in hang_up(server)  # PySpark's behaviour
         ignore_closed_connections(server)
         assert hang_up(server) == ""
 

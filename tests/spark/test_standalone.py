@@ -1,4 +1,4 @@
-"""Promise: on a cluster that loses executors, a pipeline gives what it should."""
+"""Promise: on a cluster that loses executors, a pipeline gives the right results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TAGS = ["spark", "kafka", "prague"]
 
 
 class Feed:
-    """Produces events, and knows what must come out of all that it has produced."""
+    """Produces events, and computes the expected results."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
@@ -59,7 +59,7 @@ class Feed:
 
 
 class Counts:
-    """What the pipeline has written of each window that is over."""
+    """The pipeline's results for completed windows."""
 
     def __init__(self, servers: str) -> None:
         self._consumer = Consumer(
@@ -79,7 +79,7 @@ class Counts:
 
 
 def executors(worker: int) -> list[int]:
-    """The JVMs that a worker has started."""
+    """Return the JVMs started by a worker."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -94,7 +94,7 @@ def executors(worker: int) -> list[int]:
 
 
 class Pipeline:
-    """A query in a driver of its own, until it is told to end."""
+    """A query in its own driver, until stopped."""
 
     def __init__(self, master: str, servers: str, directory: Path) -> None:
         self._log = directory / "pipeline.log"

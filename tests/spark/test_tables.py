@@ -1,4 +1,4 @@
-"""A topic as the latest value of each key, and tables that hold each row once, whatever is run again."""
+"""A topic as the latest value of each key, and tables that hold each row once despite repetitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_table_has_the_latest_value_of_each_key(
 ) -> None:
     for key, price in [("tea", 1), ("milk", 2), ("tea", 3), ("rice", 4), ("rice", None)]:
         produce(ottla_broker, ottla_topic, key, None if price is None else {"price": price})
-    ottla_broker.produce(ottla_topic, b'{"price": 9}')  # a record without a key belongs to no table
+    ottla_broker.produce(ottla_topic, b'{"price": 9}')  # a record without a key belongs to no row
     assert prices(table(session, ottla_topic, value=PRICE)) == {"tea": 3, "milk": 2}
 
 
@@ -145,7 +145,7 @@ def test_delta_has_each_batch_once_though_it_is_run_again(
 
     produce(ottla_broker, ottla_topic, "tea", {"price": 1})
     run()
-    for done in (progress / "commits").glob("*0"):  # as if the driver had died before it wrote this down
+    for done in (progress / "commits").glob("*0"):  # as if the driver had died before writing this down
         done.unlink()
     for check in (progress / "commits").glob(".*"):
         check.unlink()

@@ -1,4 +1,4 @@
-"""The helpers: topics come as typed DataFrames, and DataFrames become topics that any client reads."""
+"""The helpers: topics become typed DataFrames, and DataFrames become topics that any client reads."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_stream_goes_from_topic_to_topic(
 def test_it_is_known_which_topic_a_query_writes_to(
     session: SparkSession, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
 ) -> None:
-    """By `to_topic`, and by the option of a sink that was started in another way."""
+    """Both through `to_topic` and through the option of any other sink."""
     outs = [f"{ottla_topic}-{number}" for number in range(3)]
     for out in outs:
         ottla_broker.create_topic(out, partitions=1)

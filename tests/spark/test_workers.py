@@ -78,6 +78,6 @@ def test_a_task_that_ends_after_spark_leaves_no_traceback() -> None:
     with ours:
         with sparks:
             assert workers.without_reader(answer)(ours, True) == 0
-            with pytest.raises(ConnectionResetError):  # whatever else goes wrong is told
+            with pytest.raises(ConnectionResetError):  # other errors are reported
                 workers.without_reader(answer)(ours, False)
         assert workers.without_reader(answer)(ours, True) == 1

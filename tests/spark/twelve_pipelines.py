@@ -1,6 +1,6 @@
-"""Twelve pipelines as people write them, each a function of the way it takes to its topics.
+"""Twelve typical pipelines, each a function of its way to the topics.
 
-What they return must not depend on that way: on the data source, or on whose broker it is.
+Their results must not depend on the data source or the broker.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PARTITIONS = 2
 
 def create_topics(servers: str, names: list[str]) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    # The records are of 2023, and must not be found too old.
+    # The records are from 2023, and must not expire.
     topics = [NewTopic(name, PARTITIONS, 1, config={"retention.ms": "-1"}) for name in names]
     for created in admin.create_topics(topics).values():
         created.result(30)
 
 
 def fill(servers: str, prefix: str) -> None:
-    """The same records in the same places, wherever they are produced to."""
+    """Write the same records to the same positions of any broker."""
     create_topics(servers, [f"{prefix}-{name}" for name in ("mixed", "codecs", "events", "clicks")])
     _produce(servers, f"{prefix}-mixed", _mixed())
     for codec in CODECS:
@@ -46,7 +46,7 @@ def fill(servers: str, prefix: str) -> None:
 
 
 def _mixed() -> list[dict[str, Any]]:
-    """Keys and values that are there, empty or null, and headers likewise."""
+    """Return keys, values and headers that are set, empty or null."""
     headers = [None, [("a", b"1"), ("a", None), ("b", b"")], [("ü", b"\xff\x00")]]
     return [
         {
@@ -59,7 +59,7 @@ def _mixed() -> list[dict[str, Any]]:
 
 
 def _events(count: int) -> list[dict[str, Any]]:
-    """JSON of which the times go on by seconds, now and then are too late, and now and then come twice."""
+    """Return JSON with increasing times, some of them late and some repeated."""
     chance = random.Random(7)
     records = []
     for number in range(count):
@@ -102,7 +102,7 @@ def _produce(servers: str, topic: str, records: list[dict[str, Any]], codec: str
 
 @dataclass(frozen=True)
 class Way:
-    """To the topics of one broker, by one data source."""
+    """Access to the topics of one broker through one data source."""
 
     spark: SparkSession
     format: str
@@ -123,7 +123,7 @@ class Way:
         return f"{self.prefix}-{topic}"
 
     def run(self, stream: DataFrame) -> list[dict[str, Any]]:
-        """All that is there, into a table; the progress of each micro-batch."""
+        """Process all available records into a table, and return the progress of each micro-batch."""
         return self._run(stream.writeStream.format("memory").queryName(f"t{uuid.uuid4().hex}"))
 
     def table(self, stream: DataFrame) -> list[Any]:
@@ -230,7 +230,7 @@ def batches_of_limited_size(way: Way) -> list[Any]:
 
 
 def written_and_read_back(way: Way) -> list[Any]:
-    """By key and by a column, of a batch and of a stream."""
+    """By key and by a column, in batch and in a stream."""
     target = f"{way.format}-copy"
     create_topics(way.servers, [way.name(target)])
     rows = way.read("mixed", includeHeaders=True).where("key IS NOT NULL")

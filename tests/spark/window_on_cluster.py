@@ -1,8 +1,8 @@
-"""Counts per tag and minute, from topic to topic, on a cluster: what test_standalone.py runs as a user would.
+"""Counts per tag and minute, from topic to topic, on a cluster. test_standalone.py runs it like a user.
 
     python window_on_cluster.py MASTER BOOTSTRAP_SERVERS CHECKPOINT
 
-Goes on until its input is closed.
+Runs until its input is closed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session of SQL over a broker of its own."""
+"""A SQL session with its own broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sql:
         self.broker = broker
 
     def __call__(self, script: str) -> list[tuple[Any, ...]]:
-        """The rows of the last statement."""
+        """Execute statements and return the rows of the last one."""
         return list(self.session.execute(script)[-1].rows)
 
     def dicts(self, query: str) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ class Sql:
         return str(caught.value)
 
     def settle(self) -> None:
-        """Until all queries have seen what there is; one may read what another writes."""
+        """Wait until all queries have processed their input; one may read another's output."""
         for _ in range(2):
             for running in self.session.queries.all():
                 running.query.processAllAvailable()
@@ -51,7 +51,7 @@ class Sql:
         self.broker.produce(topic, data, key=key, timestamp=at, partition=partition)
 
     def records(self, topic: str, partitions: int = 1) -> list[tuple[bytes | None, Any]]:
-        """Keys and decoded values, partition by partition."""
+        """Return keys and decoded values by partition."""
         found = [
             record for partition in range(partitions) for record in self.broker.records(topic, partition)
         ]
@@ -66,7 +66,7 @@ class Sql:
 
 @pytest.fixture
 def statements(fresh_ottla_broker: Broker) -> Sql:
-    """For statements that do not need Spark: it would fail to start."""
+    """A session for statements without Spark, which would fail to start."""
     pytest.importorskip("sqlglot")
     pytest.importorskip("pyspark")
     from ottla.sql import SqlSession

@@ -1,4 +1,4 @@
-"""Types, columns that are added, read-only sources and assertions: what needs no Spark."""
+"""Types, added columns, read-only sources and assertions, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of docs/sql.md run as they are printed."""
+"""The statements in docs/sql.md run as printed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_statements_of_the_page_run_as_printed(sql: Sql) -> None:
     queries, trending, most = (list(result.rows) for result in results[2][-3:])
     assert [row[0] for row in queries] == ["CSAS_HASHTAGS_1", "CTAS_TRENDING_2"]
     assert sorted(row[0] for row in trending) == ["hello", "kafka", "python"]
-    # Both tweets about it may be in one window, or in two if a minute began between them.
+    # Both tweets may be in one window, or in two if a minute began between them.
     assert most in ([("kafka", 2)], [])
     located, ann = (list(result.rows) for result in results[3][-2:])
     assert sorted(located) == [

@@ -1,4 +1,4 @@
-"""Promise: an error shows the line, and marks the word. No Spark."""
+"""Promise: an error shows the line and marks the word. No Spark."""
 
 from __future__ import annotations
 

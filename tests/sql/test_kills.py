@@ -1,8 +1,8 @@
-"""Promise: with drivers, executors and brokers killed, a query of SQL writes exactly the changes of an undisturbed run.
+"""Promise: with drivers, executors and brokers killed, a SQL query writes the same changes as an undisturbed run.
 
-The input is there before the queries start, and each micro-batch takes the same number of its records. So the changes
-are determined, and both runs can be compared record by record. OTTLA_CHAOS_SEED repeats the kills of a run, and
-OTTLA_KILLS=6 makes it a short one.
+The input exists before the queries start, and each micro-batch takes the same number of records. The changes are
+therefore deterministic, and both runs can be compared record by record. OTTLA_CHAOS_SEED repeats the kills of a run,
+and OTTLA_KILLS=6 shortens it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ BATCHES = 4 * len(KILLS)
 PER_BATCH = 20
 USERS = ("ann", "bob", "cid")
 PARTITIONS = 2
-#: The functions of `chaos_pipelines`, and the topics that they write; a run has topics of its own.
+#: The functions of `chaos_pipelines`, and their output topics; each run has its own topics.
 QUERIES = {"sql_counts": "counts_{run}", "sql_joined": "joined_{run}"}
 TOPICS = ("events", "lefts", "rights")
 KEYS = 30
-#: Of the run without kills, and of further attempts at it.
+#: Names for the run without kills, and for its retries.
 RUNS = [f"calm{attempt}" for attempt in range(5)]
 
 Change = tuple[bytes | None, bytes | None, int]
 
 
 def produce(servers: str) -> None:
-    """Events that are out of order by a minute at most, so that windows are changed again and again; and changes of
-    two tables, of which some are deletions."""
+    """Write events up to a minute out of order, so that windows change repeatedly, and changes of two tables, including
+    deletions.
+    """
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-    start = int(time.time() * 1000) - 3_600_000  # retention deletes windows that are older than a week
+    start = int(time.time() * 1000) - 3_600_000  # retention deletes windows older than a week
     for number in range(BATCHES * PER_BATCH):
         at = start + number * 100 - random.randrange(60_000)
         value = f"{number},{random.choice(USERS)},{at}"
@@ -62,7 +63,7 @@ def produce(servers: str) -> None:
 
 
 def changes(servers: str, topic: str) -> list[Change]:
-    """By partition and offset."""
+    """Return the changes by partition and offset."""
     found = sorted(consume(servers, topic, PARTITIONS), key=lambda each: (each.partition(), each.offset()))
     return [(each.key(), each.value(), each.timestamp()[1]) for each in found]
 
@@ -72,13 +73,13 @@ def last_per_key(found: list[Change]) -> dict[bytes | None, bytes | None]:
 
 
 def undisturbed(servers: str, directory: Path, options: dict[str, str], name: str) -> list[Change]:
-    """The changes of one run from its beginning to its end."""
+    """The changes of one complete run."""
     for run in RUNS:
         place = str(directory / run)
         driver = DriverProcess(
             directory, {**options, "run": run, "master": "local[2]", "checkpoint": place}, name
         )
-        # On a busy machine Spark gives up on workers that start slowly. That is not the run that is meant.
+        # On a busy machine Spark gives up on workers that start slowly. Such a run does not count.
         if driver.wait(1200) == 0:
             found = changes(servers, QUERIES[name].format(run=run))
             assert len(found) > BATCHES
@@ -101,7 +102,7 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     random.seed(seed)
     servers = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    # Those of the results, too: they would be compacted, and changes that are replaced would be gone.
+    # The result topics too: compaction would remove replaced changes.
     results = [topic.format(run=run) for topic in QUERIES.values() for run in ("killed", *RUNS)]
     for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (*TOPICS, *results)]).values():
         made.result(30)
@@ -124,7 +125,7 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     try:
         for what in random.sample(KILLS, len(KILLS)):
             before = written()
-            # Something has moved since the last kill: otherwise only starts would be killed.
+            # Progress since the last kill is required; otherwise the kills would hit only starts.
             assert wait(cluster, lambda before=before: written() > before, 600)  # type: ignore[misc]
             time.sleep(random.random() * 2)
             assert not complete(), "The input was used up before all kills were done."

@@ -1,4 +1,4 @@
-"""Queries that begin a few at a time, with stand-ins for Spark's."""
+"""Starting queries a few at a time, with stand-ins for Spark's."""
 
 from __future__ import annotations
 

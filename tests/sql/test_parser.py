@@ -1,4 +1,4 @@
-"""ksqlDB's statements become plain data, and what is not supported is refused with its place. No Spark."""
+"""ksqlDB statements become plain data; unsupported ones are refused with their position. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SELECT becomes for Spark, and which ones are refused. No Spark."""
+"""Planning a SELECT for Spark, and refusals. No Spark."""
 
 from __future__ import annotations
 

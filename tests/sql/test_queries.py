@@ -1,4 +1,4 @@
-"""Queries that go on: what they write is compared with what plain Python makes of the same records."""
+"""Continuous queries: their output is compared with plain Python over the same records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_windows_are_kept_in_a_table_that_can_be_asked(sql: Sql) -> None:
     assert {(page, start): n for page, start, _, n, _ in rows} == seen
     assert {(page, start): value for page, start, _, _, value in rows} == longest
     assert all(end - start == 60_000 for _, start, end, _, _ in rows)
-    # The key is Kafka's windowed one: the key, then the start of the window.
+    # Kafka's windowed key: the key, then the start of the window.
     assert {key[-8:] for key, _ in sql.records("PER_MINUTE", 2) if key} == {
         start.to_bytes(8, "big") for _, start in seen
     }
@@ -88,7 +88,7 @@ def test_sessions_are_as_long_as_their_records_and_final_windows_come_when_they_
         "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 0 SECONDS) GROUP BY k EMIT FINAL;"
     )
     sql.settle()
-    sql.produce("v", {"x": 0}, key=b"z", at=NOON + 100_000)  # time goes on
+    sql.produce("v", {"x": 0}, key=b"z", at=NOON + 100_000)  # time advances
     sql.settle()
     visits = sql("SELECT k, WINDOWSTART, WINDOWEND, n FROM visits;")
     assert sorted(visits) == [
@@ -202,7 +202,7 @@ def test_groups_of_a_table_follow_its_rows(sql: Sql) -> None:
     assert sorted(sql("SELECT * FROM sizes;")) == [("x", 1), ("y", 1)]
     sql("INSERT INTO p VALUES (2, 'x');")
     sql.settle()
-    # As in ksqlDB: HAVING COUNT(*) > 0 would take it out.
+    # As in ksqlDB: HAVING COUNT(*) > 0 would remove it.
     assert sorted(sql("SELECT * FROM sizes;")) == [("x", 2), ("y", 0)]
 
 
@@ -267,7 +267,7 @@ def test_a_terminated_query_has_stopped_and_is_listed_by_no_session(sql: Sql, tm
     assert sql("SHOW QUERIES;") == []
     assert other.execute("SHOW QUERIES;")[0].rows == []
     assert "This session runs no query CSAS_DOUBLED_1." in sql.refused("TERMINATE CSAS_DOUBLED_1;")
-    # The stream is still there, and a script that makes it starts the query again where it was.
+    # The stream still exists, and a script that creates it resumes the query.
     sql.session.execute(create, resume=True)
     assert [row[:2] for row in sql("SHOW QUERIES;")] == [("CSAS_DOUBLED_1", "RUNNING")]
     sql("TERMINATE ALL;")

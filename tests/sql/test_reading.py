@@ -1,4 +1,4 @@
-"""Topics as streams and tables: what a pull query reads, and what functions make of it."""
+"""Topics as streams and tables: the rows of pull queries, and functions over them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_times_of_day_are_milliseconds_in_topics(sql: Sql) -> None:
 
 
 def test_expressions_in_a_query_that_goes_on(sql: Sql) -> None:
-    """With nulls, through the formats and with what Spark puts into a micro-batch."""
+    """With nulls, through the formats and in a micro-batch."""
     sql(
         """
         CREATE STREAM e (id INT KEY, s STRING, n INT, day DATE, at TIMESTAMP, b BYTES, m MAP<STRING, INT>)
@@ -120,7 +120,7 @@ def test_expressions_in_a_query_that_goes_on(sql: Sql) -> None:
 
 
 def test_a_table_is_the_latest_of_each_key(sql: Sql) -> None:
-    sql.broker.create_topic("t", 2)  # not compacted: it takes records without a key
+    sql.broker.create_topic("t", 2)  # not compacted: it accepts records without a key
     sql("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t');")
     for i in range(20):
         sql.produce("t", {"v": i}, key=b"k%d" % (i % 4), partition=i % 2)
@@ -192,7 +192,7 @@ def test_functions(sql: Sql) -> None:
 
 def test_aggregates_of_what_there_is(sql: Sql) -> None:
     sql("CREATE STREAM v (k STRING KEY, g STRING, x INT) WITH (kafka_topic='v', partitions=1);")
-    # Offsets and times go in different directions: for a key it is the offset that counts.
+    # Offsets and times run in opposite directions: the offset decides for a key.
     for i, (group, x) in enumerate([("a", 5), ("b", 1), ("a", 3), ("a", None), ("a", 5)]):
         sql.produce("v", {"g": group, "x": x}, key=b"one", at=NOON - i)
     rows = sql.dicts(

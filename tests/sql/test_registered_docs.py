@@ -1,4 +1,4 @@
-"""The statements about schemas of docs/sql.md run as they are printed."""
+"""The statements about schemas in docs/sql.md run as printed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_table_is_asked_by_its_key_and_as_a_whole(spark: SparkSession, tmp_pat
             "WITH (kafka_topic='t', partitions=1, value_format='AVRO');"
             "INSERT INTO t VALUES ('x', 1), ('y', 2), ('x', 3);"
         )
-        # What cannot be read does not replace a row.
+        # An unreadable record does not replace a row.
         broker.produce("t", b"no record", key=b"x")
         assert list(session.execute("SELECT a, k FROM t WHERE k = 'x';")[0].rows) == [(3, "x")]
         assert sorted(session.execute("SELECT k, a FROM t;")[0].rows) == [("x", 3), ("y", 2)]

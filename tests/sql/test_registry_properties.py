@@ -1,4 +1,4 @@
-"""Promise: a session reaches the schema registry that it names, and no other one gets its login."""
+"""Promise: a session uses the schema registry that it names, and sends its login to no other."""
 
 from __future__ import annotations
 

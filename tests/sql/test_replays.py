@@ -1,4 +1,4 @@
-"""Promise: a micro-batch that Spark repeats, because it had not noted its end, changes neither topics nor state."""
+"""Promise: a micro-batch that Spark repeats after losing its commit changes neither topics nor state."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CREATE TABLE counted AS SELECT who, COUNT(*) AS n FROM events WINDOW TUMBLING (S
 
 
 class Runs:
-    """The same script, run again and again until all that is there is processed."""
+    """Runs the same script repeatedly over all available records."""
 
     def __init__(self, spark: SparkSession, broker: Broker, directory: Path) -> None:
         self._spark = spark
         self._directory = directory
         self._broker = broker
-        # Those of the results, too: they would be compacted, and changes that are replaced would be gone.
+        # The result topics too: compaction would remove replaced changes.
         for topic in ("lefts", "rights", "events", "JOINED", "COUNTED"):
             broker.create_topic(topic)
 
@@ -51,7 +51,7 @@ class Runs:
         session.stop()
 
     def forget_last_commits(self) -> int:
-        """As if the driver had died after the commit in Kafka and before the one in the checkpoint."""
+        """Simulate a driver that died after Kafka's commit and before the checkpoint's."""
         folders = list(self._directory.rglob("commits"))
         for folder in folders:
             last = max(
@@ -86,7 +86,7 @@ def test_a_join_of_tables_and_a_windowed_count(runs: Runs, fresh_ottla_broker: B
     assert runs.forget_last_commits() == 2
     runs.run()
     assert runs.written() == first
-    # And what they knew before, they know now.
+    # Their state is the same as before.
     produce("rights", {"N": 3}, b"x", NOON + 2)
     produce("events", {"WHO": "ann"}, at=NOON)
     runs.run()

@@ -1,4 +1,4 @@
-"""Stopping queries, with queries that are stand-ins for Spark's."""
+"""Stopping queries, with stand-ins for Spark's."""
 
 from __future__ import annotations
 

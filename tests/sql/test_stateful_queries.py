@@ -1,4 +1,4 @@
-"""Queries with state of our own: they go on after a restart, on a machine without a copy, and show rows to readers."""
+"""Queries with our own state: they resume after a restart, without a local copy, and serve rows to readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sql.conftest import NOON, Sql
 
 
 def forget_copies(checkpoints: Path) -> int:
-    """As if another machine went on with the queries; how many copies there were."""
+    """Delete the local copies, as on another machine; return their number."""
     copies = [
         each
         for each in places._root().iterdir()

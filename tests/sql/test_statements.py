@@ -1,4 +1,4 @@
-"""Definitions, listings, single records: statements that answer without Spark."""
+"""Definitions, listings, single records: statements without Spark."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_broker_that_is_not_there_is_one_sentence() -> None:
 def test_drop_removes_the_checkpoints_and_the_commit_logs_of_the_queries(
     statements: Sql, tmp_path: Path
 ) -> None:
-    """Their names are never given again, so nobody can ask for them."""
+    """Their names are never reused, so nobody can ask for them."""
     from ottla.client.cluster import Cluster
     from ottla.client.settings import Settings
     from ottla.spark.sink.exactly_once.commit_topic import CommitTopic

@@ -1,4 +1,4 @@
-"""Clusters that share a ZooKeeper have roots of their own in it."""
+"""Clusters that share a ZooKeeper have separate chroots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test kit for connectors finds what is wrong with them, and nothing else."""
+"""The connector test kit finds faulty connectors, and accepts correct ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Lines(SimpleSource):
 
 
 class Repeating(Lines):
-    """Begins one line too early."""
+    """Starts one line too early."""
 
     def read(self, offset: int | None) -> Iterator[tuple[Any, Any]]:
         return super().read(max((offset or 0) - 1, 0) if self.is_new else offset)
@@ -40,7 +40,7 @@ class Repeating(Lines):
 
 
 class Forgetting(Lines):
-    """Counts what it has read instead of what was committed."""
+    """Counts the lines read instead of the lines committed."""
 
     seen = 0
 

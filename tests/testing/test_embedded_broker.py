@@ -1,4 +1,4 @@
-"""The testing kit, used as its documents show it."""
+"""The testing kit, used as documented."""
 
 from __future__ import annotations
 

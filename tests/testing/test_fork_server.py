@@ -1,4 +1,4 @@
-"""A forked command is a process like any other: with its own streams, environment, directory and end."""
+"""A forked command is a process like any other, with its own streams, environment, directory and exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: tests begin soon. Who imports the kit pays for what is used, and not for the rest."""
+"""Promise: tests start quickly. Importing the kit loads only the modules in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children do not outlive whoever started them, not even one that is killed."""
+"""Children do not outlive their parent, even if it is killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that nobody has asked for its exit code has ended all the same."""
+    """Return True if the process runs; a zombie has ended."""
     found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return found.stdout.strip() != "" and not found.stdout.startswith("Z")
 
@@ -51,7 +51,7 @@ def wait_until_gone(pid: int, seconds: float = 60.0) -> None:
 
 
 def killed(program: str, *arguments: str) -> list[int]:
-    """The children of a process that kills itself."""
+    """Return the children of a process that kills itself."""
     command = [sys.executable, "-c", program, *arguments]
     parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=90, check=False)
     assert parent.returncode == -signal.SIGKILL
@@ -81,6 +81,6 @@ def test_a_program_that_is_not_there_is_told_in_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_a_cluster_ends_with_its_test() -> None:
-    """ZooKeeper too, and a broker that is paused."""
+    """This includes ZooKeeper, and a paused broker."""
     for each in killed(_LEAVES_A_CLUSTER):
         wait_until_gone(each)

@@ -1,4 +1,4 @@
-"""A network of relays: bytes pass, are held back while it is cut, and come when it is whole again."""
+"""A network of relays: bytes pass, wait during a cut, and arrive after it heals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.testing.ports import free_ports
 
 
 class Link:
-    """A server, a relay to it, and both ends of a connection through that."""
+    """A server, a relay to it, and both ends of a connection through the relay."""
 
     def __init__(self, network: Network, stack: ExitStack) -> None:
         self._stack = stack
@@ -29,7 +29,7 @@ class Link:
         self.far = self.accept(b"hello")
 
     def accept(self, greeting: bytes) -> socket.socket:
-        """The next connection that says something: the relay looks from time to time whether anybody listens."""
+        """Return the next connection with data. The relay itself probes from time to time for a listener."""
         while True:
             far = self._stack.enter_context(self.server.accept()[0])
             far.settimeout(5)

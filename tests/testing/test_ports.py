@@ -1,4 +1,4 @@
-"""A port that is reserved is there for whoever it is meant for, and for nobody else."""
+"""A reserved port is available to its owner, and to nobody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: a test says how its broker is secured and what its users may do, and gets the settings of their clients."""
+"""Promise: a test declares its broker's security and its users' rights, and gets their client settings."""
 
 from __future__ import annotations
 

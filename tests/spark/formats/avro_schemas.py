@@ -1,4 +1,4 @@
-"""Schemas of Avro and values for them, for tests with hypothesis; and what fastavro reads, in our columns' terms."""
+"""Avro schemas and values for hypothesis, and fastavro's results in the form of our columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOGICAL = {
 
 @st.composite
 def schemas(draw: Any, depth: int = 3, names: list[int] | None = None, in_union: bool = False) -> Any:
-    """JSON of a schema, in which each named type has a name of its own."""
+    """Return the JSON of a schema in which each named type has a unique name."""
     names = names if names is not None else [0]
     kinds = ["primitive", "logical", "decimal", "enum", "fixed"]
     if depth:
@@ -78,7 +78,7 @@ def schemas(draw: Any, depth: int = 3, names: list[int] | None = None, in_union:
 
 
 def _union_key(schema: Any) -> str:
-    """Types whose values fastavro cannot tell apart when it writes are not in one union."""
+    """Return a key that keeps types out of one union if fastavro cannot tell their values apart."""
     kind = schema["type"] if isinstance(schema, dict) else str(schema)
     if kind == "record":
         return str(schema["name"])
@@ -86,13 +86,13 @@ def _union_key(schema: Any) -> str:
 
 
 def _can_be_written(branches: list[Any]) -> bool:
-    """fastavro takes every text for a date, if there is one in the union, and fails."""
+    """Return False for unions with a date and a text, because fastavro parses every text as a date."""
     has_date = any(isinstance(each, dict) and each.get("logicalType") == "date" for each in branches)
     return not has_date or all(_union_key(each) != "string" for each in branches)
 
 
 def values(schema: Any) -> Any:
-    """A strategy for values that fastavro writes with a schema."""
+    """Return a strategy for values that fastavro writes with a schema."""
     if isinstance(schema, list):
         return st.one_of([_branch_values(each, schema) for each in schema])
     if isinstance(schema, str):
@@ -118,7 +118,7 @@ def values(schema: Any) -> Any:
 
 
 def _branch_values(branch: Any, union: list[Any]) -> Any:
-    """With the branch named where the value alone does not say it."""
+    """Return values with an explicit branch if the value alone is ambiguous."""
     found = values(branch)
     if isinstance(branch, dict) and branch["type"] == "record":
         return found.map(lambda value: (branch["name"], value))
@@ -161,7 +161,7 @@ def read(data: bytes, writer: Any, reader: Any = None) -> Any:
 
 
 def plain(value: Any, node: Node) -> Any:
-    """What our columns hold, as fastavro gives it: without the struct around the branches of a union."""
+    """Convert our column values to fastavro's form, without the struct around union branches."""
     if value is None:
         return None
     if node.type == "union":

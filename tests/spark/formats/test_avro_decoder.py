@@ -1,4 +1,4 @@
-"""Promise: what we decode from Avro is what fastavro reads, and bytes that are no Avro harm nobody but themselves."""
+"""Promise: our Avro decoder agrees with fastavro, and invalid bytes affect only their own row."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decoded_values(records: list[bytes | None], writer: Any, reader: Any = None)
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
-    """A schema of fields: (name, type) or (name, type, default)."""
+    """Return a record schema of fields: (name, type) or (name, type, default)."""
     return {
         "type": "record",
         "name": name,
@@ -68,7 +68,7 @@ def test_any_schema_is_read_as_fastavro_reads_it(data: Any) -> None:
 @given(st.data())
 def test_a_changed_schema_is_resolved_as_fastavro_resolves_it(data: Any) -> None:
     types = data.draw(st.lists(schemas(depth=2, names=[100]), min_size=1, max_size=5))
-    # One counter for all names would need one draw: give each field's types names of their own.
+    # A global name counter would need one draw, so each field's types get their own names.
     types = [_renamed(each, index) for index, each in enumerate(types)]
     writer = record(*((f"f{index}", each) for index, each in enumerate(types)))
     kept = [each for each in writer["fields"] if data.draw(st.booleans())]
@@ -83,7 +83,7 @@ def test_a_changed_schema_is_resolved_as_fastavro_resolves_it(data: Any) -> None
     drawn = data.draw(st.lists(values(writer), min_size=1, max_size=4))
     try:
         rows = [written(writer, each) for each in drawn]
-    except ValueError:  # fastavro takes a text for a date where a union has both
+    except ValueError:  # fastavro parses a text as a date if a union has both
         reject()
     assert decoded_values(rows, writer, reader) == [read(each, writer, reader) for each in rows]
 
@@ -231,7 +231,7 @@ def test_columns_grow_for_long_lists() -> None:
 
 
 def test_blocks_that_say_their_size() -> None:
-    """Other writers put sizes before blocks, so that they can be skipped."""
+    """Other writers put sizes before blocks, so that readers can skip them."""
     schema = record(("xs", {"type": "array", "items": "int"}), ("n", "int"))
     data = bytes([3, 4, 2, 4, 1, 2, 6, 0, 10])  # -2, 2 bytes: 1, 2; 1: 3; end; 5
     assert decoded_values([data], schema) == [{"xs": [1, 2, 3], "n": 5}]
@@ -297,7 +297,7 @@ def test_malformed_bytes_harm_only_their_own_row_and_are_read_only_within_it(dat
     )
     assert all(row % 3 == 1 for row in first.reasons)
     for row in range(1, len(rows), 3):
-        # Alone in its buffer, with nothing around it, it is the same.
+        # It gives the same result alone in its buffer.
         alone = decoded([rows[row]], schema)
         assert _shown(alone.column) == _shown(first.column.take(pa.array([row])))
         assert alone.reasons.get(0) == first.reasons.get(row)
@@ -330,7 +330,7 @@ def _damaged(data: bytes, seed: random.Random) -> bytes:
 
 
 def _shown(column: pa.Array) -> str:
-    """What damaged bytes make may be a NaN, or a date that Python does not know."""
+    """Return a printable value. Damaged bytes may give a NaN, or a date outside Python's range."""
     return column.to_string(window=1_000_000, container_window=1_000_000)
 
 

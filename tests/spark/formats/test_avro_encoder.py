@@ -1,4 +1,4 @@
-"""Promise: what we encode is what fastavro reads, with the schema that spark-avro would derive or with one's own."""
+"""Promise: fastavro reads our encoded records, with spark-avro's derived schema or a given one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_columns_of_any_schema_are_written_so_that_fastavro_reads_the_same(data:
     again = encoded(column, schema)
     for row, data_, value in zip(rows, again, column.to_pylist(), strict=True):
         if value is None:
-            assert data_ is None  # a record that is null as a whole is a tombstone
+            assert data_ is None  # a null record is a tombstone
         else:
             assert data_ is not None
             assert read(data_, schema) == read(row, schema)

@@ -1,4 +1,4 @@
-"""Promise: what a task writes is encrypted in the log, and what a task cannot decrypt is a bad row."""
+"""Promise: a task's output is encrypted in the log, and an undecryptable record is a bad row."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ def test_only_fields_are_encrypted_and_the_others_are_read_by_everybody(
 
 
 def produce_bad(broker: Broker, topic: str, file: Path) -> list[Any]:
-    """A good one, a plain one, one for another topic, a changed one, two headers, and one that is not JSON."""
+    """Produce a good record, a plain one, one for another topic, a changed one, one with two headers, and one without
+    JSON.
+    """
     encryptor = Encryptor(KeyFile(file))
     good = encryptor.encrypt(topic, b'{"a": "good"}')
     assert good.value is not None

@@ -1,4 +1,4 @@
-"""Promise: each record is read with the schema that it names, wherever it names it; the others are bad rows."""
+"""Promise: each record is decoded with the schema it names, in any position; all others are bad rows."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_writers_are_asked_for_once_and_unknown_ones_again(server: RegistryServe
             assert result.reasons == {2: "schema 3 is not in the registry"}
         assert server.requests.count(f"GET /schemas/ids/{old}") == 1
         assert server.requests.count("GET /schemas/ids/3") == 3
-        # Now it comes.
+        # The record arrives now.
         third = registry.register("other", Schema('{"type": "record", "name": "R", "fields": []}'))
         assert third == 3
         reason = decoder.decode(values, None, "value").reasons[2]
@@ -142,7 +142,7 @@ def test_indexes_of_a_message_may_be_in_the_header(server: RegistryServer) -> No
 
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "jsonschema"])
 def test_a_batch_without_any_schema_has_nulls_and_reasons(kind: str) -> None:
-    """As the first batch of a task may be: only tombstones, and what is no record at all."""
+    """A task's first batch may hold only tombstones and invalid records."""
     columns = '{"type":"struct","fields":[{"name":"a","type":"integer","nullable":true,"metadata":{}}]}'
     source = SchemaSource(RegistrySettings(("http://127.0.0.1:1",)))
     reader = Schema("")

@@ -1,4 +1,4 @@
-"""The fast readers of JSON take nothing but what the slow and exact one takes, and give the same."""
+"""The fast JSON readers accept only input that the exact reader accepts, with the same results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def some_text(random_: random.Random, names: list[str]) -> bytes | None:
     text = json.dumps(
         row, ensure_ascii=random_.random() < 0.5, indent=random_.choice([None, None, 1])
     ).encode()
-    while random_.random() < 0.2:  # break it, or not
+    while random_.random() < 0.2:  # break it sometimes
         at = random_.randrange(len(text) + 1)
         text = text[:at] + random_.choice(PIECES) + text[at + random_.randrange(3) :]
     return text
@@ -133,7 +133,7 @@ def test_every_reader_gives_what_the_exact_one_gives(
     decoder = JsonDecoder(kind, "UTC")
     for _ in range(20):
         texts = [some_text(random_, list(fields)) for _ in range(random_.choice([1, 5, 100]))]
-        # A slice, so that neither offsets nor validity begin with the buffers.
+        # A slice, so that neither offsets nor validity start at the beginning of their buffers.
         decoded = decoder.decode(pa.array([b"{}", None, *texts], pa.binary()).slice(2))
         decoded.column.validate(full=True)
         values, bad = expected(kind, texts)
@@ -178,7 +178,7 @@ def test_lax_numbers_may_be_texts_and_fractions_are_cut_off() -> None:
         b'{"n": "3000000000"}',
         b'{"n": 12, "score": "NaN"}',
     ]
-    # More rows than are read one by one from the start, so that every reader has its turn.
+    # More rows than the initial row-by-row phase, so that every reader runs.
     plain = [b'{"n": 1}'] * 100
     decoded = JsonDecoder(kind, "UTC", lax=True).decode(pa.array([*rows, *plain], pa.binary()))
     found = [

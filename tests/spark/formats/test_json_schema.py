@@ -1,4 +1,4 @@
-"""Promise: a JSON Schema makes columns, and what they hold is written and read back."""
+"""Promise: a JSON Schema defines columns, and their values survive writing and reading."""
 
 from __future__ import annotations
 

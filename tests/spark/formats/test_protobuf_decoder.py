@@ -1,4 +1,4 @@
-"""Promise: what we decode from Protobuf is what Google's library reads, and bad bytes harm nobody but themselves."""
+"""Promise: our Protobuf decoder agrees with Google's library, and invalid bytes affect only their own row."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def decoded(
 
 
 def expected(message: Any) -> dict[str, Any]:
-    """What Google's library reads, in terms of our columns."""
+    """Return the values that Google's library reads, in the form of our columns."""
     return {field.name: _expected(message, field) for field in message.DESCRIPTOR.fields}
 
 
@@ -252,7 +252,7 @@ def test_damaged_messages_are_bad_or_what_the_library_reads_and_harm_no_others(n
 
 
 def _shown(column: pa.Array) -> str:
-    """What damaged bytes make may be a NaN, or a time that Python does not know."""
+    """Return a printable value. Damaged bytes may give a NaN, or a time outside Python's range."""
     return column.to_string(window=1_000_000, container_window=1_000_000)
 
 
@@ -272,7 +272,7 @@ def test_fields_of_newer_writers_are_passed_over_and_those_of_older_ones_have_de
     value = classes(newer)["M"](a=5, b="x")
     value.c.add().x = 1
     assert found(decoded([value.SerializeToString()], older)) == [{"a": 5, "z": None}]
-    group = b"\x1b\x08\x01\x1b\x1c\x1c" + b"\x08\x07"  # a group in a group, which proto2 has
+    group = b"\x1b\x08\x01\x1b\x1c\x1c" + b"\x08\x07"  # a nested group, a proto2 feature
     assert found(decoded([group], older)) == [{"a": 7, "z": None}]
     assert found(decoded([b"\x0a\x01x" + b"\x08\x07"], older)) == [{"a": 7, "z": None}]
 

@@ -1,4 +1,4 @@
-"""Promise: what we encode as Protobuf is what Google's library reads, with a schema of ours or with one's own."""
+"""Promise: Google's library reads our encoded Protobuf messages, with a derived schema or a given one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_columns_of_a_message_are_written_so_that_googles_library_reads_the_same
     seed = random.Random(number)
     orders = [some_order(seed) for _ in range(4)]
     for each in orders:
-        # Values of enums without a name are null, and a list cannot have one.
+        # Unnamed enum values are null, and a list cannot contain one.
         each.ClearField("kinds")
     column = decoded([each.SerializeToString() for each in orders]).column
     for data, order in zip(encoded(column, PROTO), orders, strict=True):

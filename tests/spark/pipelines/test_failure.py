@@ -13,7 +13,7 @@ OTHER = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchSt
 
 
 def stream_failed(reason: str, committed: str = "", available: str = "") -> str:
-    """As Spark 4.3 words it."""
+    """Return Spark 4.3's message."""
     return (
         "[STREAM_FAILED] Query [id = 0547d850-1786, runId = c1d2e636-b381] terminated with exception: "
         f"{reason} SQLSTATE: XXKST\n"

@@ -1,4 +1,4 @@
-"""Pipelines as metrics, from the states that their processes write. Needs no Spark."""
+"""Pipeline metrics, from the state files of their processes. Needs no Spark."""
 
 from __future__ import annotations
 

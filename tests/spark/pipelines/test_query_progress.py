@@ -4,7 +4,7 @@ from typing import Any
 
 from ottla.spark.pipelines.query_progress import QueryProgress, missed_batches, offsets_of, query_progress
 
-# What Spark 4.3 reports, without what is not looked at.
+# Spark 4.3's report, without the unused parts.
 BATCH: dict[str, Any] = {
     "name": "trending",
     "batchId": 3,
@@ -52,7 +52,7 @@ def test_rows_are_counted_once_per_batch() -> None:
 
 
 def test_a_rate_of_0_is_not_shown_for_rows() -> None:
-    """Spark has no rate for the first batch of a run, and a query that has ended has none either."""
+    """Spark has no rate for the first batch of a run, and none for an ended query."""
     first = {**BATCH, "inputRowsPerSecond": 0.0}
     assert query_progress("trending", True, first).rows_in_per_second is None
     assert query_progress("trending", True, {**first, "numInputRows": 0}).rows_in_per_second == 0
@@ -79,7 +79,7 @@ def test_what_is_not_known_is_left_open() -> None:
 
 
 def test_a_query_to_which_nothing_comes_keeps_what_its_last_batch_was() -> None:
-    # As Spark 4.3 reports it: with the number of the next batch, and without its parts.
+    # Spark 4.3's report: with the number of the next batch, and without its parts.
     idle = {
         "batchId": 4,
         "durationMs": {"latestOffset": 2, "triggerExecution": 3},

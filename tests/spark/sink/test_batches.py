@@ -1,4 +1,4 @@
-"""Promise: what foreachBatch writes by `write_batch` is in the topic once, whatever Spark or the machine repeats."""
+"""Promise: the topic holds each record of a foreachBatch `write_batch` once, whatever Spark or the machine repeats."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PARITY = "CAST(CAST(CAST(key AS STRING) AS INT) % 2 AS STRING) AS key"
 
 
 class Dies(Exception):
-    """What the driver meets where it would have died: nothing behind it is executed."""
+    """Raised in place of the driver's death; no later code runs."""
 
 
 class Counts:
-    """How many records have even and odd keys, each time that it changes: a query in output mode update."""
+    """A query in update mode that counts records with even and odd keys."""
 
     def __init__(self, spark: SparkSession, bootstrap_servers: str, checkpoint: str) -> None:
         self._spark = spark
@@ -92,7 +92,7 @@ class Counts:
         assert query.awaitTermination(120)
 
     def forget_last_commit(self) -> None:
-        """As if the driver had died after the commit in Kafka and before the one in the checkpoint."""
+        """Simulate a driver that died after Kafka's commit and before the checkpoint's."""
         commits = [each for each in (self.checkpoint / "commits").iterdir() if each.name.isdigit()]
         last = max(commits, key=lambda each: int(each.name))
         last.unlink()
@@ -128,7 +128,7 @@ def test_updates_that_spark_replays_are_not_written_again_and_keep_their_state(c
         counts.forget_last_commit()
         counts.run()
         assert counts.written() == counts.expected()
-    # Nothing was written and taken back, either.
+    # No records were written and aborted, either.
     assert counts.written("read_uncommitted") == counts.expected()
 
 
@@ -140,7 +140,7 @@ def test_at_least_once_writes_a_replayed_batch_again(counts: Counts) -> None:
     assert counts.written() == Counter({b"0:10": 2, b"1:10": 2})
 
 
-#: A step of the driver, by its function or by the record that it appends, and whether it is done when the driver dies.
+#: A driver step, by its function or by the record it appends, and whether it completes before the driver dies.
 STEPS = {
     "before tasks run": ("prepare", "before"),
     "after tasks have written": ("prepare", "after"),
@@ -156,7 +156,7 @@ STEPS = {
 def test_a_driver_that_stops_at_any_step_is_right_after_a_restart(
     counts: Counts, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """It stops for good, and nobody cleans up. `test_driver_crashes` kills the process."""
+    """The driver stops without cleanup. `test_driver_crashes` kills the process."""
     counts.feed()
     counts.run()
     counts.feed()
@@ -193,7 +193,7 @@ def test_a_driver_that_stops_at_any_step_is_right_after_a_restart(
 
 
 def test_a_batch_that_fails_leaves_nothing_open(counts: Counts, spark: SparkSession) -> None:
-    """Readers need not wait until the transactions of other tasks time out."""
+    """Readers need not wait for the other tasks' transactions to time out."""
     counts.feed()
 
     def each(rows: DataFrame, number: int) -> None:

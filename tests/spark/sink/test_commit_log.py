@@ -1,4 +1,4 @@
-"""Promise: whatever order processes append in, the log gives each batch one decision at most, by the run in charge."""
+"""Promise: under any order of appends, the log gives each batch at most one decision, by the run in charge."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_batch_without_rows_is_done_when_it_is_decided() -> None:
 def test_a_log_that_was_cut_off_before_a_decision_says_the_same(
     steps: list[tuple[str, int]],
 ) -> None:
-    """Four runs append by what they have last seen, in any order."""
+    """Four runs append in any order, each based on its latest read."""
     log: list[bytes] = []
     seen = [CommitState()] * 4
     for step, run in steps:
@@ -112,7 +112,7 @@ def test_a_record_of_a_newer_version_is_refused_with_a_sentence() -> None:
 
 
 def test_records_of_the_first_version_count() -> None:
-    """They did not name their version."""
+    """Version 1 records carry no version number."""
     log = [CommitState().begin("old").replace(b'"version":1,', b"")]
     assert b"version" not in log[0]
     assert replay(log).run == "old"

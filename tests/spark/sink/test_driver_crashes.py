@@ -1,4 +1,4 @@
-"""Promise: wherever in a batch the driver dies, the query that is started again ends with every row once."""
+"""Promise: wherever in a batch the driver dies, the restarted query ends with every row once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_BATCH = 10
 
 
 class Killed:
-    """One query, killed in its next batch at the next point, again and again."""
+    """A query that is killed repeatedly, each time at the next point of its next batch."""
 
     def __init__(self, broker: Broker, directory: Path, pipeline: str) -> None:
         self._broker = broker
@@ -63,7 +63,7 @@ def test_a_driver_that_dies_at_every_step_of_a_batch(fresh_ottla_broker: Broker,
 
 
 def test_a_driver_that_dies_at_every_step_of_an_update(fresh_ottla_broker: Broker, tmp_path: Path) -> None:
-    """Output mode update, from foreachBatch: the counts after each batch, once."""
+    """Update mode with foreachBatch: the counts after each batch, once."""
     killed = Killed(fresh_ottla_broker, tmp_path, "counted")
     killed.at_every_point()
     each = PER_BATCH // 2

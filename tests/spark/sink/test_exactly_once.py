@@ -1,4 +1,4 @@
-"""Promise: under read_committed no batch of a stream is lost, doubled or seen in part, whatever is run again."""
+"""Promise: under read_committed no batch of a stream is lost, duplicated or partially visible, whatever is repeated."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Pipeline:
         assert query.awaitTermination(120)
 
     def forget_last_commit(self) -> int:
-        """As if the driver had died after the commit in Kafka and before the one in the checkpoint."""
+        """Simulate a driver that died after Kafka's commit and before the checkpoint's."""
         commits = [each for each in (self.checkpoint / "commits").iterdir() if each.name.isdigit()]
         last = max(commits, key=lambda each: int(each.name))
         last.unlink()
@@ -96,7 +96,7 @@ def test_a_batch_that_spark_replays_is_not_written_again(
 def test_the_commit_log_says_where_the_checkpoint_is(
     spark: SparkSession, ottla_broker: Broker, checkpoint: str
 ) -> None:
-    """So that it is known whether anybody may still need it."""
+    """This shows whether anything still needs the log."""
     pipeline = Pipeline(spark, ottla_broker, checkpoint)
     pipeline.feed(0, 4)
     pipeline.run()
@@ -113,7 +113,7 @@ def test_the_commit_log_says_where_the_checkpoint_is(
 def test_a_replayed_batch_keeps_the_state_of_a_window(
     spark: SparkSession, ottla_broker: Broker, checkpoint: str
 ) -> None:
-    """The rows of a replayed batch are thrown away, but what they do to the state is not."""
+    """A replay discards the batch's rows, but keeps their effect on the state."""
     pipeline = Pipeline(spark, ottla_broker, checkpoint)
 
     def counts() -> DataFrame:
@@ -143,7 +143,7 @@ def crashing(spark: SparkSession) -> Iterator[None]:
 def test_a_batch_whose_process_dies_on_the_way_is_right_after_a_restart(
     spark: SparkSession, ottla_broker: Broker, checkpoint: str, point: str
 ) -> None:
-    """The process dies for good, and nobody cleans up behind it. test_driver_crashes kills the whole driver."""
+    """The process dies without cleanup. test_driver_crashes kills the whole driver."""
     pipeline = Pipeline(spark, ottla_broker, checkpoint)
     pipeline.feed(0, 20)
     pipeline.run()
@@ -198,7 +198,7 @@ def test_a_save_is_visible_only_if_all_of_it_succeeded(spark: SparkSession, ottl
         save(broken, ottla_broker, topic)
     found = consume(ottla_broker.bootstrap_servers, topic)
     assert sorted(int(message.value()) for message in found) == list(range(100))
-    # Nothing is left open that readers would have to wait for.
+    # No open transaction remains for readers to wait for.
     save(spark.range(100, 110).selectExpr("CAST(id AS STRING) AS value"), ottla_broker, topic)
     found = consume(ottla_broker.bootstrap_servers, topic)
     assert sorted(int(message.value()) for message in found) == list(range(110))

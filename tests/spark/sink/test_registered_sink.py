@@ -1,4 +1,4 @@
-"""Promise: DataFrames are written in formats of a schema registry, and any reader of it understands them."""
+"""Promise: DataFrames are written in registry formats, and any registry client reads them."""
 
 from __future__ import annotations
 

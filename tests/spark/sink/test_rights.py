@@ -1,4 +1,4 @@
-"""Promise: a pipeline that writes exactly once, and SQL, need the rights that docs/security.md lists and no others."""
+"""Promise: exactly-once pipelines and SQL need exactly the rights listed in docs/security.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NewBroker = Callable[[list[Acl]], Broker]
 
 
 def allow(kind: str, name: str, *operations: str) -> list[Acl]:
-    """A name that ends with `*` stands for all that begin so."""
+    """Add an ACL. A name that ends with `*` is a prefix."""
     prefixed = name.endswith("*")
     return [acl("ann", each, **{kind: name.removesuffix("*")}, prefixed=prefixed) for each in operations]
 

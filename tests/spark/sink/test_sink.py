@@ -1,4 +1,4 @@
-"""Rows that Spark writes with `format("ottla")` are what Kafka's own clients read."""
+"""Kafka's own clients read the rows that Spark writes with `format("ottla")`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_partitions_are_those_of_java_in_every_codec(
     found = consume(ottla_broker, topic)
     assert sorted(int(message.value()) for message in found) == list(range(2000))
 
-    # librdkafka's murmur2_random is Java's partitioner: it must put the same keys where we did.
+    # librdkafka's murmur2_random is Java's partitioner, and must choose the same partitions.
     twin = f"{topic}-twin"
     ottla_broker.create_topic(twin, partitions=3)
     producer = Producer(
@@ -130,7 +130,7 @@ def test_what_cannot_be_written_is_refused(
 
 
 class Pipeline:
-    """Source topic to sink topic, in capitals, with one checkpoint."""
+    """Source topic to sink topic, in upper case, with one checkpoint."""
 
     def __init__(self, spark: SparkSession, broker: Broker, sink: str, checkpoint: str) -> None:
         self._spark = spark
@@ -145,7 +145,7 @@ class Pipeline:
             self._broker.produce(self._source, b"value-%d" % number, key=b"%d" % number, partition=number % 2)
 
     def run(self) -> None:
-        """Until all that is there is written."""
+        """Process all available records."""
         servers = {"kafka.bootstrap.servers": self._broker.bootstrap_servers}
         reading = {"subscribe": self._source, "startingOffsets": "earliest", "includeHeaders": "true"}
         frame = self._spark.readStream.format("ottla").options(**servers, **reading).load()

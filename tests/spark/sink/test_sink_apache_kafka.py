@@ -1,4 +1,4 @@
-"""Promise: the sink writes to Apache Kafka as it writes to Ottla."""
+"""Promise: the sink writes to Apache Kafka like to Ottla."""
 
 from __future__ import annotations
 

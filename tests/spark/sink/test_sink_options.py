@@ -1,4 +1,4 @@
-"""Options and columns of the sink are refused before anything runs, in a sentence that names them."""
+"""Invalid options and columns of the sink are refused before anything runs, in a sentence that names them."""
 
 from __future__ import annotations
 

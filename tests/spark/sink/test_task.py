@@ -1,4 +1,4 @@
-"""What a task of the sink promises: every row is acknowledged, once and in order, whatever happens on the way."""
+"""Promises of a sink task: every row is acknowledged, once and in order, despite failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.testing import Broker
 
 @pytest.fixture(autouse=True)
 def no_connections_left() -> Iterator[None]:
-    """Tasks leave theirs open for the next one of the process."""
+    """Close the connections that tasks leave open for the next task of the process."""
     yield
     while cluster._clusters:
         cluster._clusters.popitem()[1].close()
@@ -177,7 +177,7 @@ def test_errors_name_the_partition(fresh_ottla_broker: Broker) -> None:
     with pytest.raises(ClientError, match="Partition orders-0 cannot be written: NOT_ENOUGH_REPLICAS"):
         write(fresh_ottla_broker, numbers(0, 5), topic="orders", kafka__delivery__timeout__ms="300")
     fresh_ottla_broker.clear_faults()
-    write(fresh_ottla_broker, numbers(0, 5), topic="orders")  # with the connection that is left
+    write(fresh_ottla_broker, numbers(0, 5), topic="orders")  # reuses the open connection
     assert len(values(fresh_ottla_broker, "orders")) == 5
 
 

@@ -1,7 +1,7 @@
-"""Promise: what tasks have prepared is committed whole or not at all, whichever process does it and however often.
+"""Promise: prepared tasks are committed as a whole or not at all, by any process and any number of times.
 
-Without Spark: tasks and drivers are function calls, so that each can be stopped and repeated at will. The same tests
-run against Apache Kafka.
+Without Spark: tasks and drivers are function calls, so that tests can stop and repeat each. The same tests run against
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def servers(request: pytest.FixtureRequest) -> str:
 
 
 class Query:
-    """One query, with as many runs as a test wants."""
+    """One query with any number of runs."""
 
     def __init__(self, servers: str, **options: str) -> None:
         self._servers = servers
@@ -71,7 +71,7 @@ class Query:
         self.client = TransactionClient(self.cluster)
 
     def forget(self) -> None:
-        """What processes know that are dead by now."""
+        """Forget the state of dead processes."""
         batch_commit._topics.clear()
 
     def attempt(self, run: str, batch: int, checkpoint: Path | None = None) -> Attempt:
@@ -163,7 +163,7 @@ def test_what_a_dead_run_left_open_is_aborted_by_the_next(query: Query) -> None:
 
 
 def decide_only(query: Query, attempt: Attempt, *transactions: Transaction) -> None:
-    """A driver that dies right after the decision."""
+    """Run a driver that dies right after the decision."""
     topic = CommitTopic(query.id)
     state = topic.read(query.cluster)
     topic.append(query.cluster, state.decide(attempt.batch, tuple(sorted(transactions))))
@@ -177,10 +177,10 @@ def test_a_decision_is_carried_out_by_the_next_run(query: Query, ended: int) -> 
     query.client.end(prepared[:ended], commit=True)
     query.forget()
     state = join_run(query.cluster, query.id, "next")
-    assert state.is_decided(5)  # so that tasks write nothing
+    assert state.is_decided(5)  # so tasks write nothing
     query.commit(Attempt(query.id, state.generation, 5))
     wait_until(lambda: query.visible() == ["a", "b", "c"])
-    # And once more, as if the checkpoint had not heard of it.
+    # Repeat, as if the checkpoint had no record of it.
     query.forget()
     again = join_run(query.cluster, query.id, "one more")
     query.commit(Attempt(query.id, again.generation, 5))
@@ -199,7 +199,7 @@ def test_a_driver_that_comes_back_from_the_dead_decides_nothing(query: Query) ->
         query.attempt("old", 1)
     query.driver(old).abort()
     wait_until(lambda: query.visible() == ["new"])
-    # The new run goes on.
+    # The new run continues.
     following = query.attempt("new", 1)
     query.commit(following, query.task(following, "next"))
     wait_until(lambda: query.visible() == ["new", "next"])
@@ -219,7 +219,7 @@ def test_an_aborted_batch_leaves_nothing_open_and_is_written_again(query: Query)
 
 
 def test_an_abort_after_the_decision_takes_nothing_back(query: Query) -> None:
-    """Spark calls abort also when commit has failed half-way."""
+    """Spark calls abort even after a commit that failed half-way."""
     attempt = query.attempt("run", 0)
     prepared = query.task(attempt, "decided")
     decide_only(query, attempt, prepared)
@@ -233,7 +233,7 @@ def test_an_abort_after_the_decision_takes_nothing_back(query: Query) -> None:
 def test_a_transaction_that_is_gone_before_the_decision_fails_the_batch(query: Query) -> None:
     attempt = query.attempt("run", 0)
     prepared = query.task(attempt, "x")
-    query.client.begin(prepared.transactional_id, TIMEOUT_MS)  # as a timeout would, it aborts and fences
+    query.client.begin(prepared.transactional_id, TIMEOUT_MS)  # like a timeout, this aborts and fences
     with pytest.raises(ClientError, match=r"took too long to be committed: .* is not open any more"):
         query.commit(attempt, prepared)
     assert query.visible() == []
@@ -274,7 +274,7 @@ def test_a_timeout_is_told_before_anything_is_decided(servers: str) -> None:
     query = Query(servers, kafka__transaction__timeout__ms="2000")
     attempt = query.attempt("run", 0)
     prepared = query.task(attempt, "x")
-    time.sleep(1.6)  # three quarters of the timeout are over then
+    time.sleep(1.6)  # three quarters of the timeout
     with pytest.raises(ClientError, match="took too long to be committed"):
         query.commit(attempt, prepared)
     query.cluster.close()
@@ -303,7 +303,7 @@ def test_the_commit_log_stays_short_and_means_the_same(query: Query, monkeypatch
 
 
 def checkpoint_of(query: Query, folder: Path) -> Path:
-    """As Spark makes it."""
+    """Create a checkpoint like Spark."""
     folder.mkdir()
     (folder / "metadata").write_text(json.dumps({"id": query.id}))
     return folder
@@ -323,7 +323,7 @@ def test_a_log_is_kept_as_long_as_its_checkpoint_is_there(query: Query, tmp_path
     assert finding(query) == Finding(
         f"{COMMIT_TOPIC_PREFIX}{query.id}", query.id, False, f"its query can go on from {checkpoint}"
     )
-    # Another query may have taken the directory; then this one never comes back.
+    # Another query may have taken the directory; then this one never returns.
     (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
     assert finding(query).removable
     assert remove(checkpoint) != []
@@ -361,14 +361,14 @@ def test_the_checkpoint_is_known_after_the_log_was_trimmed(
 
 
 def test_a_driver_that_outlived_its_log_decides_nothing(query: Query) -> None:
-    """Promise: a log that is deleted and created again does not let two drivers decide."""
+    """Promise: after a log is deleted and recreated, two drivers cannot both decide."""
     for run in range(1, 6):
         old = query.attempt(f"run-{run}", 0)
     left = query.task(old, "old")
     driver = query.driver(old)
     assert remove_commit_topics(query.cluster, [query.id])
     query.forget()
-    for batch in range(4):  # so that the new log is longer than what the old driver has read
+    for batch in range(4):  # makes the new log longer than the old driver's position
         new = query.attempt("run-6", batch)
         query.commit(new, query.task(new, f"new-{batch}"))
     assert new.generation < old.generation

@@ -1,4 +1,4 @@
-"""Promise: a batch read gives exactly what was produced, with the columns of Spark's Kafka connector."""
+"""Promise: a batch read returns exactly the produced records, with the columns of Spark's Kafka connector."""
 
 from __future__ import annotations
 

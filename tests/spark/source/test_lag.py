@@ -1,4 +1,4 @@
-"""Promise: while a query runs, Kafka's tools show how far behind it is."""
+"""Promise: Kafka's tools show the lag of a running query."""
 
 from __future__ import annotations
 
@@ -84,6 +84,6 @@ def wait_for_lag(tool: Tool, broker: Broker, expected: dict[tuple[str, str], str
 
 
 def lags(described: str) -> dict[tuple[str, str], str]:
-    """By topic and partition, out of GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …"""
+    """Parse lags by topic and partition from GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …"""
     rows = [line.split() for line in described.splitlines() if line.startswith(GROUP)]
     return {(row[1], row[2]): row[5] for row in rows}

@@ -1,4 +1,4 @@
-"""Promise: a task reads every record of its range, whatever happens to the broker, or says what is missing."""
+"""Promise: a task reads every record of its range despite broker failures, or names the missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise: records in formats of a schema registry are columns, whatever version they were written with."""
+"""Promise: records in registry formats become columns, whatever their schema version."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def register(registry: SchemaRegistry, subject: str, schema: Any) -> int:
 
 
 def produce(broker: Broker, topic: str, *records: Any) -> None:
-    """Records are values, or (value, headers)."""
+    """Produce records, each a value or (value, headers)."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for each in records:
         value, headers = each if isinstance(each, tuple) else (each, None)
@@ -237,7 +237,7 @@ def test_a_stream_goes_on_with_the_columns_that_it_began_with(
             framed(first, written(VERSIONS[1], {"id": 1, "customer": None, "tags": []})),
         )
         frame = read_topic(session, ottla_topic, value=avro())
-        # The newer schema comes after the columns were planned.
+        # The newer schema appears after the columns were planned.
         second = register(registry, f"{ottla_topic}-value", VERSIONS[2])
         value = {"id": 2, "customer": "bob", "tags": [], "price": Decimal(1), "at": 1}
         produce(ottla_broker, ottla_topic, framed(second, written(VERSIONS[2], value)))

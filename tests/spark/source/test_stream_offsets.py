@@ -1,4 +1,4 @@
-"""How a stream moves on, without Spark."""
+"""Stream progress, without Spark."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_new_partitions_are_read_from_their_first_record(broker: Broker, progres
     end = going.next_end(start, limited=False)
     assert end == {**start, new: 3}
     assert going.ranges(start, end) == [OffsetRange(new, 0, 3)]
-    restarted = progress()  # which has not seen the partition appear
+    restarted = progress()  # it has not seen the partition appear
     assert restarted.ranges(start, end) == [OffsetRange(new, 0, 3)]
 
 

@@ -1,4 +1,4 @@
-"""Promise: a stream reads every record once, across restarts and whatever appears or goes meanwhile."""
+"""Promise: a stream reads every record once, across restarts and changes of topics and partitions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Batches:
-    """A sink that keeps what each micro-batch had.
+    """A sink that keeps the rows of each micro-batch.
 
-    Spark runs a batch again if the query was stopped before it was written down as done: it must be the same then.
+    Spark repeats a batch if the query stopped before marking it as done; the repetition must be identical.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Batches:
         return writer.trigger(**trigger or {"processingTime": "0 seconds"}).start()
 
     def run(self, stream: DataFrame, checkpoint: str) -> None:
-        """All that is there now, and no more."""
+        """Process exactly the records available now."""
         self.start(stream, checkpoint, availableNow=True).awaitTermination()
 
 

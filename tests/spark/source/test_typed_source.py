@@ -1,4 +1,4 @@
-"""Promise: JSON that is decoded at the source is what `from_json` makes of it, and a bad row is never lost."""
+"""Promise: decoding JSON at the source matches `from_json`, and a bad row is never lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = """
 """
 MAP_SCHEMA = "counts MAP<STRING, INT>, nested MAP<STRING, STRUCT<x: INT>>, name STRING"
 
-#: Texts that are JSON of SCHEMA, in forms that are not the plainest.
+#: Texts that are JSON of SCHEMA in unusual notation.
 ODD = [
     "{}",
     ' \n\t{ "name" :\r\n "a" , "whole":\n1 } \n',
@@ -94,7 +94,7 @@ ODD = [
     '{"items": [{"id": 1, "at": "2024-05-06 07:08:09"}, {"id": null}]}',
 ]
 
-#: Texts that are not JSON, or not of SCHEMA.
+#: Texts that are not JSON, or do not match SCHEMA.
 BAD = [
     b"",
     b"  ",
@@ -149,7 +149,7 @@ def produce(broker: Broker, topic: str, values: list[Any]) -> None:
 
 
 def some_row(random_: random.Random) -> dict[str, Any]:
-    """Any fields of SCHEMA with any values in them."""
+    """Return any fields of SCHEMA with any values."""
 
     def text() -> str:
         return "".join(random_.choices(string.printable + "äß😀\u2028\x7f", k=random_.randrange(12)))
@@ -199,7 +199,7 @@ def by_from_json(records: DataFrame, schema: str) -> DataFrame:
 
 
 def texts(frame: DataFrame) -> list[Any]:
-    """The values in their order, each as text: equal where NaN is, and where a float differs from another."""
+    """Return the values in order as text, in which NaN equals itself and different floats differ."""
     return [str(row.value) for row in frame.orderBy("offset").select("value").collect()]
 
 

@@ -17,7 +17,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatePlace:
 
 @pytest.fixture
 def on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From now on there is no local copy."""
+    """Remove the local copy, as on another machine."""
     numbers = iter(range(1000))
 
     def move() -> None:

@@ -1,6 +1,6 @@
-"""Batches in processes that kill themselves, each a little later than the one before. Run by test_keyed_state.py.
+"""Batches in processes that kill themselves, each slightly later than the previous one. Run by test_keyed_state.py.
 
-Prints how many were killed; fails if the next process finds anything but the state before the batch, or after it.
+Prints the number of kills. Fails unless the next process finds the state before the batch, or after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLACE = StatePlace(f"{sys.argv[1]}/checkpoint", "query", "join", 0)
 
 
 def forked(work: Callable[[], None]) -> bool:
-    """Whether it came to its end."""
+    """Return True if the process completed."""
     child = os.fork()
     if child == 0:
         try:

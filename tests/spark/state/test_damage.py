@@ -1,4 +1,4 @@
-"""Damage to files of the state: a flipped bit or a missing end is noticed, and the file is named."""
+"""Damaged state files: a flipped bit or a truncated file is detected, and the error names the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def flipped(bit: int) -> Damage:
 
 
 def written(place: StatePlace) -> tuple[Path, dict[bytes, bytes]]:
-    """One file of changes, with values of many lengths."""
+    """Write one file of changes, with values of many lengths."""
     chance = random.Random(3)
     entries = {b"key %d" % i: chance.randbytes(chance.randrange(40)) for i in range(30)}
     run(place, 0, dict(entries))
@@ -41,7 +41,7 @@ def test_no_flipped_bit_goes_unnoticed(place: StatePlace, on_another_machine: Ca
         file.write_bytes(flipped(bit)(whole))
         on_another_machine()
         try:
-            assert held_before(place, 1) == entries, f"bit {bit}"  # a bit of zstd's header that means nothing
+            assert held_before(place, 1) == entries, f"bit {bit}"  # an insignificant bit in zstd's header
         except StateError as error:
             refused.append(str(error))
     assert len(refused) > 140

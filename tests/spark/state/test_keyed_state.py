@@ -1,4 +1,4 @@
-"""What the state of a streaming query promises: versions, repetition, restoring, and a cost that follows changes."""
+"""Promises of the streaming query state: versions, repetition, restoring, and costs proportional to the changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Changes = dict[bytes, bytes | None]
 
 
 def run(place: StatePlace, batch: int, changes: Changes) -> dict[bytes, bytes]:
-    """One batch; the state that it left."""
+    """Run one batch and return the resulting state."""
     with open_state(place, batch) as state:
         for key, value in changes.items():
             if value is None:
@@ -94,7 +94,7 @@ def test_a_machine_without_a_copy_restores_it(
     assert held_before(place, 2) == {b"a": b"1", b"c": b"3"}
     on_another_machine()
     assert held_before(place, 1) == {b"a": b"1", b"b": b"2"}
-    # What has been restored cannot be undone, and must not be taken for what was before it.
+    # Restored state cannot be undone, and must not be taken for the previous state.
     assert held_before(place, 0) == {}
 
 
@@ -241,7 +241,7 @@ def test_two_attempts_of_a_task_at_the_same_time_do_no_harm(place: StatePlace) -
         quick.commit()
         slow.put(b"b", b"3")
         quick.close()
-        # The straggler of batch 1 is still there while batch 2 runs.
+        # The straggler of batch 1 still runs during batch 2.
         with open_state(place, 2) as following:
             assert dict(following.scan()) == {b"a": b"2"}
             following.put(b"c", b"4")
@@ -285,7 +285,7 @@ def test_a_process_that_is_killed_anywhere_leaves_a_state_that_can_be_used(tmp_p
         env={**os.environ, LOCAL_DIRECTORY: str(tmp_path / "local")},
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 20  # so many were killed in the midst
+    assert int(done.stdout) > 20  # enough kills hit a running batch
 
 
 KEYS = st.sampled_from([b"a", b"b", b"ab", b"a" * 441 + b"1", b"a" * 441 + b"2"])

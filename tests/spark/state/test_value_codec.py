@@ -1,4 +1,4 @@
-"""The format of values in the state: exact types, no code, and one sentence for damage."""
+"""The value format of the state: exact types, no code, and one sentence for damage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ values = st.recursive(
     ),
     max_leaves=12,
 )
-#: One of each kind, with both ways of encoding.
+#: One value of each kind, in both encodings.
 SAMPLES: list[Any] = [
     (("user", None), (5, (1.5, "é")), 1_700_000_000_000, None, None),
     (("user", Decimal("1.50")), [{"A": 1}, ("k", b"\x80")], {(1, True): frozenset({2})}),
@@ -55,7 +55,7 @@ SAMPLES: list[Any] = [
 
 
 def types_of(value: Any) -> Any:
-    """The value with the exact type of each part, so that 1, 1.0 and True differ."""
+    """Return the value with the exact type of each part, so that 1, 1.0 and True differ."""
     if isinstance(value, dict):
         return type(value), [(types_of(name), types_of(each)) for name, each in value.items()]
     if isinstance(value, (set, frozenset)):

@@ -1,4 +1,4 @@
-"""Aggregate functions over a stream: the value after each record. Nulls are what most of them are about."""
+"""Aggregate functions over a stream: the value after each record, mostly about nulls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _after_each(
     *,
     telling: bool = False,
 ) -> Case:
-    """The values of a column one after the other, in one group, and the results."""
+    """Return a case with successive values of a column in one group, and the results."""
     return Case(
         name,
         f"CREATE STREAM s (k STRING KEY, v {kind}) WITH (kafka_topic='s', partitions=1);"

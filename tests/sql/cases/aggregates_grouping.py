@@ -1,4 +1,4 @@
-"""What can be grouped by, HAVING, and what stands beside aggregates."""
+"""GROUP BY expressions, HAVING, and columns beside aggregates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates over tables: a row that changes is taken out of its group before it is added again."""
+"""Aggregates over tables: a changed row leaves its old group before it joins the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is: statements, records that go in, and the records that ksqlDB writes by its documentation."""
+"""A case: statements, input records, and the records that ksqlDB writes according to its documentation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WAYS: tuple[Way, ...] = ("record by record", "all at once")
 
 @dataclass(frozen=True)
 class In:
-    """A record to feed.
+    """An input record.
 
-    Key and value are written in the formats of the stream or table that has the topic: JSON takes any value of
-    Python, KAFKA a number or a text of the declared type, DELIMITED the line. Bytes go as they are; None is null.
-    AVRO, PROTOBUF and JSON_SR are written with the latest schema of the subject, or with the version that is said.
+    Key and value are written in the formats of the topic's stream or table: JSON takes any Python value, KAFKA a number
+    or a text of the declared type, DELIMITED the line. Bytes are written unchanged; None is null. AVRO, PROTOBUF and
+    JSON_SR use the subject's latest schema, or the given version.
     """
 
     topic: str
@@ -30,7 +30,7 @@ class In:
 
 @dataclass(frozen=True)
 class Registered:
-    """A schema that is in the registry before the statements. `kind` is AVRO, PROTOBUF or JSON."""
+    """A schema registered before the statements. `kind` is AVRO, PROTOBUF or JSON."""
 
     subject: str
     text: str
@@ -39,7 +39,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Out:
-    """A record that must come out; `ts` of None is any, `window` its start and end in milliseconds."""
+    """An expected output record. `ts` None matches any time; `window` is the start and end in milliseconds."""
 
     topic: str
     key: Any
@@ -50,13 +50,13 @@ class Out:
 
 @dataclass(frozen=True)
 class Case:
-    """`outputs` are all records of the topics that they name, each topic's in order.
+    """`outputs` lists all records of the topics it names, in order per topic.
 
-    Without outputs nothing may come out of the last query. A text among the inputs is a statement, executed when all
-    records before it are processed. `refused` is what the error must contain; then there are no outputs.
-    `different` says how the outputs are not ksqlDB's, where that is so; `ways` is for those of which only one way can
-    be said for certain. `schemas` are registered first, and there is a registry where `registry` says so; `registers`
-    are parts of the schemas that must be in it afterwards, by their subjects.
+    Without outputs, the last query must write nothing. A text among the inputs is a statement, executed after all
+    earlier records. `refused` is a part of the expected error; such a case has no outputs. `different` explains a
+    deviation from ksqlDB, and `ways` restricts cases in which only one way of processing is certain. `schemas` are
+    registered first. `registry` requests a registry, and `registers` holds parts of the schemas expected in it
+    afterwards, by subject.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Case:
     refused: str | None = None
     ways: tuple[Way, ...] = WAYS
     telling: bool = False  # runs in `make test-spark`, too
-    functions: tuple[str, ...] = ()  # files with functions of Python
+    functions: tuple[str, ...] = ()  # files with Python functions
     registry: bool = False
     schemas: tuple[Registered, ...] = ()
     registers: tuple[tuple[str, str], ...] = ()
 
 
 def refused(grouped: str, name: str, statements: str, reason: str) -> Case:
-    """A case of which the last statement is refused; `reason` is the end of the error."""
+    """Return a case whose last statement is refused; `reason` is the end of the error."""
     return Case(name, statements, grouped=grouped, refused=reason)

@@ -1,4 +1,4 @@
-"""Tables by a foreign key: the result has the key of the left table, and follows its rows from one key to another."""
+"""Foreign-key table joins: the result has the left table's key, and follows its rows between foreign keys."""
 
 from __future__ import annotations
 

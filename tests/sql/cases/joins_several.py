@@ -1,4 +1,4 @@
-"""Several joins in one SELECT, from left to right, of streams and tables."""
+"""Several joins of streams and tables in one SELECT, from left to right."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Streams with streams: within a span of time, as Kafka Streams does it with a grace period and without.
+"""Stream-stream joins within a time span, with and without a grace period, like Kafka Streams.
 
-With a grace period a record that found nothing comes when no other can find it any more, which a later record of any
-key shows: after its time, the span and the grace period. Without one it comes at once, and once more with what it
-finds later (KLIP-36 of ksqlDB, KIP-633 and KAFKA-10847 of Kafka).
+With a grace period, an unmatched record is emitted once no match can arrive any more: when a later record of any key
+passes its time, the span and the grace period. Without one, it is emitted immediately, and again with each later match
+(KLIP-36 of ksqlDB, KIP-633 and KAFKA-10847 of Kafka).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _kinds(
     full: list[Out] | None = None,
     **more: Any,
 ) -> Iterator[Case]:
-    """What is not given is as INNER JOIN has it."""
+    """Return a case per kind of join. Missing expectations default to INNER JOIN's."""
     for kind, outputs in (("INNER", inner), ("LEFT", left_), ("RIGHT", right_), ("FULL", full)):
         query = (
             f"CREATE STREAM o AS SELECT {_KEY[kind]} AS k, a, b FROM l {kind} JOIN r {within} ON l.k = r.k;"

@@ -1,4 +1,4 @@
-"""A stream with a table: a record finds the row that is there when it comes. By ksqlDB's page on joins."""
+"""Stream-table joins: a record finds the current row when it arrives. Follows ksqlDB's page on joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with tables by their primary keys: a change of one is a change of the result, as Kafka Streams makes it."""
+"""Primary-key table joins: a change of either table changes the result, like in Kafka Streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def o(row: Row | None, ts: int, key: int = 1) -> Out:
     return Out("O", key, None if row is None else {"A": row[0], "B": row[1]}, ts)
 
 
-# What happens, and what it makes of INNER, LEFT, RIGHT and FULL JOIN.
+# The events, and the results for INNER, LEFT, RIGHT and FULL JOIN.
 # fmt: off
 _SCENARIOS: list[tuple[str, list[In], dict[str, list[Out]]]] = [
     ("only the left row", [left(10, 1)],

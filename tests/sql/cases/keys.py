@@ -1,4 +1,4 @@
-"""Keys: which columns they are of, and how they are written."""
+"""Keys: their columns and formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _P = "PARTITION BY"
 
 
 def _typed(kind: str, form: str, key: object, written: object = None) -> Case:
-    """A key of one type and format, read and written again; `written` if it is another text."""
+    """Return a case that reads and rewrites a key of one type and format; `written` if the text changes."""
     return Case(
         f"{kind} in {form}",
         f"CREATE STREAM s (k {kind} KEY, a INT) WITH (kafka_topic='s', partitions=1, key_format='{form}');"
@@ -346,7 +346,7 @@ CASES: list[Case] = [
         [Out("O", "p", {"N": 1}, 10), Out("O", "p", {"N": 2}, 30)],
         grouped="key formats",
     ),
-    # As ksqlDB's own tests have it
+    # From ksqlDB's own tests
     Case(
         "a record without a value: only what is made of the old key is known",
         "CREATE STREAM s (k INT KEY, a INT) WITH (kafka_topic='s', partitions=1, format='JSON');"

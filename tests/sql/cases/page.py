@@ -1,4 +1,4 @@
-"""The table of docs/sql.md out of the cases: `python -m tests.sql.cases.page` writes it, and counts them.
+"""The table in docs/sql.md, generated from the cases: `python -m tests.sql.cases.page` writes it and counts them.
 
 Nothing here needs Spark.
 """
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- cases:begin -->\n", "<!-- cases:end -->\n"
 
 
 def table() -> str:
-    """Per statement or feature: how many cases there are, what is different, and what is refused."""
+    """Return the table: cases, differences and refusals per statement or feature."""
     cases = all_cases()
     rows = ["| feature | cases | as in ksqlDB |", "|---|---|---|"]
     for feature in dict.fromkeys(case.grouped for case in cases):
@@ -33,7 +33,7 @@ def _row(feature: str, own: list[Case]) -> str:
 
 
 def counts() -> str:
-    """How many there are, in one line."""
+    """Return the number of cases, in one line."""
     cases = all_cases()
     refused = sum(case.refused is not None for case in cases)
     different = sum(bool(case.different) for case in cases)
@@ -42,7 +42,7 @@ def counts() -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
+    """Return the expected page."""
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)
     return before + BEGIN + table() + END + rest.split(END)[1]

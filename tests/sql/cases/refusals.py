@@ -1,4 +1,4 @@
-"""What ksqlDB refuses, statement by statement, with the reason and the place."""
+"""Statements that ksqlDB refuses, with the reason and the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a case: a broker and a session of SQL of its own, on the Spark of all."""
+"""Run a case with its own broker and SQL session, on a shared Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
         Broker(registry=case.registry) as broker,
         TemporaryDirectory(prefix="ottla-case-") as folder,
     ):
-        # A session of its own, because views and settings are the session's.
+        # A separate session, because views and settings belong to the session.
         own = spark.newSession()
         register(own)
         session = SqlSession(
@@ -58,17 +58,17 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
 
 
 def _as_somebody(url: str) -> str:
-    """Ids mean the same for ever, so processes keep them; but another case may have a registry at the same port."""
+    """Use a unique user. Processes cache schema ids forever, but another case's registry may reuse the port."""
     return url.replace("//", f"//{uuid.uuid4().hex}@")
 
 
 def run(spark: SparkSession, case: Case, way: Way) -> None:
-    """Raises AssertionError if the case is not as it should be. Several can run at once, in threads."""
+    """Run a case. Raises AssertionError if it fails. Threads may run several at once."""
     for attempt in range(5):
         try:
             _run(spark, case, way)
         except Exception as error:
-            # Spark waits ten seconds for a worker to start, which is not always enough on a busy machine.
+            # Spark waits ten seconds for a worker to start, which may not be enough on a busy machine.
             if "failed to connect back" not in str(error) or attempt == 4:
                 raise
         else:
@@ -89,7 +89,7 @@ def _run(spark: SparkSession, case: Case, way: Way) -> None:
 
 
 def records_of(spark: SparkSession, case: Case, way: Way, topic: str) -> list[Found]:
-    """What is in a topic when a case has run."""
+    """Return the records of a topic after a case has run."""
     with _session(spark, case) as (session, broker):
         running = _Run(session, broker, case, way)
         running.process()
@@ -122,7 +122,7 @@ class _Run:
                 self._do(each)
                 self._settle()
         else:
-            # All records are there before the first query starts, and until a statement among them comes.
+            # All records up to the first statement among them exist before the first query starts.
             waiting = list(self._case.inputs)
             types = self._session.catalogue.find_type
             for statement in statements(self._case.statements, {}, types):
@@ -165,7 +165,7 @@ class _Run:
         return self._codec.encode(f"{each.topic}-{part}", value, each.version if part == "value" else None)
 
     def _settle(self) -> None:
-        """Until all queries have seen what there is; they are in the order in which they read from each other."""
+        """Wait until all queries have processed their input, in the order of their dependencies."""
         for running in self._session.queries.all():
             if running.query is None or running.is_paused:
                 continue
@@ -178,7 +178,7 @@ class _Run:
         found = [each for each in self._session.catalogue.all() if each.topic == topic]
         return found[-1] if found else None
 
-    # What came out
+    # Results
 
     def compare(self) -> None:
         expected: dict[str, list[Out]] = defaultdict(list)
@@ -209,7 +209,7 @@ class _Run:
 
 
 def _in_any_order(found: list[Any], source: Source | None) -> list[Any]:
-    """In the order of keys: of a stream all records, of a table the last of each key that was not deleted."""
+    """Sort by key: all records of a stream, and the last undeleted record per key of a table."""
     by_key: dict[str, list[Any]] = defaultdict(list)
     for each in found:
         by_key[repr((each[0], each[3]))].append(each)
@@ -272,7 +272,7 @@ def _read(record: Record, source: Source | None, codec: RegistryCodec | None) ->
 
 
 def _split(key: bytes | None, source: Source | None) -> tuple[bytes | None, tuple[int, int] | None]:
-    """A windowed key as Kafka Streams writes it: the start after the key; of a session the end and the start."""
+    """Split a windowed key in Kafka Streams' format: the start follows the key; for a session the end and the start."""
     if key is None or source is None or source.window is None:
         return key, None
     start = int.from_bytes(key[-8:], "big", signed=True)
@@ -303,7 +303,7 @@ def _kafka(data: bytes, kind: SqlType) -> Any:
 
 @contextmanager
 def quick(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session of all cases: each batch holds a few records, and one task is enough for them."""
+    """The session of all cases: each batch holds a few records, and one task is enough."""
     settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "2ms"}
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():

@@ -11,7 +11,7 @@ _HEADERS = (("x", b"1"), ("y", b"2"), ("x", b"3"), ("z", None))
 
 
 def _value(kind: str, form: str, value: object, json: object) -> Case:
-    """A value of one column in a format: as it is written, and as it stands in JSON."""
+    """Return a case with a one-column value in a format: its encoded form, and its JSON form."""
     return Case(
         f"{kind} in {form}",
         f"CREATE STREAM s (k INT KEY, v {kind}) WITH (kafka_topic='s', partitions=1, value_format='{form}');"
@@ -255,7 +255,7 @@ CASES: list[Case] = [
         "DROP TYPE n;",
         "line 1, column 1: There is no type N.",
     ),
-    # One column that is the whole value
+    # One column as the whole value
     Case(
         "read without an object",
         "CREATE STREAM s (k STRING KEY, a INT) WITH (kafka_topic='s', partitions=1, wrap_single_value=false);"

@@ -1,4 +1,4 @@
-"""Statements around queries: names of columns, timestamps of sinks, INSERT INTO, PAUSE, CREATE OR REPLACE, windows."""
+"""Statements around queries: column names, sink timestamps, INSERT INTO, PAUSE, CREATE OR REPLACE, windows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Records in, records out, both ways of processing. `make test-sql` runs all of them, `make test-spark` a handful.
+"""Records in, records out, with both ways of processing. `make test-sql` runs all cases, `make test-spark` a handful.
 
-Queries wait more than they compute, so several cases run at once, on one Spark.
+Queries wait more than they compute, so several cases run at once on one Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE = 4
 
 def _parameters() -> Iterator[Any]:
     for case in all_cases():
-        # What is refused is refused before there are records.
+        # Refusals happen before there are records.
         for way in case.ways[:1] if case.refused is not None else case.ways:
             marks = [] if case.telling else [pytest.mark.cases]
             yield pytest.param(case, way, marks=marks, id=f"{case.grouped}: {case.name}, {way}")
@@ -36,7 +36,7 @@ def _parameters() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Callable[[Case, Way], None]]:
-    """Waits for a case, and raises what it raised. All that are selected start in their order."""
+    """Wait for a case and raise its error. All selected cases start in order."""
     chosen = [
         (item.callspec.params["case"], item.callspec.params["way"])
         for item in request.session.items

@@ -1,6 +1,6 @@
-"""The cases of expressions once more, over topics: a record in, and the values in the record that comes out.
+"""The expression cases again, over topics: a record in, and the values in the output record.
 
-Forty expressions are the columns of one query, because a query costs more than an expression.
+One query has forty expressions as columns, because a query costs more than an expression.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 COLUMNS = 40
 
-#: ROW as the value of a record; times as milliseconds, dates as days.
+#: ROW as a record's value; times as milliseconds, dates as days.
 VALUE = {
     "i": 7, "l": 7000000000, "x": 2.5, "d": 12.34, "s": "ksql", "b": "a3NxbA==", "flag": True, "dt": 18911,
     "t": 48330000, "ts": 1625055519446, "a": [1, None, 3], "w": ["one", None, "three"], "m": {"a": 1, "b": 2},
     "st": {"a": 1, "b": "x"}, "mm": {"p": [1, 2], "q": [3]},
 }  # fmt: skip
 
-#: The rows of the cases of aggregates.
+#: The rows of the aggregate cases.
 ROWS: list[dict[str, Any]] = [
     {"i": 3, "x": 1.0, "d": 1.25, "s": "b", "a": [1], "m": {"k": 1}, "st": {"a": 1}, "same": "z"},
     {"x": 2.0, "s": "a", "a": [2], "m": {"k": 2}, "st": {"a": 2}, "same": "z"},
@@ -57,7 +57,7 @@ CHUNKS: list[tuple[str, Sequence[Case]]] = [
 def test_expressions(spark: SparkSession, chunk: Sequence[Case]) -> None:
     definition = f"CREATE STREAM r ({', '.join(ROW)}) WITH (kafka_topic='r', partitions=1);"
     query = "CREATE STREAM o AS SELECT {} FROM r;"
-    # One record: both ways of processing are the same.
+    # With one record, both ways of processing are the same.
     _compare(spark, definition, query, chunk, [In("r", None, VALUE, 5)], "all at once")
 
 
@@ -102,7 +102,7 @@ def _culprits(
 
 
 def in_json(value: Any) -> Any:
-    """A value of Python as it stands in a record of JSON."""
+    """Convert a Python value to its JSON form in a record."""
     if isinstance(value, datetime):
         return round((value - datetime(1970, 1, 1)).total_seconds() * 1000)
     if isinstance(value, date):

@@ -1,4 +1,4 @@
-"""Functions of Python in queries: scalar, aggregate and table functions."""
+"""Python functions in queries: scalar, aggregate and table functions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _case(
     telling: bool = False,
     ways: tuple[Way, ...] = WAYS,
 ) -> Case:
-    """Records are key, time and value; rows are key, time, result and window."""
+    """Return a case. Records are (key, time, value); rows are (key, time, result, window)."""
     return Case(
         name,
         f"{_S}CREATE TABLE o AS SELECT k, {select} FROM s WINDOW {window} GROUP BY k {rest};",

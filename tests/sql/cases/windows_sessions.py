@@ -1,4 +1,4 @@
-"""Session windows: they grow and merge, and what they replace is deleted."""
+"""Session windows: they grow and merge, and replaced sessions are deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _case(
     rest: str = "",
     telling: bool = False,
 ) -> Case:
-    """Records are key, time and value; rows are key, result and window. The time of a row is the end of its session."""
+    """Return a case. Records are (key, time, value); rows are (key, result, window) with the session's end as time."""
     return Case(
         name,
         f"{_S}CREATE TABLE o AS SELECT k, {select} FROM s WINDOW {window} GROUP BY k {rest};",
@@ -47,7 +47,7 @@ _GONE: list[tuple[str, Any, tuple[int, int]]] = [("a", None, (0, 0)), ("a", None
 
 
 def _merged(name: str, select: str, first: Any, second: Any, both: Any) -> Case:
-    """Two sessions of one record each, with 1 and 2, that a third record, 3, joins."""
+    """Return a case with two one-record sessions, 1 and 2, joined by a third record, 3."""
     rows = [("a", first, (0, 0)), ("a", second, (20, 20)), *_GONE, ("a", both, (0, 20))]
     return _case(f"{name} of sessions that merge", _MERGING, rows, select=f"{select} AS r")
 

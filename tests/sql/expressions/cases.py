@@ -1,11 +1,11 @@
-"""What a case is: an expression, and the value that ksqlDB gives for it by its documentation."""
+"""A case: an expression, and its value according to ksqlDB's documentation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-#: The row that expressions can name columns of, as `name type` → Spark's literal.
+#: The row for column references, as `name type` → Spark literal.
 ROW = {
     "i INT": "7",
     "l BIGINT": "7000000000L",
@@ -35,7 +35,7 @@ ROW = {
 
 @dataclass(frozen=True)
 class Case:
-    """`different` says how the value is not ksqlDB's, where that is so."""
+    """An expression and its value. `different` explains a deviation from ksqlDB."""
 
     function: str
     expression: str

@@ -1,4 +1,4 @@
-"""The tables of docs/sql.md, out of the cases: `python -m tests.sql.expressions.page` writes them."""
+"""The tables in docs/sql.md, generated from the cases: `python -m tests.sql.expressions.page` writes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAMILIES = [texts, numbers, conditions, times, collections, json_texts, aggregat
 
 
 def tables() -> str:
-    """Per family a table: the function, how many cases there are, and what is different or refused."""
+    """Return a table per family: function, number of cases, differences and refusals."""
     parts = []
     for family in FAMILIES:
         title = (family.__doc__ or "").strip().rstrip(".")
@@ -38,7 +38,7 @@ def tables() -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
+    """Return the expected page."""
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)
     return before + BEGIN + tables() + END + rest.split(END)[1]

@@ -1,4 +1,4 @@
-"""What is refused, and with which sentence."""
+"""Refused expressions, with their error messages."""
 
 from __future__ import annotations
 

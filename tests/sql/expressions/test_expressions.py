@@ -1,4 +1,4 @@
-"""Expressions give the values that ksqlDB documents. A family is one query, so that hundreds take seconds."""
+"""Expressions have the values that ksqlDB documents. A family is one query, so hundreds of cases take seconds."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ FAMILIES: list[ModuleType] = [texts, numbers, conditions, times, collections, js
 
 @pytest.fixture(scope="module")
 def row(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session with the settings of the engine and the row of the cases."""
+    """A session with the engine's settings and the row of the cases."""
     before = {name: spark.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     columns = ", ".join(f"{value} AS `{name.split()[0].upper()}`" for name, value in ROW.items())
-    # Cached, because the optimizer would work everything out that is constant, and queries over topics run compiled.
+    # Cached, because the optimizer would fold constants, while queries over topics run compiled.
     kept = spark.sql(f"SELECT {columns}").cache()
     kept.createOrReplaceTempView("row_of_cases")
     yield spark
@@ -76,7 +76,7 @@ def _same(found: Any, expected: Any) -> bool:
         return (math.isnan(expected) and math.isnan(found)) or math.isclose(found, expected, abs_tol=1e-12)
     if isinstance(expected, list) and isinstance(found, list):
         return len(found) == len(expected) and all(map(_same, found, expected))
-    # A DOUBLE is no DECIMAL, and a BOOLEAN no INT.
+    # A DOUBLE is not a DECIMAL, and a BOOLEAN not an INT.
     return type(found) is type(expected) and bool(found == expected)
 
 
@@ -106,7 +106,7 @@ def test_aggregates_have_the_values_of_ksqldb(row: SparkSession) -> None:
     )
     written = [_in_spark(case, source) for case in aggregates.CASES]
     try:
-        # Nearly the last comes first: the order in which Spark sees rows does not count.
+        # The last rows come first: Spark's row order does not count.
         row.sql(rows).repartition(2).createOrReplaceTempView("rows_of_cases")
         columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(written))
         found = row.sql(f"SELECT {columns} FROM rows_of_cases AS `R`").first()
@@ -168,7 +168,7 @@ def _evaluated(spark: SparkSession, written: list[str]) -> list[Any]:
     try:
         return _row(spark, columns)
     except Exception:
-        # Some of them fail: which ones, and why.
+        # Some expressions fail: report which, and why.
         return [_alone(spark, column) for column in columns]
 
 

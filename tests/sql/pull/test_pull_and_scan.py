@@ -1,4 +1,4 @@
-"""Promise: whether a pull query is answered from the index or by a scan of Spark, the rows are the same."""
+"""Promise: a pull query returns the same rows from the index and from a Spark scan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_answers_are_those_of_a_scan(sql: Sql, monkeypatch: pytest.MonkeyPatch) 
     for number, value in enumerate(values):
         sql.produce("t", {"I": -1}, b"k%d" % number, at=NOON)
         sql.produce("t", value, b"k%d" % number, at=NOON)
-    # One scan for all, because each takes a job of Spark.
+    # One scan for all, because each takes a Spark job.
     columns = "k, i, d, e, ts, da, ti, a, m, ROWTIME, ROWOFFSET"
     expected = {row[0]: [row] for row in scanned(sql, f"SELECT {columns} FROM t;", monkeypatch)}
     for number in range(len(values)):
@@ -75,7 +75,7 @@ def test_delimited_rows_are_those_of_a_scan(sql: Sql, monkeypatch: pytest.Monkey
     for number in range(1, 5):
         found = sql(f"SELECT * FROM t WHERE a = {number} AND b = 'x';")
         assert found == expected.get(number, [])
-    # A key that is quoted may equal one that is not.
+    # A quoted key may equal an unquoted one.
     sql.broker.produce("t", b"9,q", key=b'1,"x"')
     assert sorted(sql("SELECT n FROM t WHERE a = 1 AND b = 'x';")) == [(7.0,), (9.0,)]
 

@@ -1,4 +1,4 @@
-"""Promise: a pull query that names keys answers from an index, with what was committed when it was asked. No Spark."""
+"""Promise: a pull query with keys reads an index that covers everything committed before the query. No Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NoSpark(Exception):
 
 @pytest.fixture
 def sql(ottla_broker_for_pulls: Broker, tmp_path: Path) -> Iterator[Sql]:
-    """Spark would fail to start."""
+    """A SQL session whose Spark would fail to start."""
 
     def no_spark() -> Any:
         raise NoSpark
@@ -47,7 +47,7 @@ def ottla_broker_for_pulls(fresh_ottla_broker: Broker) -> Broker:
 
 
 def forget_indexes() -> None:
-    """As a process that ends: the files stay."""
+    """Drop the indexes like an ending process: the files stay."""
     for index in pull._indexes.values():
         index.close()
     pull._indexes.clear()
@@ -146,7 +146,7 @@ def test_keys_of_every_format(sql: Sql, kind: str, form: str, key: bytes, litera
     )
     for number, each in enumerate((key + b"0" if form == "KAFKA" else b"not, a key", key)):
         sql.produce("t", {"V": number}, each)
-    if form == "DELIMITED":  # what cannot be told for sure is left to Spark
+    if form == "DELIMITED":  # ambiguous conditions are left to Spark
         with pytest.raises(NoSpark):
             sql(f"SELECT k, v FROM t WHERE k = {literal};")
         sql.broker.create_topic("t2")
@@ -167,7 +167,7 @@ def test_keys_of_several_columns(sql: Sql) -> None:
     sql.produce("t", {"V": 3}, b'{"A":2,"B":"x"}')
     assert sql("SELECT * FROM t WHERE a = 1 AND b = 'y';") == [(1, "y", 2)]
     assert sorted(sql("SELECT v FROM t WHERE b = 'x' AND a IN (1, 2, 3);")) == [(1,), (3,)]
-    with pytest.raises(NoSpark):  # half a key is a scan
+    with pytest.raises(NoSpark):  # a partial key needs a scan
         sql("SELECT v FROM t WHERE a = 1;")
 
 
@@ -336,7 +336,7 @@ def test_what_was_deleted_in_front_of_the_log_is_gone(sql: Sql) -> None:
 
 
 def test_tombstones_that_compaction_may_have_removed_meanwhile(sql: Sql) -> None:
-    """The index was away for longer than tombstones are kept, so it cannot know of all of them."""
+    """The index was offline for longer than tombstones are kept, so it may have missed some."""
     sql.broker.create_topic("users", config={"cleanup.policy": "compact", "delete.retention.ms": "0"})
     sql(USERS.replace(", partitions=3", ""))
     sql.produce("users", {"AGE": 1}, b"ann")

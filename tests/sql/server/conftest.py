@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Without Spark: what needs it fails."""
+    """A server without Spark: statements that need it fail."""
     from tests.sql.server.serving import serving
 
     place: Path = tmp_path_factory.mktemp("checkpoints")

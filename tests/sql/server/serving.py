@@ -1,4 +1,4 @@
-"""A SQL server on a thread of its own."""
+"""A SQL server in its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ksqlDB's clients of PyPI, each in an environment of its own because they pin old packages."""
+"""ksqlDB clients from PyPI, each in its own environment because they pin old packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
 
 def installed(place: Path, *packages: str, options: tuple[str, ...] = ()) -> Path:
-    """The interpreter of an environment that has them; the test is skipped where they cannot be had."""
+    """Return the interpreter of an environment with the packages, or skip the test if they are unavailable."""
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
     for each in packages:
@@ -74,7 +74,7 @@ def test_ksqldb(served: Served, broker: Broker, tmp_path: Path) -> None:
 
 
 def test_ksql(served: Served, tmp_path: Path) -> None:
-    """It is written for Pythons before 3.10: what `collections` has lost since is put back for it."""
+    """The client needs a Python before 3.10, so the test restores the removed names of `collections`."""
     python = installed(tmp_path / "ksql", "wheel", "setuptools<70")
     done = subprocess.run(
         [python, "-m", "pip", "install", "-q", "--no-build-isolation", "ksql"],

@@ -1,4 +1,4 @@
-"""The SQL page and the graph of the console, on Spark."""
+"""The console's SQL page and graph, on Spark."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_graph_shows_how_fast_a_query_is(spark: SparkSession, broker: Broker
                 return any(each["batch_seconds"] is not None and each["lag"] is not None for each in into)
 
             wait_until(flows, 120)
-            # Its group, by which it is seen from outside, reads from the topic too.
+            # Its monitoring group reads from the topic too.
             [query] = [
                 target
                 for source, target in found

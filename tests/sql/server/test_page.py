@@ -1,4 +1,4 @@
-"""The commands of docs/sql.md run as they are printed, with another port."""
+"""The commands in docs/sql.md run as printed, on another port."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ EARLIEST = {"auto.offset.reset": "earliest"}
 
 
 class _Shared:
-    """Spark of the tests, which a server that ends must not stop."""
+    """The tests' Spark, which a stopping server must not stop."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -79,7 +79,7 @@ def test_statements_that_cannot_work_are_refused_before_the_first_row(on_spark: 
 
 
 def test_persistent_queries_and_one_that_fails(on_spark: Served, broker: Broker) -> None:
-    """The failing one is in ERROR, the other goes on."""
+    """The failing query is in ERROR, and the other continues."""
     created = on_spark.done(
         "CREATE STREAM good AS SELECT k, UCASE(x) AS x FROM q;"
         "CREATE STREAM gone (x STRING) WITH (kafka_topic='gone', partitions=1);"
@@ -95,7 +95,7 @@ def test_persistent_queries_and_one_that_fails(on_spark: Served, broker: Broker)
     listed = {each["id"]: each for each in on_spark.done("SHOW QUERIES;")[0]["queries"]}
     assert listed[ids[0]]["state"] == "RUNNING"
     assert listed[ids[0]]["sinkKafkaTopics"] == ["GOOD"]
-    # The topic that it reads goes away under it.
+    # The topic that it reads is deleted.
     on_spark.server.session.brokers.delete_topic("gone")
     wait_until(lambda: states(on_spark)[ids[2]] == "ERROR", 120)
     on_spark.done("INSERT INTO q VALUES (3, 'three', NULL, NULL, NULL);")
@@ -144,13 +144,13 @@ def states(served: Served) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_twenty_clients_with_push_queries_at_once(on_spark: Served, broker: Broker) -> None:
-    """Each gets every row, half of them over HTTP/2, and a new statement is answered meanwhile."""
+    """Each client gets every row, half of them over HTTP/2, and the server still answers a new statement."""
     on_spark.done("CREATE STREAM many (k INT KEY, x STRING) WITH (kafka_topic='many', partitions=1);")
     clients = 20
     found: list[list[Any]] = [[] for _ in range(clients)]
     failures: list[BaseException] = []
 
-    def follow(number: int) -> None:  # a line that is no row is an error of the query
+    def follow(number: int) -> None:  # any other line is a query error
         sql = f"SELECT k, x, {number} AS client FROM many EMIT CHANGES;"
         http2 = number % 2 == 0
         try:

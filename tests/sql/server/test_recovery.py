@@ -1,4 +1,4 @@
-"""What comes back after a restart, and who looks after it; without Spark, which fails to start here."""
+"""Restoring queries after a restart, and supervising them; without Spark, which fails to start here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sql.server.serving import serving
 
 
 class Query:
-    """Of Spark, as far as it is looked at."""
+    """The used part of a Spark query."""
 
     def __init__(self, failure: str | None = None) -> None:
         self.failure = failure
@@ -82,7 +82,7 @@ def test_a_query_that_cannot_be_started_stays_promised(broker: Broker, tmp_path:
         assert (listed["id"], listed["state"]) == ("CSAS_X_7", "ERROR")
         health = served.http.get("/healthcheck").json()
         assert (health["isHealthy"], health["details"]["commandRunner"]) == (False, {"isHealthy": False})
-        # Others are not held up by it.
+        # It does not block the others.
         served.done("CREATE STREAM y (x INT) WITH (kafka_topic='y', partitions=1); DROP STREAM y;")
     assert [each.key for each in log.load()] == ["X"]
     with serving(broker.bootstrap_servers, checkpoints=str(tmp_path), service_id="failing_") as served:
@@ -117,7 +117,7 @@ def test_what_has_failed_is_started_again_and_what_is_paused_is_not() -> None:
     assert well is not None
     assert failed is not None
     before = well.query
-    supervisor.look()  # notes the failure
+    supervisor.look()  # notices the failure
     assert failed.state == "ERROR: a reason."
     supervisor.look()
     assert failed.state == "RUNNING"

@@ -1,4 +1,4 @@
-"""ksqlDB's REST API, as far as statements go that need no Spark."""
+"""ksqlDB's REST API, for statements that need no Spark."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_a_push_query_is_listed_and_ends_with_its_client(served: Served, http2: 
 
 
 def test_a_client_that_goes_silently_ends_its_query(served: Served) -> None:
-    """No row comes that could not be written: the closed connection alone must do."""
+    """No row arrives that could fail to be written, so the closed connection alone must end the query."""
     body = json.dumps({"sql": "PRINT 's';"}).encode()
     with closing(socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])))) as connection:
         connection.sendall(
@@ -368,7 +368,7 @@ def test_the_end_of_a_cluster(broker: Broker) -> None:
     ids=["parentheses", "functions", "chain"],
 )
 def test_a_statement_that_nests_too_deep_is_a_bad_request(served: Served, path: str, expression: str) -> None:
-    """Parentheses are not parsed; the chain is parsed, but not planned."""
+    """The parser refuses the parentheses; it accepts the chain, which the planner refuses."""
     text = f"SELECT {expression} FROM s EMIT CHANGES;"
     if path == "/ksql":
         text = f"CREATE STREAM deep AS {text}"

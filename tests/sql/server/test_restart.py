@@ -1,4 +1,4 @@
-"""The server is killed and started again: its queries go on where they were."""
+"""The server is killed and restarted: its queries continue where they were."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def values(broker: Broker, topic: str) -> list[Any]:
 
 
 def committed(broker: Broker, topic: str) -> list[Any]:
-    """Read committed: what an attempt that was killed has left behind is no record."""
+    """Read committed records; the remains of a killed attempt do not count."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -97,7 +97,7 @@ def committed(broker: Broker, topic: str) -> list[Any]:
 
 
 def test_ten_queries_go_on_where_they_were(broker: Broker, tmp_path: Path) -> None:
-    """Killed with SIGKILL, rows written while it is away, and each row comes out once."""
+    """The server dies by SIGKILL, rows arrive while it is down, and each row comes out once."""
     servers = broker.bootstrap_servers
     with sql_server(servers, tmp_path, signal.SIGKILL) as server:
         server.done(
@@ -127,7 +127,7 @@ def test_ten_queries_go_on_where_they_were(broker: Broker, tmp_path: Path) -> No
             assert [row["X"] for row in committed(broker, topic)] == [k + added for k in range(11)]
         wait_until(lambda: len(committed(broker, "COUNTED")) >= 11, _WAIT)
         assert [row["N"] for row in committed(broker, "COUNTED")] == [1] * 11
-        # What was created is known under its name, and new queries get ids that were never given.
+        # Created objects keep their names, and new queries get unused ids.
         refused = server.http.post("/ksql", json={"ksql": "CREATE STREAM c0 AS SELECT k FROM r;"})
         assert refused.status_code == 400
         again = server.done("INSERT INTO i SELECT k, x + 1 AS x FROM r;")[0]["commandStatus"]["queryId"]
@@ -135,7 +135,7 @@ def test_ten_queries_go_on_where_they_were(broker: Broker, tmp_path: Path) -> No
 
 
 def broker_session(broker: Broker, statement: str) -> None:
-    """As any other client of the cluster, while the server is away."""
+    """A session like any other client's, while the server is down."""
     from ottla.sql import SqlSession
     from tests.sql.server.serving import no_spark
 

@@ -1,4 +1,4 @@
-"""Settings under the names of ksql-server.properties: HTTPS, certificates of clients, names and passwords."""
+"""Settings with the names of ksql-server.properties: HTTPS, client certificates, user names and passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accumulators give what Spark's own aggregates give for the same cases, and undo and merge agree with adding."""
+"""Accumulators match Spark's own aggregates in all cases; undo and merge are consistent with add."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.sql.sql_types import SqlType
 from ottla.sql.stateful.aggregates import AggregateCall, accumulator, can_undo
 from tests.sql.expressions import aggregates
 
-#: The rows of the cases, as the values that an operator gets.
+#: The rows of the cases, as an operator receives them.
 ROWS: list[tuple[Any, ...]] = [
     (3, 1.0, Decimal("1.25"), "b", [1], {"k": 1}, {"A": 1}, "z", None),
     (None, 2.0, None, "a", [2], {"k": 2}, {"A": 2}, "z", None),
@@ -33,7 +33,7 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 NAMES = [each.split()[0].upper() for each in aggregates.COLUMNS]
 
-#: Whole calls: what is done with their results is Spark's.
+#: Whole calls only; Spark evaluates expressions around them.
 CASES = [case for case in aggregates.CASES if case.expression.endswith(")") and "->" not in case.expression]
 
 
@@ -51,7 +51,7 @@ def _call(expression: str) -> tuple[AggregateCall, list[str]]:
 
 
 def _value(written: str, row: tuple[Any, ...]) -> Any:
-    """What stands in the cases as an argument: a column, a column with a minus, or 1 for `*`."""
+    """Return the value of a case's argument: a column, a negated column, or 1 for `*`."""
     if written == "1":
         return 1
     sign = -1 if written.startswith("-") else 1
@@ -103,7 +103,7 @@ def test_what_is_undone_leaves_no_trace(name: str) -> None:
 
     kept, gone = [row() for _ in range(6)], [row() for _ in range(6)]
     with_all = one.initial()
-    # Those that go come last, so that lists have the same order without them.
+    # Removed rows come last, so that lists have the same order without them.
     for place, values in enumerate([*kept, *gone]):
         with_all = one.add(with_all, values, place)
     for values in reversed(gone):

@@ -1,4 +1,4 @@
-"""Groups, windows and sessions as pure logic: the rows that Kafka Streams writes for the same records."""
+"""Groups, windows and sessions as pure logic, compared with the output of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Memory:
 def run(
     aggregation: Aggregation, records: list[tuple[str, int, int]], memory: Memory | None = None
 ) -> list[list[GroupRow]]:
-    """Each record in a batch of its own: what came out of each."""
+    """Process each record in its own batch and return the output of each."""
     memory = memory or Memory()
     kind = SessionAggregator if aggregation.window == "SESSION" else Aggregator
     batches = []
@@ -81,7 +81,7 @@ def test_a_record_joins_two_sessions() -> None:
         Aggregation((LIST,), "SESSION", 10, grace_ms=100),
         [("a", 0, 1), ("a", 20, 2), ("b", 5, 9), ("a", 10, 3)],
     )
-    # First the records of the first session, then of the second, then the one that joins them.
+    # First the records of the first session, then of the second, then the record that joins them.
     assert seen(last) == [("a", 0, 0, None, 0), ("a", 20, 20, None, 20), ("a", 0, 20, [1, 2, 3], 20)]
 
 

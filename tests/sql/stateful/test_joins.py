@@ -1,6 +1,6 @@
-"""The cases of joins without Spark and without a broker: their records through the operators, in both ways.
+"""The join cases without Spark and without a broker: their records through the operators, both ways.
 
-Only those whose expressions are columns are of use here; Spark evaluates all of them in `tests/sql/cases`.
+Only cases with plain column expressions run here; `tests/sql/cases` evaluates all of them on Spark.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NotHere(Exception):
 
 
 class Flow:
-    """What the runner does with DataFrames, with one partition."""
+    """The runner's DataFrame operations, with one partition."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

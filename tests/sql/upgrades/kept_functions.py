@@ -1,4 +1,4 @@
-"""An aggregate whose state has every kind of value that an aggregate in Python may keep."""
+"""An aggregate whose state holds every kind of value that a Python aggregate may keep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Queries with every kind of state, and records for them in two parts.
 
-`python -m tests.sql.upgrades.scenario FILE` writes the checkpoints after the first part into a tar file, with the
-records that the queries make of the second part. The stored files come from versions of Ottla that wrote older formats.
+`python -m tests.sql.upgrades.scenario FILE` writes a tar file with the checkpoints after the first part, and with the
+queries' output for the second part. The stored files come from versions of Ottla with older formats.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Written = tuple[str, bytes, Any, int]
 
 
 def records(part: int) -> list[Written]:
-    """The records of a part: topic, key, value, time. Times of the second part follow those of the first."""
+    """Return the records of a part: (topic, key, value, time). Times of the second part follow the first."""
     chance = random.Random(part)
     made: list[Written] = []
     for number in range(60):
@@ -95,13 +95,13 @@ def _order(chance: random.Random, number: int, at: int) -> dict[str, Any]:
 
 
 class Run:
-    """The queries of the script over a broker, with their checkpoints in a directory."""
+    """The script's queries over a broker, with their checkpoints in a directory."""
 
     def __init__(self, session: SqlSession, broker: Broker) -> None:
         self.session, self.broker = session, broker
 
     def execute(self, *, resume: bool = False) -> None:
-        """Start one query after the other: Spark's workers start slowly on a busy machine."""
+        """Start the queries one after the other, because Spark's workers start slowly on a busy machine."""
         for statement in SCRIPT.split(";\n"):
             if statement.strip():
                 self.session.execute(f"{statement};", resume=resume)
@@ -161,7 +161,7 @@ def main(path: str) -> None:
                 checkpoints=str(checkpoints),
                 functions=FUNCTIONS,
             )
-            # All records are there before the queries start, so that each has one micro-batch.
+            # All records exist before the queries start, so that each has one micro-batch.
             run.produce(2)
             run.execute(resume=True)
             run.session.stop()

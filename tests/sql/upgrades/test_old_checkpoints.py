@@ -1,4 +1,4 @@
-"""Checkpoints that earlier versions of Ottla wrote: the queries go on from them as if nothing had changed."""
+"""Queries resume from checkpoints of earlier Ottla versions as if nothing had changed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_state_of_format_1_is_rewritten(
     stage = Stage(checkpoints, query, operator)
     [first] = stage.batches(1)
     assert first or operator.name == "results"
-    # A repeated batch sees the same, here and elsewhere; so does the next one.
+    # A repeated batch sees the same state, here and on another machine; so does the next one.
     assert list(stage.batches(2)) == [first, first | {b"zz": b"%d" % stage.batch}]
     on_another_machine()
     after_move, *_ = stage.batches(20)
@@ -129,7 +129,7 @@ class Killed(Exception):
 def test_a_kill_between_the_upgraded_batch_and_its_snapshot_loses_nothing(
     checkpoints: Path, on_another_machine: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of both formats follow each other then."""
+    """Files of both formats then follow each other."""
     stage = Stage(checkpoints, "CTAS_MANY_7", GROUPS)
     with open_state(stage.place, stage.batch, upgrade=partial(upgraded, GROUPS)) as state:
         expected = dict(state.scan())  # without a commit

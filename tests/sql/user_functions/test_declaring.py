@@ -1,4 +1,4 @@
-"""Functions of Python without Spark: signatures, files, what is refused, listings."""
+"""Python functions without Spark: signatures, files, refusals, listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of docs/sql.md runs as it is printed."""
+"""The example in docs/sql.md runs as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of Python in statements, on Spark."""
+"""Python functions in statements, on Spark."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_scalar_functions_have_their_values(shop: Sql) -> None:
         if (found, null) != (value, of_null)
     ]
     assert not wrong, "\n".join(wrong)
-    # In a query that follows changes, in WHERE, and in what it writes.
+    # In a continuous query, in WHERE, and in the output.
     shop("CREATE STREAM loud AS SELECT k, SHOUT(t) AS t FROM s WHERE LEN(OR_NONE(t)) = 15;")
     shop.settle()
     assert shop.records("LOUD") == [(b"full", {"T": "HELLO BIG WORLD!"})]

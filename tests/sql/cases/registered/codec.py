@@ -1,4 +1,4 @@
-"""Keys and values in the framing of a registry, by the libraries of the formats and not by our own kernels."""
+"""Keys and values in registry framing, encoded by the formats' own libraries rather than our kernels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RegistryCodec:
         return _fields(message)
 
     def _message(self, number: int) -> Any:
-        """An empty message of the first type of the file."""
+        """Return an empty message of the file's first type."""
         from google.protobuf import descriptor_pool, message_factory
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -99,14 +99,14 @@ def _add_files(pool: Any) -> None:
             kind = kinds.get(each, Field.TYPE_INT32)
             message.field.add(name=each, number=number, type=kind, label=Field.LABEL_OPTIONAL)
         pool.Add(file)
-    # Its extensions are only read by those who know them.
+    # Only code that knows its extensions reads them.
     meta = FileDescriptorProto(name="confluent/meta.proto", package="confluent", syntax="proto3")
     meta.dependency.append("google/protobuf/descriptor.proto")
     pool.Add(meta)
 
 
 def _plain(value: Any) -> Any:
-    """Times as numbers, bytes as Base64: as they stand in JSON of ksqlDB."""
+    """Return times as numbers and bytes as Base64, like ksqlDB's JSON."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """All fields; those with presence that are not there are None."""
+    """Return all fields; absent fields with presence are None."""
     found = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)

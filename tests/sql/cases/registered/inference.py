@@ -1,4 +1,4 @@
-"""Columns that come from schemas, records of several versions, and records that cannot be read."""
+"""Columns inferred from schemas, records of several versions, and unreadable records."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ _VERSIONS = {
 
 
 def _evolved(form: str) -> Case:
-    """ksqlDB does not resolve by the reader's schema, so that b of the first version is null there in any format."""
+    """Return a case with two schema versions. ksqlDB ignores the reader's schema, so b of version 1 is null in any
+    format.
+    """
     old = "new" if form == AVRO else None
     return Case(
         f"records of three versions, {form}",
@@ -162,7 +164,7 @@ CASES: list[Case] = [
         "CREATE STREAM o WITH (value_format='JSON') AS SELECT * FROM s;",
         [
             "INSERT INTO s (rowtime, k, amount) VALUES (10, 1, 7);",
-            # Its place in the file is in the record; another one is not of this stream.
+            # The record carries the type's position in the file; another type is not part of this stream.
             In("s", 2, b"\x00\x00\x00\x00\x01\x02\x02\x08\x08", 20),
             In("s", 3, b"\x00\x00\x00\x00\x01\x00\x08\x09", 30),
         ],

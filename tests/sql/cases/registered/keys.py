@@ -19,7 +19,7 @@ _S = "CREATE STREAM s (k INT KEY, a INT, b STRING) WITH (kafka_topic='s', partit
 
 
 def _wrapped(form: str, key: object) -> object:
-    """A message always has a field."""
+    """Wrap a key, because a Protobuf message always has a field."""
     return {"B": key} if form == PROTOBUF else key
 
 

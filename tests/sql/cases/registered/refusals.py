@@ -1,4 +1,4 @@
-"""What is refused of AVRO, PROTOBUF and JSON_SR, in the words of ksqlDB."""
+"""Refused statements with AVRO, PROTOBUF and JSON_SR, with ksqlDB's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats, and schemas that several cases use."""
+"""The formats, and schemas shared by several cases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.sql.cases.case import Registered
 
 AVRO, PROTOBUF, JSON_SR = "AVRO", "PROTOBUF", "JSON_SR"
 ALL = (AVRO, PROTOBUF, JSON_SR)
-#: What a registry calls them.
+#: The registry's names.
 KIND = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SR: "JSON"}
 
 _USER = {
@@ -37,7 +37,7 @@ _USER = {
 
 
 def user(form: str, subject: str = "s-value") -> Registered:
-    """A record with `name` and `userAge`."""
+    """Return a record with `name` and `userAge`."""
     return Registered(subject, _USER[form], KIND[form])
 
 

@@ -1,4 +1,4 @@
-"""Values in AVRO, PROTOBUF and JSON_SR: every type, what is registered, wrapping, converting."""
+"""Values in AVRO, PROTOBUF and JSON_SR: every type, registered schemas, wrapping, conversion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROW = {
     "N": {"X": 1, "Y": [{"Z": "z"}]},
 }
 _NULLS = dict.fromkeys(_ROW)
-#: Protobuf has no null for these.
+#: Types without null in Protobuf.
 _DEFAULTS = _NULLS | {"A": 0, "B": 0, "C": 0.0, "D": False, "E": "", "F": "", "L": [], "M": {}}
 _MARKS = {
     AVRO: "io.confluent.ksql.avro_schemas",
@@ -40,7 +40,7 @@ _MARKS = {
 
 
 def _types(form: str) -> Case:
-    """Every type from JSON to the format, and back to JSON."""
+    """Return cases for every type from JSON to the format, and back to JSON."""
     nulls = _NULLS if form != PROTOBUF else _DEFAULTS
     return Case(
         f"every type, {form}",
@@ -57,7 +57,7 @@ def _types(form: str) -> Case:
 
 
 def _inserted(form: str) -> Case:
-    """INSERT INTO … VALUES writes what a query reads."""
+    """Return a case in which INSERT INTO … VALUES writes a row that a query reads."""
     return Case(
         f"INSERT INTO … VALUES, {form}",
         f"CREATE STREAM s (k INT KEY, {_TYPES}) WITH (kafka_topic='s', partitions=1, value_format='{form}');"
