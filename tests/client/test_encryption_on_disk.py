@@ -1,6 +1,4 @@
-"""Promise: no plaintext of an encrypted value reaches the broker's disk, whoever writes it; consumers get the
-plaintext.
-"""
+"""Promise: the broker's disk never sees an encrypted value's plaintext, from any writer; its consumers do."""
 
 from __future__ import annotations
 

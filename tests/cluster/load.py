@@ -1,4 +1,4 @@
-"""A producer that notes what was acknowledged and when, and a reader that looks whether it is all there."""
+"""A producer that records acknowledgements with their times, and a reader that checks for losses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import confluent_kafka
 
 from ottla.testing import Cluster
 
-# By default librdkafka waits up to ten seconds before it connects again to a broker that was gone several times.
+# By default librdkafka backs off for up to ten seconds from a broker that was down several times.
 SOON_BACK = {"reconnect.backoff.max.ms": 500}
 
 
 class Load:
-    """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
+    """Sends numbered records with acks=all in its own thread, in order, until stopped."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Load:
         )
         self._topic = topic
         self.partition = partition
-        self._record_size = record_size  # at least
+        self._record_size = record_size  # a minimum
         self._pause = 1 / per_second
         self.acknowledged: list[int] = []
         self.times: list[float] = []
@@ -74,14 +74,14 @@ class Load:
         return delivered
 
     def wait_for(self, more: int, seconds: float = 60) -> None:
-        """Until so many more records are acknowledged."""
+        """Wait until this many more records are acknowledged."""
         deadline, wanted = time.monotonic() + seconds, len(self.acknowledged) + more
         while len(self.acknowledged) < wanted:
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {wanted} are acknowledged"
             time.sleep(0.01)
 
     def longest_gap(self, since: float = 0.0) -> float:
-        """Between two acknowledgements, of which the second came after `since`."""
+        """Return the longest gap between two acknowledgements, the second of which came after `since`."""
         return max((b - a for a, b in pairwise(self.times) if b >= since), default=0.0)
 
     def __enter__(self) -> Self:
@@ -96,7 +96,7 @@ class Load:
 
 
 def read_all(servers: str, topic: str, seconds: float = 60, *, partition: int = 0) -> list[int]:
-    """The numbers in a partition of the topic, up to where it ends now."""
+    """Return the numbers in a partition, up to its current end."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False}
     )
@@ -122,7 +122,7 @@ _MOVING = (
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
     confluent_kafka.KafkaError._TIMED_OUT,
-    confluent_kafka.KafkaError._UNKNOWN_PARTITION,  # a broker that has just started does not know the topic yet
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,  # a freshly started broker does not know the topic yet
     confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR,
 )
 
@@ -130,8 +130,8 @@ _MOVING = (
 def end_offset(
     consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition, deadline: float
 ) -> int:
-    """Asked again where a broker does not know yet who leads: this call of the client tries only once, and one who was
-    sent to a leader that is gone waits for it.
+    """Return the end offset, retrying while a broker does not know the leader. This client call tries only once, and
+    waits for a leader that is down.
     """
     while True:
         try:
@@ -149,7 +149,7 @@ def report(what: str, load: Load, since: float) -> None:
 
 
 def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
-    """Everything that was acknowledged is there, once and in order."""
+    """Check that every acknowledged record exists, once and in order."""
     assert load.failed == []
     found = read_all(cluster.bootstrap_servers, topic, partition=load.partition)
     assert found == sorted(set(found)), "something was doubled or reordered"

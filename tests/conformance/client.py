@@ -102,7 +102,7 @@ class Client(ABC):
 
     @abstractmethod
     def consume_twice(self, topic: str, between: Callable[[], None]) -> list[Record]:
-        """Read one record, let something happen, and continue reading on the same connection."""
+        """Read one record, run `between`, and continue reading on the same connection."""
 
     def call(self, operation: str, **arguments: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no {operation}")

@@ -44,7 +44,7 @@ NONE = ErrorCode.NONE
 
 
 class MemoryLog:
-    """A log that is durable immediately."""
+    """A log with immediate durability."""
 
     def append(self, partition: int, records: object, now_ms: int) -> None:
         return None

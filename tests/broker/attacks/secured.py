@@ -85,7 +85,7 @@ class Secured:
     def answers(self, frames: Sequence[bytes], *, leave: bool = False) -> list[bytes]:
         """Send all frames at once and return everything received before the broker closes the connection.
 
-        With `leave` the client closes its side, so the broker need not detect the end of the input.
+        With `leave` the client closes its sending side, so the broker need not wait for more input.
         """
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as raw:
             try:

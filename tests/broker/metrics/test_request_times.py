@@ -20,7 +20,7 @@ class Busy:
         self.timed = 0
 
     def tick(self, requests: int) -> int:
-        """Dispatch `count` requests within a tenth of a second and return the number of timed requests."""
+        """Dispatch requests within a tenth of a second and return the number of timed ones."""
         before = self.timed
         for _ in range(requests):
             self.served.requests += 1

@@ -43,7 +43,7 @@ def test_one_connection_too_many_of_an_address_is_closed_and_the_others_go_on():
 
 
 def is_served_soon(broker: Broker) -> bool:
-    """Return True once the broker serves the client. The broker notices a disconnect with a short delay."""
+    """Return True if the broker soon serves a new client. It notices a disconnect with a short delay."""
     for _ in range(100):
         with WireClient(broker.bootstrap_servers) as client:
             if is_served(client):

@@ -1,8 +1,8 @@
-"""Promise: the sessions that Kafka people have in their fingers work as typed, with the commands that are installed.
+"""Promise: the sessions that Kafka users know by heart work as typed, with the installed commands.
 
-Each line is handed to a shell, with `localhost:9092` standing for a broker that `kafka-server-start` runs.
+A shell runs each line. `localhost:9092` is replaced with the address of a broker that `kafka-server-start` runs.
 
-Where each line of the sessions is tried (files beside this one unless a directory is named):
+Coverage of the session lines (files in this directory unless another is named):
 
 zookeeper-server-start, -stop, four-letter words    test_zookeeper.py, test_transcript_cluster.py
 kafka-server-start [-daemon], kafka-server-stop     here, test_server.py, test_transcript_cluster.py

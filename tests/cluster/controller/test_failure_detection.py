@@ -24,9 +24,7 @@ class Told:
         self.gone: list[int] = []
         self.back: list[int] = []
         self.asked: list[int] = []
-        self.answers: list[
-            bool | StoreError
-        ] = []  # the other brokers' views; without any, they are refused as well
+        self.answers: list[bool | StoreError] = []  # other brokers' views; without any, they are refused too
         self.detector = FailureDetector(
             DIALER,
             self._is_gone,

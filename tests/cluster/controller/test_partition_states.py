@@ -31,7 +31,7 @@ class Unreadable:
 
 
 async def three_of_which_one_has_changed(member: Member) -> list[int | BaseException]:
-    """Return the results for the leader of three partitions whose first state is stale."""
+    """Return the results for the leader of three partitions, the first of which has a stale state."""
     await member.admin.create_topic("t", assignment=[(index, [0, 1]) for index in range(3)])
     path = nodes.partition_state_path("t", 0)
     await member.store.set(path, (await member.store.get(path)).data)

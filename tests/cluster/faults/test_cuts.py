@@ -49,7 +49,7 @@ def whole_again(cluster: Cluster) -> Iterator[None]:
 
 
 class PersistentProducer:
-    """Writes to one fixed broker, whoever leads, one record after another, and notes the responses."""
+    """Writes to one fixed broker, leader or not, one record after another, and notes the responses."""
 
     def __init__(self, cluster: Cluster, topic: str, broker: int, acks: int = -1) -> None:
         self._cluster, self._topic, self._broker, self._acks = cluster, topic, broker, acks

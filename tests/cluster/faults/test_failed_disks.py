@@ -100,7 +100,7 @@ def wait_until_shown(cluster: Cluster, partition: int, *, leader: int | None, of
 
 
 def leave_the_last_in_sync(cluster: Cluster) -> None:
-    """Stop everything with broker 0 alone holding the latest records."""
+    """Leave the latest records on broker 0 alone, and stop it too."""
     cluster.create_topic("t", PARTITIONS, replication_factor=2)
     cluster.kill(1)
     for partition in range(PARTITIONS):

@@ -1,4 +1,4 @@
-"""Promise: every broker applies the ACLs in the store, whoever changed them, and misses none."""
+"""Promise: every broker applies the ACLs in the store, regardless of their author, and misses none."""
 
 from __future__ import annotations
 

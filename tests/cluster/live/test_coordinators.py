@@ -65,7 +65,7 @@ def write(made: confluent_kafka.Producer, topic: str, value: str) -> None:
 
 
 def committed_values(cluster: Cluster, topic: str) -> list[str]:
-    """What a read_committed consumer finds up to the last stable offsets of now."""
+    """Return the values that a read_committed consumer finds up to the current last stable offsets."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -196,7 +196,7 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster: Cluster
 
 
 def test_a_streams_group_goes_on_at_the_next_coordinator(cluster: Cluster) -> None:
-    """With the epochs, the tasks and what has yet to be given up, while its coordinator is killed in a rebalance."""
+    """The epochs, the tasks and the pending revocations survive a kill of the coordinator during a rebalance."""
     for name in ("streams-in", "streams-repartition", "streams-changelog"):
         cluster.create_topic(name, partitions=2)
     before = coordinator(cluster, "streams", 0)

@@ -1,4 +1,6 @@
-"""Promise: the count audit finds what was lost, doubled or exchanged, with topic, bucket and tier, and nothing else."""
+"""Promise: the count audit finds each lost, duplicated or replaced record, with topic, bucket and tier, and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def opened(cluster: Cluster) -> Iterator[client.Cluster]:
 
 
 def write_page(opened: client.Cluster, topic: str, tier: str, records: list[tuple[int, bytes]]) -> None:
-    """As a producer would count what it has sent."""
+    """Count the records sent, like a producer."""
     page = Page(topic, tier, NO_PARTITION, -1, -1, time.time_ns() // 1_000_000, "test", BUCKET)
     for at, value in records:
         page.note(at, None, value)
@@ -83,7 +85,7 @@ def wait_for_count(cluster: Cluster, opened: client.Cluster, topic: str, count: 
 
 
 def read_as(opened: client.Cluster, topic: str, tier: str = "reader", known_as: str | None = None) -> None:
-    """Count what is in the topic now."""
+    """Count the current records of the topic."""
     write_entries(opened, count_topic(opened, topic, Tier(tier, BUCKET, known_as), read_books(opened)))
 
 
@@ -93,7 +95,7 @@ def findings(opened: client.Cluster, topic: str, *tiers: str) -> list[Finding]:
 
 
 def send(cluster: Cluster, topic: str, records: list[tuple[int, bytes]], **settings: object) -> None:
-    """All of them are acknowledged by everybody in sync."""
+    """Send the records with acks=all."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "batch.num.messages": 20, **settings}
     )
@@ -201,7 +203,7 @@ def test_a_batch_that_a_producer_has_sent_again_is_a_duplication_at_the_broker(
     write_page(opened, "doubled", "producer", records)
     send(cluster, "doubled", records)
     again = [Record(0, at, None, value) for at, value in records[45:55]]
-    produce(opened, "doubled", again, 0)  # without sequence numbers the broker cannot know
+    produce(opened, "doubled", again, 0)  # without sequence numbers the broker cannot detect it
     wait_for_count(cluster, opened, "doubled", 70)
     read_as(opened, "doubled")
     assert findings(opened, "doubled", "producer", "broker", "reader") == [
@@ -229,7 +231,7 @@ def test_a_record_that_was_changed_on_disk_is_a_substitution_where_it_was_read(
 
 
 def change_a_record(directory: Path, value: bytes, instead: bytes) -> None:
-    """One record has another value, and its batch the right checksum: no disk and no broker notices."""
+    """Change a record's value and fix the checksum of its batch, so that neither disk nor broker notices."""
     [segment] = [each for each in directory.glob("*.log") if each.stat().st_size]
     data = bytearray(segment.read_bytes())
     position = 0

@@ -1,6 +1,6 @@
-"""Goal: with default settings, of the cluster and of its client, nobody waits long for a new leader.
+"""Goal: with the default settings of the cluster and its client, no client waits long for a new leader.
 
-OTTLA_FAILOVERS is how often each kind happens (3).
+OTTLA_FAILOVERS sets the number of failovers of each kind (3).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TIMES = int(os.environ.get("OTTLA_FAILOVERS", "3"))
 GOALS = {"SIGKILL": 3.0, "SIGTERM": 0.4}
-# librdkafka waits the longer before it connects to a broker the more often it was gone within so many seconds. Each
-# failover is measured by itself.
+# librdkafka backs off longer from a broker the more often it was down recently. Each failover is therefore measured
+# separately.
 FORGOTTEN_SECONDS = 11
 
 
@@ -47,5 +47,5 @@ def test_the_next_leader_takes_over_within_the_goal(cluster: Cluster) -> None:
     assert load.failed == []
     assert set(load.acknowledged) <= set(read_all(cluster.bootstrap_servers, "failing-over"))
     for kind, found in gaps.items():
-        # On a machine that is busy with other things single ones take longer.
+        # On a busy machine, single failovers take longer.
         assert median(found) < GOALS[kind]

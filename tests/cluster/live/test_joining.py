@@ -1,4 +1,4 @@
-"""Joining a cluster: which brokers may, which may not, and what the refusal says."""
+"""Joining a cluster: accepted brokers, refused brokers, and the error messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
 
 
 def refused(data: Path, **settings: str) -> str:
-    """What a broker says that does not start."""
+    """Return the message of a broker that refuses to start."""
     command = [sys.executable, "-m", "ottla", "start", "--listen", "127.0.0.1:0", "--data", str(data)]
     for key, value in settings.items():
         command += ["--set", f"{key.replace('_', '.')}={value}"]

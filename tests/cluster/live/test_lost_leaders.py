@@ -1,4 +1,4 @@
-"""Promise: where a broker is gone that alone kept something, the tools wait for it, or name what has no leader.
+"""Promise: if the only broker with some data is lost, the tools wait for it, or name the partitions without a leader.
 
 One of two brokers is killed. It led a topic without other replicas, one of two partitions of another, half of the
 internal topics, and was the second replica of a topic that needs two in sync.
@@ -65,7 +65,7 @@ def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def halved(cluster: Cluster) -> Cluster:
-    """The cluster without one of its brokers."""
+    """The cluster after the loss of one broker."""
     if LOST in cluster.running():
         cluster.kill(LOST)
 
@@ -78,7 +78,7 @@ def halved(cluster: Cluster) -> Cluster:
 
 
 def led_by_lost(cluster: Cluster, topic: str) -> tuple[str, int]:
-    """A key whose coordinator was the lost broker, and the partition that keeps it."""
+    """Return a key whose coordinator was the lost broker, and its partition."""
     [found] = cluster.metadata([topic], broker=0).topics
     lost = {each.partition_index for each in found.partitions if each.leader_id < 0}
     count = len(found.partitions)
@@ -118,7 +118,7 @@ def test_ottla_produce_waits_as_well(halved: Cluster) -> None:
 
 
 def test_the_partition_that_is_left_is_produced_to_and_consumed(halved: Cluster) -> None:
-    """Records without a key avoid a partition that nobody leads, as Kafka's producer does."""
+    """Records without a key avoid leaderless partitions, as with Kafka's producer."""
     lines = "".join(f"{number}\n" for number in range(5000))
     assert produce(halved, "halved", "--batch-size", 500, lines=lines).returncode == 0
     read = kafka(halved, "console-consumer", "--topic", "halved", "--from-beginning", "--max-messages", 5000)
@@ -143,7 +143,7 @@ def test_too_few_replicas_in_sync_are_named(halved: Cluster) -> None:
 
 
 def test_they_are_named_while_somebody_types(halved: Cluster) -> None:
-    """Not only when the input ends."""
+    """The tool need not wait for the end of the input."""
     typing = subprocess.Popen(
         [
             kafka_tool("console-producer"),
@@ -219,7 +219,7 @@ def test_a_transactional_id_without_coordinator_likewise(halved: Cluster) -> Non
 
 
 def test_a_share_group_whose_state_is_lost_likewise(halved: Cluster) -> None:
-    """The group has a coordinator, which cannot reach the coordinator of its state in this partition."""
+    """The group has a coordinator, which cannot reach the share coordinator of this partition."""
     leaders = {
         name: [each.leader_id for each in sorted(topic.partitions, key=lambda each: each.partition_index)]
         for topic in halved.metadata(None, broker=0).topics

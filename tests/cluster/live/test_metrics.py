@@ -1,4 +1,4 @@
-"""What brokers of a cluster show of replication, elections and ZooKeeper."""
+"""Cluster metrics of the brokers: replication, elections and ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does to a cluster with Kafka's tools: log directories, and settings of brokers while they run."""
+"""Operating a cluster with Kafka's tools: log directories, and dynamic broker settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cluster(
 
 
 def places(cluster: Cluster, topic: str) -> dict[tuple[int, str], dict[str, Any]]:
-    """As kafka-log-dirs shows them: by broker and directory."""
+    """Return the replicas by broker and directory, as kafka-log-dirs shows them."""
     said = json.loads(kafka(cluster, "log_dirs", "--describe", "--topic-list", topic).splitlines()[-1])
     return {
         (broker["broker"], Path(directory["logDir"]).name): each
@@ -44,7 +44,7 @@ def places(cluster: Cluster, topic: str) -> dict[tuple[int, str], dict[str, Any]
 
 
 def other(cluster: Cluster, topic: str, broker: int) -> Path:
-    """The directory of a broker in which the partition is not."""
+    """Return the broker's directory without the partition."""
     here, there = f"broker-{broker}", f"disk-{broker}"
     return cluster.data / (there if (broker, here) in places(cluster, topic) else here)
 
@@ -202,7 +202,7 @@ def test_nothing_is_lost_when_leaders_die_while_their_replicas_move_between_disk
         there = {(broker, target.name) for broker, target in enumerate(targets)}
         cluster.wait_until(lambda: set(places(cluster, "shaken")) == there, "all have moved", 60)
         tool(cluster, file, "--verify")
-        for broker in range(3):  # each of them has everything
+        for broker in range(3):  # each broker has all partitions
             cluster.wait_for_isr("shaken", {0, 1, 2}, seconds=60)
             cluster.stop(broker)
             load.wait_for(100)

@@ -1,4 +1,4 @@
-"""Promise: with an authorizer brokers may do what brokers do, and clients what ACLs allow, at every broker alike."""
+"""Promise: with an authorizer, every broker allows brokers their own requests, and clients the rights from ACLs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def allow(operation: Operation, kind: ResourceType, name: str) -> Acl:
 
 
 def may_write(secured: Secured, broker: int) -> bool:
-    """Whether a broker lets ann write, whoever leads."""
+    """Return True if a broker lets ann write, regardless of the leader."""
     settings = Settings.from_properties({**secured.client(), "bootstrap.servers": secured.servers})
     request = transactions.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     with closing(Connection(settings, "localhost", secured.secure[broker])) as connection:
@@ -70,7 +70,7 @@ def test_brokers_replicate_and_clients_do_what_acls_allow(
             cluster.restart(leader)
             cluster.wait_for_isr("t", BROKERS)
         check_nothing_lost(cluster, "t", load)
-        # The broker that was away has the ACLs as well.
+        # The broker that was down has the ACLs as well.
         assert all(may_write(secured, broker) for broker in BROKERS)
 
         pretends_to_be_a_broker(secured)
@@ -82,7 +82,7 @@ def test_brokers_replicate_and_clients_do_what_acls_allow(
 
 
 def pretends_to_be_a_broker(secured: Secured) -> None:
-    """A client can neither follow, nor end transactions of others, nor change the state of share groups."""
+    """A client can neither follow, nor end other clients' transactions, nor change share group state."""
     settings = Settings.from_properties({**secured.client(), "bootstrap.servers": secured.servers})
     partition = fetch.FetchPartition(partition=0, partition_max_bytes=1000)
     following = fetch.FetchRequest(

@@ -1,4 +1,4 @@
-"""Promise: brokers replicate and fail over with TLS and logins among themselves, and move there while they run."""
+"""Promise: brokers replicate and fail over with TLS and logins among themselves, and migrate to that while running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USERS = (
 
 
 class Secured:
-    """The settings of three brokers: LOCAL is for the test itself, the others are what it is about."""
+    """The settings of three brokers. LOCAL is for the test itself; the other listeners are under test."""
 
     def __init__(self, directory: Path) -> None:
         self.authority = make_authority()
@@ -40,14 +40,14 @@ class Secured:
         self.secure = dict(zip(BROKERS, self._reserved.numbers[len(BROKERS) :], strict=True))
 
     def issue(self, broker: int) -> None:
-        """A new certificate, in the place of the one before."""
+        """Issue a new certificate in place of the previous one."""
         issued = self.authority.issue(f"broker-{broker}", ["localhost"])
         draft = self.files[broker].with_suffix(".new")
         draft.write_bytes(issued.key_pem + issued.certificate_pem)
         draft.replace(self.files[broker])
 
     def is_shown(self, broker: int) -> bool:
-        """Whether a client that connects now is shown the certificate that is in the file."""
+        """Return True if a new connection gets the certificate in the file."""
         context = ssl.create_default_context(cafile=str(self.ca_file))
         with (
             socket.create_connection(("localhost", self.secure[broker])) as raw,
@@ -87,7 +87,7 @@ class Secured:
 
 
 def set_up(cluster: Cluster, secured: Secured, listeners: list[str], between: str) -> None:
-    """What the brokers will start with."""
+    """Set the brokers' initial configuration."""
     for broker in BROKERS:
         cluster._broker_config[broker] = secured.broker(cluster.ports[broker], broker, listeners, between)
 
@@ -141,7 +141,7 @@ def test_a_broker_with_the_wrong_password_says_so(
 def test_from_plaintext_to_sasl_ssl_without_losing_anything(
     new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
-    """The three rounds of restarts of docs/security.md, with a producer that never stops."""
+    """The three rounds of restarts in docs/security.md, with a producer that never stops."""
     secured = Secured(tmp_path)
     cluster = new_cluster(3)
     rounds = [

@@ -1,4 +1,4 @@
-"""Promise: a cluster lives on a ZooKeeper that wants TLS and a login, and nobody else can change its nodes."""
+"""Promise: a cluster runs on a ZooKeeper that requires TLS and a login, and no other user can change its znodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cluster(keys: ZooKeeperKeys) -> Iterator[Cluster]:
 
 
 def stranger(cluster: Cluster, keys: ZooKeeperKeys) -> ZooKeeperClient:
-    """Somebody who has a login of its own."""
+    """Return a client with another login."""
     security = keys.server()
     return ZooKeeperClient(
         cluster.zookeeper.connect,
@@ -76,7 +76,7 @@ def test_brokers_come_and_go_and_nothing_is_lost(cluster: Cluster) -> None:
 
 
 def test_a_connection_that_breaks_is_made_again(cluster: Cluster) -> None:
-    """A server that is restarted lets the sessions live, and brokers log in to it again."""
+    """Sessions survive a server's restart, and brokers log in again."""
     cluster.zookeeper.kill()
     cluster.zookeeper.restart()
     cluster.create_topic("after", 1)

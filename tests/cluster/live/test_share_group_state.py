@@ -1,4 +1,4 @@
-"""The state of share groups on a real cluster: described, set, deleted and fenced, whichever brokers keep it."""
+"""Share group state on a real cluster: described, set, deleted and fenced, whichever brokers store it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def wait_until_forgotten(cluster: Cluster, group: str, topic: bytes, partition: 
     cluster.wait_until(forgotten, "the state is gone")
 
 
-# What brokers ask each other
+# Requests between brokers
 
 
 def read_state(
@@ -235,7 +235,7 @@ def test_leaders_of_the_past_and_those_who_know_an_older_state_are_fenced(cluste
         epoch = state.state_epoch
         error = write_state(cluster, "fenced", "fenced", 0, leader_epoch=99, state_epoch=epoch - 1)
         assert error == ErrorCode.FENCED_STATE_EPOCH
-        # As if another broker led it: the leader is fenced when it writes, and nothing that is accepted is lost.
+        # As if another broker led it: the leader is fenced on its next write, and no accepted record is lost.
         assert read_state(cluster, "fenced", "fenced", 0, leader_epoch=99)[0] == ErrorCode.NONE
         error = write_state(cluster, "fenced", "fenced", 0, leader_epoch=98, state_epoch=epoch)
         assert error == ErrorCode.FENCED_LEADER_EPOCH

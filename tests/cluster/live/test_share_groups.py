@@ -1,4 +1,4 @@
-"""Share groups of a real cluster: leaders, group coordinators and share coordinators are spread over the brokers."""
+"""Share groups of a real cluster, with leaders, group coordinators and share coordinators spread over the brokers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_record_comes_and_none_that_was_accepted_comes_again(
     begin_at_the_beginning(cluster, topic)
 
     def advance(jobs: Jobs, workers: Workers) -> None:
-        """Until records that are written from now on have been accepted in every partition."""
+        """Wait until new records have been accepted in every partition."""
         since = len(jobs.written)
 
         def accepted() -> bool:
@@ -99,7 +99,7 @@ def test_every_record_comes_and_none_that_was_accepted_comes_again(
                 cluster.wait_for_isr(topic, cluster.ports, each, 60)
         jobs.stop()
         cluster.wait_until(lambda: jobs.written <= workers.delivered(), "every record has come", 60)
-        # A broker may have died before it could confirm an accepted record to the member: the lag shows those, too.
+        # A broker may have died before it confirmed an accepted record to the member; the lag includes such records.
         cluster.wait_until(lambda: set(lags(cluster, topic)) == {0}, "every record is done", 60)
         last = jobs.write_more(5 * PARTITIONS)
         cluster.wait_until(lambda: last <= set(workers.accepted), "the last ones are accepted", 60)
@@ -111,7 +111,7 @@ def test_every_record_comes_and_none_that_was_accepted_comes_again(
 
 @contextmanager
 def struck(cluster: Cluster, fault: str, topic: str, partition: int) -> Iterator[None]:
-    """The group has the name of its topic."""
+    """The group is named like its topic."""
     whom, _, what = fault.rpartition(" ")
     if whom == "leader":
         broker = cluster.wait_for_leader(topic, partition)
@@ -120,7 +120,7 @@ def struck(cluster: Cluster, fault: str, topic: str, partition: int) -> Iterator
     else:
         broker = coordinator(cluster, topic, GROUP)
     if what == "paused":
-        # Others take over when its session has ended. Then it goes on, and does not know.
+        # Other brokers take over when its session expires. Then it resumes, unaware of that.
         cluster.pause(broker)
         time.sleep(1.5 * SESSION_SECONDS)
         cluster.resume(broker)
@@ -149,7 +149,7 @@ def test_delivery_counts_outlive_the_leader_and_the_share_coordinator(cluster: C
                 killed = share_coordinator(cluster, "counted", "counted", 0)
             cluster.kill(killed)
             cluster.restart(killed)
-        # It was given up after five deliveries, which is Kafka's limit.
+        # The broker archived the record after five deliveries, Kafka's limit.
         [good] = produce(cluster, "counted", range(PARTITIONS, PARTITIONS + 1))
         assert read(consumer, {good}, AcknowledgeType.ACCEPT).keys() == {good}
     finally:
@@ -189,7 +189,7 @@ def test_a_group_begins_where_it_was_told_even_if_its_leader_has_not_heard_of_th
     sent = produce(cluster, "untold", range(30))
     zookeeper = KazooClient(hosts=cluster.zookeeper.connect)
     zookeeper.start()
-    try:  # without the note that makes brokers read it
+    try:  # without the notification that makes brokers read it
         config = nodes.encode_config({"share.auto.offset.reset": "earliest"})
         zookeeper.create(nodes.group_config_path("untold"), config, makepath=True)
     finally:

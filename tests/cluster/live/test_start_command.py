@@ -1,4 +1,4 @@
-"""`ottla start --brokers 3`: a cluster from one command, which one Ctrl-C ends in order."""
+"""`ottla start --brokers 3`: a cluster from one command, which one Ctrl-C shuts down in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 @contextlib.contextmanager
 def started(port: int, data: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The running command, and what it said until it was ready."""
+    """The running command, with its output until it was ready."""
     command = [sys.executable, "-m", "ottla", "start", "--brokers", "3", "--listen", f"127.0.0.1:{port}"]
     process = subprocess.Popen(
         [*command, "--data", str(data), *options],

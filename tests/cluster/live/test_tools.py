@@ -1,4 +1,4 @@
-"""What operators' tools do to three brokers: by requests that clients never make, and through ZooKeeper."""
+"""Operators' tools against three brokers: through admin requests, and through ZooKeeper."""
 
 from __future__ import annotations
 

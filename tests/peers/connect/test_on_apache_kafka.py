@@ -51,7 +51,7 @@ def test_a_file_goes_through_a_topic_of_apache_kafka_into_another_file(kafka: st
         "topic": "lines",
         "batch.size": "10",
         "transaction.boundary": "poll",
-        # With a transform, each poll returns rows of records: a hundred transactions of the same producer.
+        # With a transform, each poll returns records instead of columns: a hundred transactions of the same producer.
         "transforms": "mark",
         "transforms.mark.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.mark.header": "from",

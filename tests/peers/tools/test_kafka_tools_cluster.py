@@ -1,4 +1,4 @@
-"""Promise: on a cluster of three as well, our tools print the same as Kafka's, and Kafka's tools work."""
+"""Promise: on a cluster of three, too, our tools print the same as Kafka's, and Kafka's tools work."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_malformed_bytes_harm_only_their_own_row_and_are_read_only_within_it(dat
     )
     assert all(row % 3 == 1 for row in first.reasons)
     for row in range(1, len(rows), 3):
-        # It gives the same result alone in its buffer.
+        # The value decodes the same alone in its buffer.
         alone = decoded([rows[row]], schema)
         assert _shown(alone.column) == _shown(first.column.take(pa.array([row])))
         assert alone.reasons.get(0) == first.reasons.get(row)

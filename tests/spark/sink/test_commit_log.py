@@ -112,7 +112,7 @@ def test_a_record_of_a_newer_version_is_refused_with_a_sentence() -> None:
 
 
 def test_records_of_the_first_version_count() -> None:
-    """Version 1 records carry no version number."""
+    """Records of version 1 have no version field."""
     log = [CommitState().begin("old").replace(b'"version":1,', b"")]
     assert b"version" not in log[0]
     assert replay(log).run == "old"

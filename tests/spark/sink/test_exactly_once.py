@@ -96,7 +96,7 @@ def test_a_batch_that_spark_replays_is_not_written_again(
 def test_the_commit_log_says_where_the_checkpoint_is(
     spark: SparkSession, ottla_broker: Broker, checkpoint: str
 ) -> None:
-    """This shows whether anything still needs the log."""
+    """The checkpoint's path shows whether anything still needs the log."""
     pipeline = Pipeline(spark, ottla_broker, checkpoint)
     pipeline.feed(0, 4)
     pipeline.run()

@@ -82,7 +82,7 @@ def test_a_query_that_cannot_be_started_stays_promised(broker: Broker, tmp_path:
         assert (listed["id"], listed["state"]) == ("CSAS_X_7", "ERROR")
         health = served.http.get("/healthcheck").json()
         assert (health["isHealthy"], health["details"]["commandRunner"]) == (False, {"isHealthy": False})
-        # It does not block the others.
+        # The failing query does not block the others.
         served.done("CREATE STREAM y (x INT) WITH (kafka_topic='y', partitions=1); DROP STREAM y;")
     assert [each.key for each in log.load()] == ["X"]
     with serving(broker.bootstrap_servers, checkpoints=str(tmp_path), service_id="failing_") as served:
