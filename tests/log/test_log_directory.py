@@ -148,9 +148,7 @@ def test_checkpoints_are_kafkas(tmp_path):
         "replication-offset-checkpoint": ["0", "2", "t 0 5", "u 1 0"],
     }.items():
         found = (tmp_path / name).read_text().splitlines()
-        assert [
-            line.rstrip(" \t") for line in found
-        ] == lines  # the checksum is in white space, which Kafka ignores
+        assert [line.rstrip(" \t") for line in found] == lines  # the checksum is white space to Kafka
 
 
 def test_a_damaged_checkpoint_costs_a_recovery_and_nothing_else(tmp_path, caplog):

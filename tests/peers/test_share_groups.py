@@ -58,9 +58,7 @@ NOT_YET = (
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steps]:
     data: Path = tmp_path_factory.mktemp("broker")
     if request.param == "ottla":
-        config = {
-            "group.share.assignment.interval.ms": "1000"
-        }  # Kafka's value rather than the shorter test value
+        config = {"group.share.assignment.interval.ms": "1000"}  # Kafka's value; tests use a shorter one
         with Broker(data=data, config=config) as broker, Steps(broker.bootstrap_servers) as steps:
             yield steps
         return

@@ -136,9 +136,7 @@ def test_ottla_takes_over_the_transactions_of_apache_kafka(tmp_path: Path) -> No
     with Broker(data=tmp_path / "ottla") as broker:
         assert read(broker.bootstrap_servers, "read_committed") == ["committed"]
         assert read(broker.bootstrap_servers, "read_uncommitted") == ["committed", "aborted", "open"]
-        second = open_producer(
-            broker.bootstrap_servers, "left open"
-        )  # and aborts the first one's open transaction
+        second = open_producer(broker.bootstrap_servers, "left open")  # and aborts the open transaction
         second.begin_transaction()
         second.produce("events", "taken over")
         second.commit_transaction(30)

@@ -64,9 +64,7 @@ def test_a_new_reader_sees_the_last_salary_of_each_employee_at_its_original_offs
         producer.produce("employee-salary", key=employee, value=salary)
         producer.flush()
     time.sleep(2.1)
-    producer.produce(
-        "employee-salary", key="D", value="1"
-    )  # the segment is old enough, and this record closes it
+    producer.produce("employee-salary", key="D", value="1")  # closes the segment, which is old enough
     producer.flush()
     until(lambda: cleaned(broker) > 0)
     assert read_all(broker, "employee-salary", 4) == [

@@ -289,9 +289,7 @@ def test_output_that_nobody_can_write(alone, tool):
 
 def test_nothing_is_said_when_head_has_read_enough(alone, tmp_path):
     index = tmp_path / f"{0:020}.index"
-    index.write_bytes(
-        b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000))
-    )  # more than a pipe buffers
+    index.write_bytes(b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000)))  # exceeds a pipe's buffer
     command = ["sh", "-c", '"$@" | head -2', "sh", *alone.command("dump-log", "--files", index)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.stdout.splitlines(), ended.stderr) == ([f"Dumping {index}", "offset: 1 position: 1"], "")

@@ -53,9 +53,7 @@ class ClientState:
         self.admin: AdminClient
         self.transactional: Producer
         self.committed: dict[Partition, list[bytes]] = defaultdict(list)
-        self.written: dict[Partition, list[bytes]] = defaultdict(
-            list
-        )  # including aborted and open transactions
+        self.written: dict[Partition, list[bytes]] = defaultdict(list)  # with aborted and open transactions
         self.latest: dict[bytes, bytes | None] = {}
         self.offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
         self.starts: dict[Partition, int] = {}

@@ -1,4 +1,4 @@
-// The agent of the Java client: commands as JSON lines on stdin, one answer line each, like the Python agents.
+// The Java client's agent: commands as JSON lines on stdin, one response line each, like the Python agents.
 //
 //     java -cp CLASSES:JARS OttlaClient serve HOST:PORT
 //     java -cp CLASSES:JARS OttlaClient member HOST:PORT '{"group": ...}'
@@ -81,7 +81,7 @@ public final class OttlaClient {
         "cooperative-sticky", ASSIGNORS + "CooperativeStickyAssignor");
 
     private String bootstrap;
-    private final Properties settings = new Properties();  // how to log in
+    private final Properties settings = new Properties();  // login settings
     private final Map<Integer, Consumer<byte[], byte[]>> consumers = new HashMap<>();
     private final Map<Integer, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
     private final ShareGroups shareGroups = new ShareGroups();
@@ -93,7 +93,7 @@ public final class OttlaClient {
     }
 
     public static void main(String[] arguments) throws Exception {
-        // The answers have stdout for themselves; what the client logs goes to stderr.
+        // Stdout is for responses only; the client's log goes to stderr.
         System.setOut(System.err);
         OttlaClient client = new OttlaClient(arguments[1]);
         if (arguments[0].equals("serve")) {
@@ -125,7 +125,7 @@ public final class OttlaClient {
         OUT.flush();
     }
 
-    /** Kafka's error code, or null where the client alone is to blame. */
+    /** Return Kafka's error code, or null for a client-side error. */
     private static ObjectNode describe(Throwable error) {
         if (error instanceof ExecutionException && error.getCause() != null) {
             error = error.getCause();
@@ -211,7 +211,7 @@ public final class OttlaClient {
         }
     }
 
-    /** What is opened from now on connects there, with these settings. */
+    /** Connect all later clients there, with these settings. */
     private void logIn(JsonNode arguments) {
         bootstrap = text(arguments, "bootstrap");
         settings.clear();
@@ -360,7 +360,7 @@ public final class OttlaClient {
                 if (records.size() < wanted) {
                     records.add(toJson(record));
                 } else {
-                    // Not asked for yet: the position goes back to the first of them.
+                    // Not requested yet: reset the position to the first of them.
                     TopicPartition partition = new TopicPartition(record.topic(), record.partition());
                     consumer.seek(partition, Math.min(record.offset(), consumer.position(partition)));
                 }
@@ -541,7 +541,7 @@ public final class OttlaClient {
             try {
                 System.in.readAllBytes();
             } catch (java.io.IOException error) {
-                // A broken pipe is the end of the parent, too.
+                // A broken pipe means that the parent has ended, too.
             }
             stopping.set(true);
         });
@@ -626,7 +626,7 @@ public final class OttlaClient {
                 try {
                     consumer.commitSync(offsets);
                 } catch (CommitFailedException | RebalanceInProgressException error) {
-                    // A rebalance overtook the commit: whoever owns the partition reads it again.
+                    // A rebalance overtook the commit; the partition's new owner reads the records again.
                     continue;
                 }
                 ArrayNode committed = JSON.createArrayNode();
@@ -643,7 +643,7 @@ public final class OttlaClient {
         write(event);
     }
 
-    // Words of the protocol
+    // Protocol terms
 
     private Admin admin() {
         if (admin == null) {

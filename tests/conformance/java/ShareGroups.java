@@ -1,4 +1,4 @@
-// Share groups with the Java client: the part of the agent that speaks of them.
+// The share group commands of the Java client's agent.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -30,7 +30,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 final class ShareGroups {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** A consumer and what it got last, by offset: only whole records can be acknowledged. */
+    /** A consumer and its last records by offset, because the client acknowledges only whole records. */
     private record Open(
         KafkaShareConsumer<byte[], byte[]> consumer, Map<Long, ConsumerRecord<byte[], byte[]>> held) {}
 
@@ -73,7 +73,7 @@ final class ShareGroups {
         }
     }
 
-    /** Accepts what it reads with the next poll, or reads once and keeps what it got locked. */
+    /** Accept records with the next poll, or poll once and keep the records locked. */
     static void beMember(Properties common, JsonNode options, AtomicBoolean stopping) throws InterruptedException {
         boolean accept = options.get("accept").asBoolean();
         try (KafkaShareConsumer<byte[], byte[]> consumer = open(common, options, !accept)) {
@@ -138,7 +138,7 @@ final class ShareGroups {
         return described;
     }
 
-    /** Topic, partition, start offset and lag of every partition that the group has a state for. */
+    /** Return topic, partition, start offset and lag of every partition with group state. */
     private static ArrayNode offsets(Admin admin, String group) throws Exception {
         ArrayNode found = JSON.createArrayNode();
         var result = admin.listShareGroupOffsets(Map.of(group, new ListShareGroupOffsetsSpec()));

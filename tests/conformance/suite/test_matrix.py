@@ -1,4 +1,4 @@
-"""The matrix itself: where it is written, and what it says."""
+"""The result matrix: its location and its contents."""
 
 from __future__ import annotations
 

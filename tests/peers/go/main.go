@@ -1,5 +1,5 @@
-// What a user of franz-go does, against the broker named on the command line: `peer HOST:PORT`.
-// Says what it saw, one line per step, and ends with 1 at the first thing that is wrong.
+// Typical franz-go usage against the broker named on the command line: `peer HOST:PORT`.
+// Prints one line per step, and exits with 1 at the first error.
 package main
 
 import (
@@ -40,7 +40,7 @@ func create(cl *kgo.Client, topic string, partitions int32) {
 	check("create", kerr.ErrorForCode(response.Topics[0].ErrorCode))
 }
 
-// Values that arrive until there are as many as wanted, sorted.
+// Poll until the wanted number of values has arrived, and return them sorted.
 func values(cl *kgo.Client, count int) string {
 	var seen []string
 	for len(seen) < count {
@@ -71,7 +71,7 @@ func codecs(seed string, admin *kgo.Client) {
 	cl.Close()
 }
 
-// Two members, of which the first leaves: the second goes on where the group is.
+// Two members, the first of which leaves: the second continues at the committed offsets.
 func group(seed string, admin *kgo.Client, topic string, opts ...kgo.Opt) {
 	create(admin, topic, 4)
 	opts = append(opts, kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
@@ -87,7 +87,7 @@ func group(seed string, admin *kgo.Client, topic string, opts ...kgo.Opt) {
 	fmt.Println(topic+":", values(first, 4))
 	check("commit", first.CommitUncommittedOffsets(ctx))
 	second := client(seed, opts...)
-	go first.PollFetches(ctx) // it has to come back to the group to share it
+	go first.PollFetches(ctx) // it has to rejoin for the rebalance
 	for {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		second.PollFetches(short)

@@ -1,4 +1,4 @@
-// Registers, looks up, checks and deletes with franz-go's registry client; prints what a test compares.
+// Registers, looks up, checks and deletes with franz-go's registry client; prints the results for the test.
 package main
 
 import (

@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
 import org.apache.avro.Schema;
 import org.apache.avro.SchemaCompatibility;
 
-/** Per line a list of a reader's and a writer's schema; the answer says how the first is printed and what is wrong. */
+/** Reads a reader's and a writer's schema per line; prints the reader's canonical text and the incompatibilities. */
 public class AvroSchemas {
   public static void main(String[] arguments) throws Exception {
     ObjectMapper mapper = new ObjectMapper();

@@ -1,4 +1,4 @@
-// Copies a topic exactly once, with transactions, until it is killed.
+// Copies a topic exactly once, with transactions, until killed.
 //
 //     java -cp JARS Copier.java HOST:PORT SOURCE TARGET GROUP TRANSACTIONAL_ID
 
@@ -27,7 +27,7 @@ public final class Copier {
             try {
                 copy(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]);
             } catch (KafkaException error) {
-                // With a new producer and from the committed offsets: all that is lost is time.
+                // Restart with a new producer from the committed offsets; only time is lost.
             }
         }
     }
@@ -67,7 +67,7 @@ public final class Copier {
                         new TopicPartition(source, record.partition()), new OffsetAndMetadata(record.offset() + 1));
                 }
                 if (RANDOM.nextInt(10) == 0) {
-                    producer.flush(); // what is written and then aborted must never be seen
+                    producer.flush(); // consumers must never see aborted records
                     producer.abortTransaction();
                     return;
                 }

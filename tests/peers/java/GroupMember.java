@@ -1,4 +1,4 @@
-// A member of a group with the Java client, run as a single source file:
+// A group member with the Java client, run as a single source file:
 //
 //     java -cp JARS GroupMember.java consumer|pattern|share HOST:PORT GROUP TOPIC COUNT
 //

@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import javax.security.auth.x500.X500Principal;
 
-/** Reads encoded names of certificates, in hexadecimal digits, and writes each as Kafka's brokers see it. */
+/** Reads hex-encoded certificate names, and writes each in the form that Kafka's brokers use. */
 public class Names {
     public static void main(String[] arguments) throws Exception {
         var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));

@@ -1,7 +1,7 @@
-// What RE2 for Java, which Apache Kafka uses, makes of patterns.
+// Match patterns with RE2 for Java, which Apache Kafka uses.
 //
-// A line is a pattern and texts, with tabs between; the answer is "ok" and a 1 or 0 for every text that matches as a
-// whole or does not, or "bad" and why it is no pattern.
+// An input line is a pattern and texts, separated by tabs. The output is "ok" and, for every text, 1 for a full match or
+// 0; or "bad" and the reason why the pattern is invalid.
 
 import com.google.re2j.Pattern;
 import com.google.re2j.PatternSyntaxException;

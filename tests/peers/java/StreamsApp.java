@@ -1,8 +1,8 @@
-// Counts words and joins orders with customers, exactly once, until it is killed.
+// Counts words and joins orders with customers, exactly once, until killed.
 //
 //     java -cp JARS StreamsApp.java HOST:PORT STATE_DIRECTORY [GUARANTEE [GROUP_PROTOCOL]]
 //
-// Every word that comes in on standard input is answered with its count in the local store, or none.
+// For every word on standard input, prints its count in the local store, or none.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

@@ -25,7 +25,7 @@ public class Tools {
 
     public static void main(String[] ignored) throws Exception {
         PrintStream answers = System.out;
-        // The first that a tool asks for counts: some go on after it when the process does not end.
+        // The first exit code counts: some tools continue after it if the process does not end.
         int[] asked = {-1};
         Exit.Procedure end = (code, message) -> {
             if (asked[0] < 0)
@@ -53,7 +53,7 @@ public class Tools {
                     .invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
             } catch (InvocationTargetException failure) {
                 if (!(failure.getCause() instanceof Ended)) {
-                    // As the JVM does for what nobody catches.
+                    // Like the JVM for an uncaught exception.
                     System.err.println("Exception in thread \"main\" " + failure.getCause());
                     code = 1;
                 }

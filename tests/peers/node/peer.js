@@ -1,5 +1,5 @@
-// What a user of kafkajs does, against the broker named on the command line: `node peer.js HOST:PORT`.
-// Says what it saw, one line per step; a broken promise ends it with another status than 0.
+// Typical kafkajs usage against the broker named on the command line: `node peer.js HOST:PORT`.
+// Prints one line per step; a failed expectation ends it with a non-zero status.
 'use strict'
 
 const { Kafka, CompressionTypes, ConfigResourceTypes, logLevel } = require('kafkajs')

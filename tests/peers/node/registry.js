@@ -1,4 +1,4 @@
-// Registers, encodes and decodes with @kafkajs/confluent-schema-registry; prints what a test compares.
+// Registers, encodes and decodes with @kafkajs/confluent-schema-registry; prints the results for the test.
 const { SchemaRegistry, SchemaType } = require('@kafkajs/confluent-schema-registry')
 
 const AVRO = JSON.stringify({ type: 'record', name: 'Order', namespace: 'shop', fields: [{ name: 'id', type: 'int' }] })

@@ -1,4 +1,4 @@
-"""Promise: on a cluster of three, too, our tools print the same as Kafka's, and Kafka's tools work."""
+"""Promise: on a cluster of three brokers, too, our tools and Kafka's print the same, and Kafka's tools work."""
 
 from __future__ import annotations
 
