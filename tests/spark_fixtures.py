@@ -1,8 +1,4 @@
-<<<<<<< HEAD:tests/spark_fixtures.py
 """Fixtures of tests that run on Spark. A test with `spark` starts a JVM, and only `make test-spark` runs it."""
-=======
-"""Fixtures of the pipeline tests. Tests that use `spark` start a JVM, and only `make test-spark` runs them."""
->>>>>>> 59d221e8 (Rewrite the prose of the Spark, SQL and testing kit tests):tests/spark/conftest.py
 
 from __future__ import annotations
 
