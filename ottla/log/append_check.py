@@ -41,8 +41,8 @@ MOST_NAMED_RECORDS = 1000
 LOOP_BYTES = 256 * 1024
 LOOP_RECORDS = 1000
 # Checked part of an ordinary batch: the first records, and for compressed batches only if they are small.
-_READ_IN_FULL = 8
-_READ_BY_LENGTH = 32
+_READ_IN_FULL = 4
+_READ_BY_LENGTH = 16
 _SAMPLED_BYTES = 16 * 1024
 
 

@@ -353,6 +353,8 @@ class Dispatcher:
             context.timing = self._timed.begin(served)
         if request is None:
             self._receive_large(frame, position, context)
+        elif self._broker.faults is None:
+            self.call(request, context)
         else:
             self._carry_out(request, context)
 
@@ -412,7 +414,10 @@ class Dispatcher:
         except Exception as error:
             self.fail(error, request, context)
             return
-        self._deliver(answer, request, context)
+        if isinstance(answer, Response):
+            self.respond(answer, context)
+        else:
+            self._deliver(answer, request, context)
 
     def _deliver(self, answer: Answer, request: Request, context: RequestContext) -> None:
         if isinstance(answer, Response):
