@@ -14,8 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from ottla.testing import Broker
-
-from .conftest import Source
+from tests.spark_fixtures import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

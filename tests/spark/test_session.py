@@ -17,7 +17,7 @@ from ottla.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .conftest import Source
+    from tests.spark_fixtures import Source
 
 PLAIN_SESSION = """
 from pyspark.sql import SparkSession

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 
+from ottla.cli.jobs.private_directory import close_to_others
 from ottla.cli.jobs.secured_data import SecuredData, advertised_at, hosts_of
 from ottla.security.certificates import make_authority
 
 
 @pytest.fixture
 def data(tmp_path):
+    close_to_others(tmp_path / "data")
     secured = SecuredData(tmp_path / "data")
     secured.prepare(hosts_of(["broker.example:9093"]))
     return secured
