@@ -23,7 +23,7 @@ def traces(*connectors: RunningConnector) -> list[str]:
 def test_a_broker_that_is_away_for_longer_than_requests_are_tried(
     fresh_ottla_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "_API_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "_API_SECONDS", 1.0)
     monkeypatch.setattr(waiting, "_PATIENCE", 0.2)
     monkeypatch.setattr(task, "_PAUSE_SECONDS", 0.1)
     broker = fresh_ottla_broker
@@ -31,7 +31,7 @@ def test_a_broker_that_is_away_for_longer_than_requests_are_tried(
     broker.create_topic("offsets", config={"cleanup.policy": "compact"})
     lines, copy = tmp_path / "lines", tmp_path / "copy"
     lines.write_text("a\nb\n")
-    settings = {"offset.storage.topic": "offsets", "consumer.default.api.timeout.ms": "200"}
+    settings = {"offset.storage.topic": "offsets", "consumer.default.api.timeout.ms": "1000"}
     worker = Worker(broker, settings, lambda config: Engine(None, config, host=ThreadHost()))
     source = {"name": "in", "connector.class": "FileStreamSource", "file": str(lines), "topic": "t"}
     sink = {"name": "out", "connector.class": "FileStreamSink", "file": str(copy), "topics": "t"}
