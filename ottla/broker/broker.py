@@ -8,16 +8,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.apis import served_keys
 from ottla.broker.coordinators.leadership import CoordinatorLeadership
 from ottla.broker.coordinators.settings import ImageTopics, group_config, transaction_config
 from ottla.broker.coordinators.state_log import PartitionStateLog
 from ottla.broker.coordinators.streams_topics import StreamsTopics
 from ottla.broker.coordinators.transaction_markers import PartitionMarkers
 from ottla.broker.faults import Faults
+from ottla.broker.fetch.fetch_sessions import FetchSessions
+from ottla.broker.fetch.follower_fetch import FollowerSessions
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.requests.delayed_produce import DelayedProduces
-from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.inspections import Inspections
 from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
@@ -26,10 +27,9 @@ from ottla.broker.telemetry.telemetry import ClientTelemetry
 from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
-from ottla.cluster.replication.leader_fetch_handler import LeaderFetchHandler
 from ottla.cluster.replication.replica_selector import selects_by_rack
 from ottla.cluster.topics.topic_admin import Charge, TopicAdmin, free
-from ottla.coordinator.groups.coordinator import GroupCoordinator
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
@@ -47,8 +47,8 @@ from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
-    from ottla.broker.lifecycle.count_audit import CountAudit
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
+    from ottla.broker.metrics.count_audit import CountAudit
     from ottla.broker.metrics.otlp_export import OtlpExport
 
 logger = logging.getLogger(__name__)
@@ -151,8 +151,8 @@ class Broker:
         self.selects_replicas = selects_by_rack(config)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
-        self.leader_fetch_handler = LeaderFetchHandler(replicas)
-        self.delayed_produces = DelayedProduces()
+        self.follower_sessions = FollowerSessions(replicas)
+        self.purgatory = replicas.leader_context.purgatory
         self.inspections = Inspections()
         registry = SchemaRegistry.of(config)
         self.schema_validation = (
@@ -166,7 +166,7 @@ class Broker:
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which creates it from this object
         self.loop = asyncio.get_running_loop()
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self, served_keys())
         self.sharing = Sharing(self)
         self.streams_topics = StreamsTopics(topic_admin)
         self.delegation_tokens = DelegationTokens(config, store, image)
@@ -189,7 +189,6 @@ class Broker:
 
     def close(self) -> None:
         self.dispatcher.lane.close()
-        self.delayed_produces.close()
         self.inspections.close()
         if self.telemetry is not None:
             self.telemetry.forwarder.close()

@@ -12,7 +12,13 @@ from ottla.broker.security.inter_broker import check_inter_broker
 from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.broker.security.ssl_settings import read_certificates, ssl_settings
 from ottla.metadata.cluster_image import ClusterImage
-from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
+from ottla.metadata.configs.broker_config import (
+    BrokerConfig,
+    ConfigError,
+    check_is_config,
+    refusal,
+    single_broker_defaults,
+)
 from ottla.metadata.configs.broker_config_table import ALIASES, BROKER_CONFIGS, broker_config_def, has_effect
 from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, format_value, parse_value
 from ottla.metadata.configs.topic_configs import TOPIC_SYNONYMS
@@ -97,6 +103,10 @@ def check_file(path: Path) -> CheckedFile:
         return CheckedFile([f"Cannot read {path}: {error.strerror}."], [])
     except PropertiesError as error:
         return CheckedFile([f"{path}:{error.line}: {error.reason}."], [])
+    try:
+        check_is_config({name: text for name, text, _ in found}, str(path))
+    except ConfigError as error:
+        return CheckedFile([str(error)], [])
     lines: dict[str, int] = {}
     warnings = []
     for name, _, line in found:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
-from ottla.cluster.topics.config_changes import ConfigChange, Operation, check_changes
 from ottla.metadata.configs.config_defs import ConfigSource, ConfigType
-from ottla.metadata.configs.effective_config import ConfigEntry
+from ottla.metadata.dynamic_configs.config_changes import ConfigChange, Operation, check_changes
+from ottla.metadata.dynamic_configs.effective_config import ConfigEntry
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 ROOT = "root"

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from ottla.log.config import LogConfig
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.effective_config import TopicConfig
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 
 _NAMES = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.cold_reads import cold_range
-from ottla.log.errors import CorruptSegmentError, StorageError, is_passing
+from ottla.log.errors import CorruptSegmentError, StorageError, is_temporary
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.files.file_region import FileRegion
 from ottla.log.future_log import align, copy, inherit
@@ -19,11 +19,11 @@ from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.replication_rates import LOG_DIR_RATE
+from ottla.metadata.configs.config_defs import LOG_DIR_RATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
     from ottla.cluster.replicas import Replicas
 
 T = TypeVar("T")
@@ -189,8 +189,8 @@ class LogDirMoves:
     async def _step(self, move: _Move) -> bool:
         """Copy one chunk. Return True once the copy has replaced the log."""
         log, future = move.partition.log, move.future
-        if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
-            move.truncations = log.flushing.truncations
+        if move.truncations != log.truncations or future.log_end_offset < log.log_start_offset:
+            move.truncations = log.truncations
             align(future, log)
         if self._is_near(move):
             return await self._try_to_finish(move)
@@ -203,7 +203,7 @@ class LogDirMoves:
         cold = cold_range(log, future.log_end_offset, size)
         if cold is not None:
             await _in_thread(cold.read)
-            if move.truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
+            if move.truncations != log.truncations or future.log_end_offset < log.log_start_offset:
                 return False  # the log was truncated in the meantime
         region = self._read(move, size)
         try:
@@ -218,7 +218,7 @@ class LogDirMoves:
                 move.unflushed = 0
         except StorageError as error:
             self._target_failed(move.directory)
-            if not is_passing(error.cause):
+            if not is_temporary(error.cause):
                 raise
             await asyncio.sleep(_FULL_DISK_SECONDS)
         return False
@@ -249,7 +249,7 @@ class LogDirMoves:
             await asyncio.sleep(_PAUSE_SECONDS)
             return False
         # Nothing else runs from here on: no append, no truncation.
-        if move.partition.log is not log or move.truncations != log.flushing.truncations:
+        if move.partition.log is not log or move.truncations != log.truncations:
             return False
         copied = 0
         while future.log_end_offset < log.log_end_offset and copied <= 2 * _LAST_BYTES:

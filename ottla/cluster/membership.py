@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.cluster.controller.offline_replicas import OFFLINE, log_dir_event
 from ottla.cluster.controller.suspicions import SUSPECTS
 from ottla.cluster.image.change_notifications import CHANGES, config_notification
+from ottla.cluster.image.offline_replicas import OFFLINE, log_dir_event
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig

@@ -351,7 +351,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def _take(self, frame: memoryview) -> None:
         if not self._waiting or self._waiting[0].correlation_id != _LENGTH(frame)[0]:
-            self._fail(PeerError(f"{self.host}:{self.port} answered what was not asked"))
+            self._fail(PeerError(f"{self.host}:{self.port} sent an unexpected answer"))
             return
         asked = self._waiting[0]
         try:
@@ -361,7 +361,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 4 + asked.answer.header_version(asked.version),
             )
         except MalformedMessage as error:
-            self._fail(PeerError(f"{self.host}:{self.port} sent what cannot be read: {error}"))
+            self._fail(PeerError(f"{self.host}:{self.port} sent an unreadable answer: {error}"))
             return
         self._waiting.popleft()
         asked.on_response(response)

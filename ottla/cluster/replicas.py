@@ -10,14 +10,14 @@ from time import monotonic
 
 from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
-from ottla.cluster.partition import NO_LEADER, Partition
+from ottla.cluster.partitions.leader_state import LeaderContext
+from ottla.cluster.partitions.partition import NO_LEADER, Partition
+from ottla.cluster.partitions.topic_counts import CountedTopics
 from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.fetcher_pool import FetcherPool
-from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
-from ottla.cluster.topic_counts import CountedTopics
 from ottla.log.config import LogConfig
-from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
+from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_temporary
 from ottla.log.files import descriptors
 from ottla.log.files.partition_metadata import ZERO_UUID
 from ottla.log.log_directory import LogDirectory
@@ -235,6 +235,7 @@ class Replicas:
         await self.fetchers.close()
         for task in list(self.leader_context.tasks):
             task.cancel()
+        self.leader_context.purgatory.close()
 
     async def open_topic(self, topic: TopicImage) -> None:
         """Create or open the missing logs of the topic's partitions assigned to this broker."""
@@ -393,15 +394,15 @@ class Replicas:
             return True
         if not isinstance(cause, OSError):
             return False
-        if is_passing(cause) or is_of_disk(cause):
+        if is_temporary(cause) or is_of_disk(cause):
             self.directory_failed(directory, cause)
-            if is_passing(cause) and self.on_full is not None:
+            if is_temporary(cause) and self.on_full is not None:
                 self.on_full(*name)
             return True
         try:
             directory.probe()
         except OSError as fault:
-            if not is_passing(fault):
+            if not is_temporary(fault):
                 self.directory_failed(directory, fault)
                 return True
         self._log_failed(directory, name, error)
@@ -430,7 +431,7 @@ class Replicas:
         reason = error.strerror or str(error)
         if not directory.online:
             return
-        if is_passing(error):
+        if is_temporary(error):
             if not directory.full and descriptors.ran_out(error):
                 logger.error("%s cannot be written to: %s.", directory.path, descriptors.shortage())
             elif not directory.full:
@@ -469,6 +470,10 @@ class Replicas:
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
         """Mark partitions offline at startup, when the broker itself arranges for other leaders."""
         self._offline.update(names)
+
+    def leave_offline(self, names: Iterable[tuple[str, int]]) -> None:
+        """Let partitions whose logs were missing get new ones."""
+        self._offline.difference_update(names)
 
     def set_aside(self, topic: str, index: int) -> str:
         """Rename a damaged log to make room for a new one, keeping its files. Return the new path."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.log.files.page_cache import is_in_memory, read_through
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments.index import OffsetIndex
-from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.open_files import sealed_files
 from ottla.log.segments.segment import LOCATE_BYTES
 
 

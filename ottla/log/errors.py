@@ -32,7 +32,7 @@ class DamagedLogError(KafkaError):
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"{file} {reason}. Nothing was changed: restore the file from a copy and restart the broker, "
-            "or see 'Damage on disk' in docs/durability.md",
+            "or see 'Damage on disk' in docs/explanation/durability.md",
         )
         self.file = file
 
@@ -65,7 +65,7 @@ def storage_error(action: str, error: OSError) -> StorageError:
     return StorageError(f"{action}: {error.strerror or error}", error)
 
 
-def is_passing(error: OSError) -> bool:
+def is_temporary(error: OSError) -> bool:
     """Return True if a retry makes sense, above all for a full disk."""
     return error.errno in _PASSING
 

@@ -61,7 +61,7 @@ def copy(region: FileRegion, future: PartitionLog) -> int:
         if first.base_offset < future.log_end_offset <= first.last_offset:
             # The log starts in the middle of a batch, because earlier records were deleted.
             future.truncate_fully_and_start_at(first.base_offset)
-    future.replicated.append(data)
+    future.append_as_follower(data)
     return len(data)
 
 

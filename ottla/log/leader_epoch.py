@@ -26,7 +26,7 @@ class LeaderEpochCache:
         self.is_sealed = False
         self.latest = UNDEFINED_EPOCH  # epoch of the last entry; every append compares it
         self._entries: list[tuple[int, int]] = []
-        self._written: list[tuple[int, int]] = []
+        self._on_disk: list[tuple[int, int]] = []
         self._lock = Lock()  # a flush in a thread and a roll on the loop may both write
 
     def load(self) -> None:
@@ -51,7 +51,7 @@ class LeaderEpochCache:
             entries.append((epoch, start))
         self._entries = entries
         self.latest = entries[-1][0] if entries else UNDEFINED_EPOCH
-        self._written = entries.copy()
+        self._on_disk = entries.copy()
 
     def moved_to(self, directory: str) -> None:
         with self._lock:
@@ -122,10 +122,10 @@ class LeaderEpochCache:
         """Write the file if it is outdated."""
         with self._lock:
             entries = self._entries.copy()
-            if entries != self._written:
+            if entries != self._on_disk:
                 lines = (f"{epoch} {start}" for epoch, start in entries)
                 write_lines(self._path, lines, owner=self._owner, sync=False)
-                self._written = entries
+                self._on_disk = entries
         if sync and entries:
             sync_path(self._path)
 

@@ -39,10 +39,17 @@ from ottla.log.files.checkpoint import (
 from ottla.log.files.damage_mark import KnownLog, mark_damaged, read_damage_mark, remove_damage_mark
 from ottla.log.files.directory_lock import DirectoryLock
 from ottla.log.files.live_ends import LIVE_ENDS_FILE, LiveEnds, read_live_ends
-from ottla.log.files.mark_file import mark, read_mark, write_mark
-from ottla.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.log.files.meta_properties import (
+    MetaProperties,
+    mark,
+    read_mark,
+    read_meta_properties,
+    write_mark,
+    write_meta_properties,
+)
 from ottla.log.files.partition_metadata import ZERO_UUID, read_partition_metadata
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
+from ottla.log.local_log import LocalLog
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import FoundLog
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -230,7 +237,7 @@ class LogDirectory:
             self._load(*item, configs[item[0][0]], clean)
 
         began = time.monotonic()
-        after = "a clean shutdown" if clean else "an unclean shutdown: what was not flushed is checked"
+        after = "a clean shutdown" if clean else "an unclean shutdown; checking unflushed segments"
         if found:
             logger.info("Loading %d logs from %s, after %s", len(found), self._directory, after)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-recovery") as pool:
@@ -310,7 +317,7 @@ class LogDirectory:
         if self._ends is not None:
             log.note_live_end(self._ends.slot(name))
 
-    def _before_shrink(self, log: PartitionLog, offset: int) -> None:
+    def _before_shrink(self, log: LocalLog, offset: int) -> None:
         """Lower the recovery point on disk first: a log that ends below it counts as damaged."""
         name = (log.topic, log.partition)
         if self._recovery_points.get(name, 0) > offset:

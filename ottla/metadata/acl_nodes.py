@@ -84,7 +84,7 @@ def decode_entries(data: bytes) -> frozenset[Entry]:
             for acl in json.loads(data)["acls"]
         )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"it lacks {error} or has what cannot be understood") from None
+        raise ValueError(f"it lacks {error} or is invalid") from None
 
 
 def change_notification(pattern: ResourcePattern) -> Create:

@@ -94,7 +94,6 @@ async def load_client_quotas(store: NodeStore) -> dict[Entity, dict[str, float]]
 
 
 def replace_quotas(node: Node, quotas: Quotas) -> bytes:
-    """Return the node's data with new quotas and all other settings unchanged."""
     before = nodes.decode_config(node.data)
     kept = {key: value for key, value in before.items() if key not in CLIENT_KEYS and key not in IP_KEYS}
     return nodes.encode_config({**kept, **{k: _text(k, v) for k, v in quotas.items()}})

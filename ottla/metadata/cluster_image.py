@@ -41,6 +41,11 @@ class PartitionImage(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
 
+    @property
+    def is_moving(self) -> bool:
+        """Return True during a reassignment."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
 
 class TopicImage(NamedTuple):
     name: str
@@ -121,19 +126,16 @@ class ClusterImage:
         self.version += 1
 
     def offline_on(self, partition: PartitionImage) -> Collection[int]:
-        """Return the brokers, live or not, whose replica of the partition is offline."""
         topic = self.topics.get(partition.topic) if self._offline_on else None
         return () if topic is None else self._offline_on.get((topic.topic_id, partition.partition), ())
 
     def able(self, partition: PartitionImage, brokers: Collection[int]) -> Collection[int]:
-        """Return the brokers whose replica of the partition is usable, or that have none."""
         offline = self.offline_on(partition)
         return [each for each in brokers if each not in offline] if offline else brokers
 
     # Topics
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Add a topic, or replace it with all its partitions."""
         if topic.name in self.topics:
             self._forget(topic.name)
         for partition in topic.partitions.values():
@@ -163,13 +165,11 @@ class ClusterImage:
             del self._names_by_key[key]
 
     def put_partition(self, partition: PartitionImage) -> None:
-        """Add or replace one partition of a known topic."""
         topic = self.topics[partition.topic]
         self.partitions[topic.name, partition.partition] = partition
         self._exchange(topic._replace(partitions={**topic.partitions, partition.partition: partition}))
 
     def put_partitions(self, topic: str, partitions: Iterable[PartitionImage]) -> None:
-        """Replace several partitions of a known topic, at the cost of one."""
         before = self.topics[topic]
         changed = {partition.partition: partition for partition in partitions}
         for index, partition in changed.items():
@@ -263,7 +263,6 @@ async def read_brokers(store: NodeStore) -> list[BrokerImage]:
 
 
 async def read_topics(store: NodeStore, names: Sequence[str]) -> list[TopicImage]:
-    """Return the existing topics among the named ones, with their partitions and overrides."""
     found = await store.get_many([nodes.topic_path(name) for name in names])
     configs = await store.get_many([nodes.topic_config_path(name) for name in names])
     topics = {

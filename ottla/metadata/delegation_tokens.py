@@ -25,7 +25,6 @@ class DelegationToken(NamedTuple):
     expires_at: int
 
     def may_renew(self, principal: str) -> bool:
-        """Return True if the principal may renew or expire the token."""
         return principal == self.owner or principal in self.renewers
 
     def is_of(self, principal: str) -> bool:

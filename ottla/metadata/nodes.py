@@ -102,7 +102,6 @@ def _any_name(name: str) -> str:
 
 
 def name_of_config(node: str) -> str:
-    """Return the group or client metrics subscription of a config node."""
     return unquote(node)
 
 
@@ -358,7 +357,6 @@ def decode_controller_epoch(data: bytes) -> int:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """Encode a node under /log_dir_event_notification: a log directory of that broker has failed."""
     return _to_json({"version": 1, "broker": broker_id, "event": 1})
 
 

@@ -122,7 +122,6 @@ def _check(key_factory: str, cipher: str, key_length: int, iterations: int) -> N
 
 
 def _encrypt(cipher: str, key: bytes, password: bytes) -> tuple[bytes, bytes]:
-    """Return a fresh initialization vector and the encrypted password."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.ciphers.algorithms import AES

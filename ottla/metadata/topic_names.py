@@ -43,5 +43,4 @@ def validate_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Return a key shared by colliding names: metric names do not distinguish '.' and '_'."""
     return name.replace(".", "_")

@@ -254,11 +254,13 @@ class Data(Struct):
 
     @classmethod
     def _make(cls, cache: str, maker: str, version: int) -> Callable[..., Any]:
-        from ottla.protocol import codegen
+        from ottla.protocol import codegen, sliced_codegen
 
         if not cls.versions[0] <= version <= cls.versions[1]:
             raise ValueError(f"{cls.__name__} has no version {version}")
-        made: Callable[..., Any] = getattr(codegen, maker)(cls, version)
+        made: Callable[..., Any] = getattr(sliced_codegen if "sliced" in maker else codegen, maker)(
+            cls, version
+        )
         getattr(cls, cache)[version] = made
         return made
 

@@ -4,15 +4,15 @@ The functions are straight-line code. Adjacent fixed-size fields share one `stru
 and fields absent from a version cost nothing. Decoders check lengths against the buffer before allocating memory for
 them.
 
-Each decoder and encoder has a second form for large messages: the same code as a generator. It yields after every
-`SLICE` elements so that its caller can serve other requests in between.
+`sliced_codegen` generates the same code for large messages, as generators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import cache
 from struct import Struct as Packer
+from struct import pack, unpack_from
 from typing import Any
 
 from ottla.protocol.codec import _MISSING, Buffer, Data, Field, MalformedMessage, Struct
@@ -35,10 +35,6 @@ _SHORT_ARRAY = 32
 MAX_ELEMENTS = 1_000_000
 MAX_TAGGED_FIELDS = 10_000
 MAX_STRING_BYTES = 32_767
-
-# Elements between two yields of a generator. Numbers cost far less than any other element.
-SLICE = 256
-_NUMBERS_PER_SLICE = 8192
 
 
 def unsigned_varint(value: int) -> bytes:
@@ -91,13 +87,12 @@ def _too_many(count: int, kind: str, limit: int) -> None:
     raise MalformedMessage(f"{count} {kind} exceed {limit}")
 
 
-class _Writer:
+class Writer:
     """Generated source lines with indentation, and the names they refer to."""
 
-    def __init__(self, cls: type[Data], version: int, *, sliced: bool = False) -> None:
+    def __init__(self, cls: type[Data], version: int) -> None:
         self.version = version
         self.flexible = cls.is_flexible(version)
-        self.sliced = sliced
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"short": _short, "str": str, "bytes": bytes, "len": len}
         self.depth = 1
@@ -142,22 +137,16 @@ class _Writer:
         return field.nullable[0] <= self.version <= field.nullable[1]
 
     def step(self) -> None:
-        if self.sliced:
-            self.line("steps -= 1")
-            self.line(f"if not steps: steps = {SLICE}; yield")
+        """Hook: an element follows."""
 
     def compile(self, signature: str, filename: str) -> Callable[..., Any]:
-        if self.sliced:
-            self.lines.insert(0, f"    steps = {SLICE}")
-            # Turns messages without arrays into generators too
-            self.lines.insert(1, "    if not steps: yield")
         source = f"def made({signature}):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, filename, "exec"), self.names)
         made: Callable[..., Any] = self.names["made"]
         return made
 
 
-def _default(writer: _Writer, field: Field) -> str:
+def _default(writer: Writer, field: Field) -> str:
     if field.default is not _MISSING:
         return repr(field.default)
     if field.kind == "array":
@@ -168,7 +157,7 @@ def _default(writer: _Writer, field: Field) -> str:
 # Decoding
 
 
-class _Decoder(_Writer):
+class Decoder(Writer):
     def flush(self) -> None:
         if not self.pending:
             return
@@ -299,15 +288,18 @@ class _Decoder(_Writer):
             self.line(f"{count} -= 1")
             self.step()
             if field.struct is not None:
-                self.struct(field.struct, item, items if self.sliced else None)
+                self.element(field.struct, item, items)
             else:
                 assert element is not None
                 self.value(element, item, label)
                 self.flush()
-            if field.struct is None or not self.sliced:
                 self.line(f"{items}.append({item})")
             self.depth -= 1
         self.depth -= 1
+
+    def element(self, cls: type[Struct], item: str, items: str) -> None:
+        self.struct(cls, item)
+        self.line(f"{items}.append({item})")
 
     def numbers(self, element: str, target: str, count: str) -> None:
         unpack, size = self.packers("", element, "unpack_from"), Packer(">" + element).size
@@ -316,21 +308,12 @@ class _Decoder(_Writer):
         self.line(f"    pos += {count} * {size}")
         self.line("else:")
         self.depth += 1
-        if self.sliced:
-            items, some = self.unique("a"), self.unique("n")
-            self.line(f"{target} = {items} = []")
-            self.line(f"while {count}:")
-            self.depth += 1
-            self.line(f"{some} = {count} if {count} < {_NUMBERS_PER_SLICE} else {_NUMBERS_PER_SLICE}")
-            self.line(f"{items} += unpack_from(f'>{{{some}}}{element}', buffer, pos)")
-            self.line(f"{count} -= {some}")
-            self.line(f"pos += {some} * {size}")
-            self.line("yield")
-            self.depth -= 1
-        else:
-            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{element}', buffer, pos))")
-            self.line(f"pos += {count} * {size}")
+        self.many_numbers(element, target, count)
         self.depth -= 1
+
+    def many_numbers(self, element: str, target: str, count: str) -> None:
+        self.line(f"{target} = list(unpack_from(f'>{{{count}}}{element}', buffer, pos))")
+        self.line(f"pos += {count} * {Packer('>' + element).size}")
 
     def tags(self, tagged: list[tuple[str, Field]], target: str) -> None:
         """Read known tagged fields and skip the others."""
@@ -360,42 +343,31 @@ class _Decoder(_Writer):
         self.line(f"pos = {stop}")
         self.depth -= 2
 
-
-def _decoder(cls: type[Data], version: int, *, sliced: bool) -> _Decoder:
-    from struct import unpack_from
-
-    writer = _Decoder(cls, version, sliced=sliced)
-    writer.names |= {
-        "new": object.__new__,
-        "rest_of_count": _rest_of_count,
-        "rest_of_string_length": _rest_of_string_length,
-        "rest_of_varint": rest_of_varint,
-        "too_many": _too_many,
-        "unpack_from": unpack_from,
-    }
-    writer.line("end = len(buffer)")
-    writer.struct(cls, "message", "started" if sliced else None)
-    writer.line("if pos > end: short('message')")
-    writer.line("return message, pos")
-    return writer
+    def message(self, cls: type[Data], into: str | None = None) -> None:
+        self.names |= {
+            "new": object.__new__,
+            "rest_of_count": _rest_of_count,
+            "rest_of_string_length": _rest_of_string_length,
+            "rest_of_varint": rest_of_varint,
+            "too_many": _too_many,
+            "unpack_from": unpack_from,
+        }
+        self.line("end = len(buffer)")
+        self.struct(cls, "message", into)
+        self.line("if pos > end: short('message')")
+        self.line("return message, pos")
 
 
 def make_decoder(cls: type[Data], version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
-    return _decoder(cls, version, sliced=False).compile("buffer, pos", f"<{cls.__name__}.decode v{version}>")
-
-
-def make_sliced_decoder(
-    cls: type[Data], version: int
-) -> Callable[[Buffer, int, list[Any]], Generator[None, None, tuple[Any, int]]]:
-    """Build a decoder that adds the message to the list `started` before reading its fields."""
-    name = f"<{cls.__name__}.decode_in_slices v{version}>"
-    return _decoder(cls, version, sliced=True).compile("buffer, pos, started", name)
+    decoder = Decoder(cls, version)
+    decoder.message(cls)
+    return decoder.compile("buffer, pos", f"<{cls.__name__}.decode v{version}>")
 
 
 # Encoding
 
 
-class _Encoder(_Writer):
+class Encoder(Writer):
     def take(self) -> tuple[str, str]:
         """Return and clear the format and the values of the pending fixed fields."""
         fmt = "".join(f for f, _ in self.pending)
@@ -516,17 +488,11 @@ class _Encoder(_Writer):
             self.line(f"write({self.packer(fmt, 'pack')}({values}))")
         length = f"unsigned_varint({count})" if self.flexible else f"{self.packer('i', 'pack')}({count})"
         self.line(f"write({length})")
-        if self.sliced:
-            at, some = self.unique("n"), self.unique("a")
-            self.line(f"for {at} in range(0, len({items}), {_NUMBERS_PER_SLICE}):")
-            self.depth += 1
-            self.line(f"{some} = {items}[{at}:{at} + {_NUMBERS_PER_SLICE}]")
-            self.line(f"write(pack(f'>{{len({some})}}{element}', *{some}))")
-            self.line("yield")
-            self.depth -= 1
-        else:
-            self.line(f"write(pack(f'>{{len({items})}}{element}', *{items}))")
+        self.many_numbers(element, items)
         self.depth -= 1
+
+    def many_numbers(self, element: str, items: str) -> None:
+        self.line(f"write(pack(f'>{{len({items})}}{element}', *{items}))")
 
     def tags(self, tagged: list[tuple[str, Field]], source: str) -> None:
         """Write tagged fields that differ from their default. Each is encoded separately to determine its size."""
@@ -562,29 +528,17 @@ class _Encoder(_Writer):
             self.depth -= 1
         self.depth -= 1
 
-
-def _encoder(cls: type[Data], version: int, *, sliced: bool) -> _Encoder:
-    from struct import pack
-
-    writer = _Encoder(cls, version, sliced=sliced)
-    writer.names |= {"small": _SMALL, "unsigned_varint": unsigned_varint, "pack": pack}
-    writer.struct(cls, "message")
-    writer.flush()
-    writer.line("return")
-    return writer
+    def message(self, cls: type[Data]) -> None:
+        self.names |= {"small": _SMALL, "unsigned_varint": unsigned_varint, "pack": pack}
+        self.struct(cls, "message")
+        self.flush()
+        self.line("return")
 
 
 def make_encoder(cls: type[Data], version: int) -> Callable[[Any, Callable[[Any], None]], None]:
-    return _encoder(cls, version, sliced=False).compile(
-        "message, write", f"<{cls.__name__}.encode v{version}>"
-    )
-
-
-def make_sliced_encoder(
-    cls: type[Data], version: int
-) -> Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]:
-    name = f"<{cls.__name__}.encode_in_slices v{version}>"
-    return _encoder(cls, version, sliced=True).compile("message, write", name)
+    encoder = Encoder(cls, version)
+    encoder.message(cls)
+    return encoder.compile("message, write", f"<{cls.__name__}.encode v{version}>")
 
 
 # Construction

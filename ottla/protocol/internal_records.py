@@ -120,7 +120,7 @@ class TargetMemberValue(Data, versions="0", flexible="0+"):
     topic_partitions: list[TargetPartitions] = array(TargetPartitions)
 
 
-class HeldPartitions(Struct):
+class CurrentPartitions(Struct):
     topic_id: bytes = uuid()
     partitions: list[int] = array(int32)
     assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0)
@@ -130,8 +130,8 @@ class ConsumerCurrentMemberValue(Data, versions="0", flexible="0+"):
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
-    assigned_partitions: list[HeldPartitions] = array(HeldPartitions)
-    partitions_pending_revocation: list[HeldPartitions] = array(HeldPartitions)
+    assigned_partitions: list[CurrentPartitions] = array(CurrentPartitions)
+    partitions_pending_revocation: list[CurrentPartitions] = array(CurrentPartitions)
 
 
 class ShareMemberMetadataValue(Data, versions="0", flexible="0+"):
@@ -212,7 +212,7 @@ class StreamsTargetMemberValue(Data, versions="0", flexible="0+"):
     warmup_tasks: list[TargetTasks] = array(TargetTasks)
 
 
-class HeldTasks(Struct):
+class TaskEpochs(Struct):
     subtopology_id: str = string()
     partitions: list[int] = array(int32)
     assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0)
@@ -222,12 +222,12 @@ class StreamsCurrentMemberValue(Data, versions="0", flexible="0+"):
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
-    active_tasks: list[HeldTasks] = array(HeldTasks)
-    standby_tasks: list[HeldTasks] = array(HeldTasks)
-    warmup_tasks: list[HeldTasks] = array(HeldTasks)
-    active_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
-    standby_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
-    warmup_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
+    active_tasks: list[TaskEpochs] = array(TaskEpochs)
+    standby_tasks: list[TaskEpochs] = array(TaskEpochs)
+    warmup_tasks: list[TaskEpochs] = array(TaskEpochs)
+    active_tasks_pending_revocation: list[TaskEpochs] = array(TaskEpochs)
+    standby_tasks_pending_revocation: list[TaskEpochs] = array(TaskEpochs)
+    warmup_tasks_pending_revocation: list[TaskEpochs] = array(TaskEpochs)
 
 
 class StreamsTopicInfo(Struct):

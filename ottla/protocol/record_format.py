@@ -189,7 +189,7 @@ def parse_records(data: bytes, header: BatchHeader) -> list[Record]:
         for record in records:
             record.timestamp = header.max_timestamp
     elif far and not all(_INT64_MIN <= record.timestamp <= _INT64_MAX for record in records):
-        raise invalid("the timestamp of a record is no int64")
+        raise invalid("the timestamp of a record is not an int64")
     return records
 
 
@@ -431,7 +431,7 @@ def timestamps(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
             if log_append_time is not None:
                 timestamp = log_append_time
             elif not _INT64_MIN <= timestamp <= _INT64_MAX:
-                raise invalid("the timestamp of a record is no int64")
+                raise invalid("the timestamp of a record is not an int64")
             yield base_offset + (n >> 1), timestamp
             pos = end
     except IndexError:

@@ -119,7 +119,6 @@ class AclFilter(NamedTuple):
 
 
 def applies(pattern: ResourcePattern, name: str) -> bool:
-    """Return True if a pattern applies to the resource with this name."""
     if pattern.pattern_type is PatternType.PREFIXED:
         return name.startswith(pattern.name)
     return pattern.name in (name, WILDCARD)

@@ -92,7 +92,6 @@ class Authorizer:
     # Changes
 
     def replace(self, pattern: ResourcePattern, entries: Iterable[Entry]) -> None:
-        """Replace all entries of a pattern."""
         found = set(entries)
         key = (pattern.resource_type, pattern.name)
         index = self._prefixed if pattern.pattern_type is PatternType.PREFIXED else self._literal
@@ -182,7 +181,6 @@ class Authorizer:
     def authorized_operations(
         self, principal: KafkaPrincipal, host: str, resource_type: ResourceType, name: str
     ) -> int:
-        """Return a bit field of the allowed operations."""
         bits = 0
         for operation in _OPERATIONS[resource_type]:
             if self.authorize(principal, host, operation, resource_type, name).allowed:
@@ -209,7 +207,6 @@ def all_operations(resource_type: ResourceType) -> int:
 
 
 def _is_denied(pattern: ResourcePattern, denied: set[ResourcePattern]) -> bool:
-    """Return True if denials cover everything that a pattern allows."""
     if pattern in denied:
         return True
     resource_type, name, _ = pattern

@@ -99,7 +99,7 @@ def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
             raise TokenRefused("The token is not signed with a private key.")
         raise UnknownKey("The token is signed with a key that the issuer does not publish.")
     if len(fitting) > 1:
-        raise TokenRefused("The token does not say which key it is signed with.")
+        raise TokenRefused("The token does not name its signing key.")
     [key] = fitting
     try:
         claims = jwt.decode(
@@ -172,7 +172,7 @@ def _header(token: str) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or not isinstance(header.get("kid"), str | None):
-        raise TokenRefused("What the client shows is not a JSON Web Token.")
+        raise TokenRefused("The client's token is not a JSON Web Token.")
     return header
 
 

@@ -35,7 +35,6 @@ class Lifetimes(NamedTuple):
     renew_ms: int
 
     def begin(self, now_ms: int, wanted_ms: int) -> tuple[int, int]:
-        """Return the end of renewals and the first expiry."""
         max_ms = min(self.max_ms, wanted_ms) if wanted_ms > 0 else self.max_ms
         last = now_ms + max_ms
         return last, min(last, now_ms + self.renew_ms)
@@ -46,5 +45,4 @@ class Lifetimes(NamedTuple):
 
 
 def shortened(now_ms: int, last: int, wanted_ms: int) -> int:
-    """Return the expiry of a token with a requested shorter life."""
     return min(last, now_ms + wanted_ms)

@@ -62,7 +62,6 @@ def parse_entry(text: str) -> LoginModule:
 
 
 def server_section(sections: dict[str, list[LoginModule]], listener: str) -> list[LoginModule] | None:
-    """Return the file's entries for a listener, or for all listeners of a broker."""
     for name in (f"{listener.lower()}.KafkaServer", "KafkaServer"):
         if name in sections:
             return [_known(module) for module in sections[name]]

@@ -80,7 +80,6 @@ class ZooKeeperTls:
 
     @property
     def has_certificate(self) -> bool:
-        """True if the client presents a certificate to the servers."""
         return bool(self._values.get("zookeeper.ssl.keystore.location"))
 
     def context(self) -> ssl.SSLContext:

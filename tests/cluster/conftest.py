@@ -1,26 +1,13 @@
-"""Fixtures for cluster tests. A test may be a coroutine; each runs on its own event loop."""
+"""Fixtures for cluster tests."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Iterator
 
 import pytest
-import uvloop
 from kazoo.client import KazooClient
 
 from ottla.testing import Cluster
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the event loop of a real broker
-        runner.run(pyfuncitem.obj(**arguments))
-    return True
 
 
 @pytest.fixture(scope="module")

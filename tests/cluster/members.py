@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.offline_replicas import OFFLINE
-from ottla.cluster.controller.partition_states import PartitionStates
+from ottla.cluster.elections.partition_states import PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES
 from ottla.cluster.image.image_feed import ImageFeed
+from ottla.cluster.image.offline_replicas import OFFLINE
 from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage

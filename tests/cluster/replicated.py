@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from ottla.broker.lifecycle.server import Server
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.peer import PeerConnection
 from ottla.metadata.cluster_image import BrokerImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig

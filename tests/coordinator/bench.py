@@ -6,15 +6,20 @@ import asyncio
 from collections.abc import Awaitable
 from itertools import count
 
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.coordinator import GroupCoordinator
-from ottla.coordinator.groups.effects import JoinRequest, JoinResult, MemberProtocol, SyncRequest, SyncResult
+from ottla.coordinator.groups.base.effects import (
+    JoinRequest,
+    JoinResult,
+    MemberProtocol,
+    SyncRequest,
+    SyncResult,
+)
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.coordinator.runtime.timers import Timers
-from tests.coordinator.classic.machine import subscription
-
-from .clocks import FakeClock
-from .fake_log import FakeStateLog
+from tests.coordinator.clocks import FakeClock
+from tests.coordinator.fake_log import FakeStateLog
+from tests.coordinator.groups.classic.machine import subscription
 
 
 class Bench:

@@ -12,8 +12,7 @@ from unittest import mock
 
 from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.job import CleanJob
-from ottla.log.cleaner.status import CleanerStatus
-from ottla.log.cleaner.task import CleanTask
+from ottla.log.cleaner.task import CleanerStatus, CleanTask
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.walk.walk import Walk
 from ottla.log.cleaner.worker.compaction import Compaction

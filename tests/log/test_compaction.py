@@ -13,13 +13,12 @@ from unittest import mock
 import pytest
 
 from ottla.log.cleaner.cleanable import cleanable, job_for
+from ottla.log.cleaner.job import SourceSegment, group_segments
 from ottla.log.cleaner.walk.compiled import CompiledWalk
 from ottla.log.cleaner.walk.reference import ReferenceWalk
-from ottla.log.cleaner.worker.chunks import ChunkReader
-from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
+from ottla.log.cleaner.worker.chunks import ChunkReader, Throttle
 from ottla.log.cleaner.worker.main import run as worker_run
 from ottla.log.cleaner.worker.main import walk_for
-from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.config import CleanerConfig
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.segments.swap import complete_swaps
@@ -45,7 +44,7 @@ def batches(log):
 def marker(log, producer_id, *, commit, timestamp=NOW):
     key, value = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0)
     offset = log.log_end_offset
-    log.replicated.append(
+    log.append_as_follower(
         build_batch(
             [Record(0, timestamp, key, value)],
             base_offset=offset,

@@ -107,7 +107,7 @@ class CompactionMachine(RuleBasedStateMachine):
             transactional=True,
             control=True,
         )
-        self.log.replicated.append(marker)
+        self.log.append_as_follower(marker)
         if commit:
             for offsets in ranges:
                 self.committed(offsets)

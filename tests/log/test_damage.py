@@ -337,3 +337,27 @@ def test_kafka_may_have_changed_everything(tmp_path):
     directory = opened(tmp_path)
     assert values(directory) == [b"kafka's"]
     directory.abandon()
+
+
+@pytest.mark.parametrize("bit", [0, 4, 7])
+@pytest.mark.parametrize("last", [0, 6])
+def test_the_last_batch_of_a_segment_with_an_offset_beyond_the_segment_is_not_served(tmp_path, last, bit):
+    """The checksum does not cover the offset, and no batch behind it contradicts it."""
+    log = open_log(tmp_path, **CONFIG)
+    positions = {}
+    for offset in (0, 2, 4, 6, 8):  # a segment with one batch, one with three, and the active one
+        if offset in (2, 8):
+            log.roll()
+        positions[offset] = log.active.path, log.active.size
+        put(log, b"a", b"b")
+    log.close()
+    path, position = positions[last]
+    flip(Path(path), position + 5, bit)
+    log = reopened(tmp_path, end=10)
+    with pytest.raises(CorruptSegmentError):
+        log.read(last, 10_000, upto=10, min_one=True)
+    if last:
+        region = log.read(2, 10_000, upto=10, min_one=True)
+        assert [header.base_offset for header in headers(region.read())] == [2, 4]
+    assert headers(log.read(8, 10_000, upto=10, min_one=True).read())[0].base_offset == 8
+    log.abandon()

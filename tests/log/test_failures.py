@@ -75,9 +75,9 @@ def test_a_failed_follower_append_leaves_no_trace(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         Disk(patch, room=100)
         with pytest.raises(KafkaError):
-            log.replicated.append(data)
+            log.append_as_follower(data)
     assert (log.log_end_offset, log.size) == (0, 0)
-    log.replicated.append(data)
+    log.append_as_follower(data)
     assert records_of(log) == [(0, b"a"), (1, b"b")]
 
 
@@ -117,7 +117,7 @@ def test_a_roll_that_fails_can_be_tried_again(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ottla.log.segments.active_files.SegmentFile", no_file)
+        patch.setattr("ottla.log.segments.open_files.SegmentFile", no_file)
         with pytest.raises(KafkaError) as failure:
             put(log, b"y" * 200)
     assert failure.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -163,8 +163,8 @@ def test_flush_messages_and_flush_ms(tmp_path, monkeypatch):
         put(log)
         points.append(log.recovery_point)
     assert points == [0, 0, 3, 3, 3, 6, 6]
-    assert not log.flush_due(log.flushing.last_flush_ms + 999)
-    assert log.flush_due(log.flushing.last_flush_ms + 1000)
+    assert not log.flush_due(log.last_flush_ms + 999)
+    assert log.flush_due(log.last_flush_ms + 1000)
     log.flush()
     assert not log.flush_due(NOW * 2)
 

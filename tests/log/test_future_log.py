@@ -107,7 +107,7 @@ def test_a_gap_at_the_end_is_skipped(pair):
 def test_whatever_happens_to_the_log_the_copy_becomes_the_same(tmp_path, seed):
     choose = random.Random(seed)
     log, future = open_log(tmp_path / "log", **CONFIG), open_log(tmp_path / "future", **CONFIG)
-    epoch, truncations = 0, log.flushing.truncations
+    epoch, truncations = 0, log.truncations
     for _ in range(60):
         step = choose.randrange(10)
         if step < 5:
@@ -120,8 +120,8 @@ def test_whatever_happens_to_the_log_the_copy_becomes_the_same(tmp_path, seed):
             epoch += 1
         elif step == 7:
             log.advance_log_start_offset(choose.randint(log.log_start_offset, log.log_end_offset))
-        if truncations != log.flushing.truncations or future.log_end_offset < log.log_start_offset:
-            truncations = log.flushing.truncations
+        if truncations != log.truncations or future.log_end_offset < log.log_start_offset:
+            truncations = log.truncations
             align(future, log)
         if choose.random() < 0.7 and future.log_end_offset < log.log_end_offset:
             region = log.read(future.log_end_offset, 300, upto=log.log_end_offset, min_one=True)

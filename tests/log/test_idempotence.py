@@ -162,9 +162,9 @@ def test_transaction_markers_pass_through_and_end_the_transaction(tmp_path):
         base_offset=1, producer_id=7, producer_epoch=1, control=True, transactional=True,
     )  # fmt: skip
     log = open_log(tmp_path)
-    log.replicated.append(bytes(data))
+    log.append_as_follower(bytes(data))
     assert log.describe_producers()[0].current_txn_start_offset == 0
-    log.replicated.append(bytes(marker))
+    log.append_as_follower(bytes(marker))
     expected = (7, 1, 0, NOW, 5, -1)
     assert log.describe_producers() == [expected]
     log.abandon()

@@ -13,9 +13,7 @@ MIRROR = LogConfig(ottla_mirror_link="dr")
 
 
 def mirrored(log, offset: int, epoch: int = 0, **fields):
-    return log.replicated.append_mirrored(
-        bytes(batch(base_offset=offset, partition_leader_epoch=epoch, **fields))
-    )
+    return log.append_mirrored(bytes(batch(base_offset=offset, partition_leader_epoch=epoch, **fields)))
 
 
 def test_nothing_else_is_appended(tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ottla.log.segments import sealed_files as sealed_files_module
+from ottla.log.segments import open_files
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .batches import headers, open_log, put, records_of
@@ -77,7 +77,7 @@ def test_a_region_outlives_its_segment(tmp_path):
 
 
 def test_few_sealed_segments_stay_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(sealed_files_module.sealed_files, "capacity", 3)
+    monkeypatch.setattr(open_files.sealed_files, "capacity", 3)
     before = len(os.listdir("/proc/self/fd"))
     log = filled(tmp_path, segment_bytes=1000)
     assert len(records_of(log)) == 200

@@ -139,7 +139,7 @@ def test_a_segment_rolls_when_its_index_is_full(tmp_path):
 
 def test_a_segment_rolls_before_offsets_outgrow_its_index(tmp_path):
     log = open_log(tmp_path)
-    log.replicated.append(bytes(batch(base_offset=2**31 - 2)))
+    log.append_as_follower(bytes(batch(base_offset=2**31 - 2)))
     put(log)
     put(log)
     assert [segment.base_offset for segment in log.segments] == [0, 2**31]

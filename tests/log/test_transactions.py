@@ -248,7 +248,7 @@ def test_replicated_markers_do_the_same(tmp_path):
     write(leader, 8)
     end(leader, 7, commit=False)
     data = leader.read(0, 1 << 20, upto=3, min_one=True).read()
-    follower.replicated.append(data)
+    follower.append_as_follower(data)
     assert entries(follower) == entries(leader)
     assert stable(follower) == stable(leader) == 1
     leader.close()

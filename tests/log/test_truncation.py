@@ -94,7 +94,7 @@ def test_followers_keep_offsets_and_epochs(tmp_path):
     follower = open_log(tmp_path / "follower", **CONFIG)
     while follower.log_end_offset < 80:
         region = leader.read(follower.log_end_offset, 450, upto=80, min_one=True)
-        follower.replicated.append(region.read())
+        follower.append_as_follower(region.read())
     assert records_of(follower) == records_of(leader)
     assert follower.epochs.entries == leader.epochs.entries
     assert follower.describe_producers() == leader.describe_producers()
@@ -105,7 +105,7 @@ def test_a_follower_takes_many_batches_in_one_write_and_rolls_between_them(tmp_p
         batch(b"%d" % o, b"y" * 60, base_offset=2 * o, partition_leader_epoch=1) for o in range(50)
     )
     follower = open_log(tmp_path, **CONFIG)
-    info = follower.replicated.append(data + data[:30])
+    info = follower.append_as_follower(data + data[:30])
     assert (info.first_offset, info.last_offset) == (0, 99)
     assert len(follower.segments) > 5
     assert all(segment.size <= 700 for segment in follower.segments)
@@ -116,8 +116,8 @@ def test_a_follower_takes_many_batches_in_one_write_and_rolls_between_them(tmp_p
 
 def test_a_follower_accepts_gaps_that_compaction_left(tmp_path):
     follower = open_log(tmp_path)
-    follower.replicated.append(bytes(batch(base_offset=10)))
-    follower.replicated.append(bytes(batch(base_offset=2**33)))
+    follower.append_as_follower(bytes(batch(base_offset=10)))
+    follower.append_as_follower(bytes(batch(base_offset=2**33)))
     assert len(follower.segments) == 2
     assert [o for o, _ in records_of(follower)] == [10, 2**33]
     assert [o for o, _ in records_of(follower, 11)] == [2**33]
@@ -127,12 +127,12 @@ def test_a_follower_accepts_gaps_that_compaction_left(tmp_path):
 
 def test_a_follower_refuses_damage_and_offsets_that_go_back(tmp_path):
     follower = open_log(tmp_path)
-    follower.replicated.append(bytes(batch(base_offset=5)))
+    follower.append_as_follower(bytes(batch(base_offset=5)))
     damaged = batch(base_offset=6)
     damaged[-1] ^= 1
     for data in (batch(base_offset=5), damaged, batch(base_offset=6) + damaged):
         with pytest.raises(KafkaError) as error:
-            follower.replicated.append(bytes(data))
+            follower.append_as_follower(bytes(data))
         assert error.value.code == ErrorCode.CORRUPT_MESSAGE
     assert follower.log_end_offset == 6
-    assert follower.replicated.append(b"").last_offset == 5
+    assert follower.append_as_follower(b"").last_offset == 5

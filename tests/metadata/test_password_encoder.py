@@ -6,7 +6,11 @@ import pytest
 
 from ottla.metadata import nodes
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metadata.configs.dynamic_passwords import DynamicPasswords, NoSecret, encode_with_new_secret
+from ottla.metadata.dynamic_configs.dynamic_passwords import (
+    DynamicPasswords,
+    NoSecret,
+    encode_with_new_secret,
+)
 from ottla.metadata.password_encoder import PasswordEncoder, PasswordEncoderError
 from ottla.metadata.stores.embedded import EmbeddedStore
 

@@ -41,6 +41,7 @@ TEXTS = ["", "a", "topic", "größe", "日本語", "🙂", "x" * 126, "x" * 127,
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
+NEWEST_IN_KIO = {18: 4, 28: 5, 42: 2}
 KAFKAS = [key for key in API_NAMES if key < 10_000]  # the others are Ottla's own
 MESSAGES = [
     *((request_type(key), EntityType.request) for key in KAFKAS),
@@ -55,7 +56,9 @@ def kio_type(message: type[Any], kind: EntityType, version: int) -> type[Any]:
 
 
 def versions_of(message: type[Data]) -> range:
-    return range(message.versions[0], message.versions[1] + 1)
+    """Return the versions that both sides know. kio is generated from Kafka 4.3 and lacks some of 4.4's."""
+    newest = NEWEST_IN_KIO.get(getattr(message, "api_key", -1), message.versions[1])
+    return range(message.versions[0], newest + 1)
 
 
 def carried(message: type[Struct], version: int) -> list[tuple[str, Field]]:
@@ -276,7 +279,7 @@ def test_the_client_id_of_a_request_header_is_never_compact(client_id: str | Non
 
 
 def test_error_codes_are_kios_retriable_or_not() -> None:
-    ours = {code.value: (code.name.lower(), code.retriable) for code in ErrorCode}
+    ours = {code.value: (code.name.lower(), code.retriable) for code in ErrorCode if code < 134}  # 4.4's
     assert ours == {code.value: (code.name, code.retriable) for code in KioErrorCode}
 
 

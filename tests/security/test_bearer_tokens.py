@@ -172,7 +172,7 @@ def test_without_a_name_of_the_key_there_must_be_only_one_that_fits(issuer: Issu
     assert believed(issuer, issuer.token(kid=None)).name == "ann"
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     two = {"keys": [*issuer.keys["keys"], json.loads(RSAAlgorithm.to_jwk(other.public_key()))]}
-    with pytest.raises(TokenRefused, match="which key"):
+    with pytest.raises(TokenRefused, match="signing key"):
         validate(issuer.token(kid=None), parse_keys(json.dumps(two).encode()), RULES)
 
 

@@ -26,17 +26,18 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
-from ottla.broker.network.dispatch import CloseConnection, RequestContext
+from ottla.broker.network.error_responses import error_response as generic_error_response
 from ottla.broker.network.pending import PendingResponse
-from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
-from ottla.broker.requests.error_responses import error_response as generic_error_response
+from ottla.broker.network.request_context import CloseConnection, RequestContext
+from ottla.broker.network.split import Split
 from ottla.broker.requests.leader_hints import LeaderHints
-from ottla.broker.requests.split import Split
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce, wait_for
+from ottla.cluster.partitions.partition import Partition
 from ottla.log.append_check import InspectionNeeded, inspect
 from ottla.log.config import LogConfig
 from ottla.log.errors import RefusedRecordsError
@@ -89,7 +90,7 @@ def handle(
             _keep_records(request)
             return _append_when_admitted(broker, request, context, refused, admitted)
         refused = admitted | refused
-    waits: list[Uncommitted] = []
+    waits: list[Awaited] = []
     large: list[_Large] = []
     answer = _append(broker, request, context, refused, waits, large)
     if large:
@@ -97,7 +98,11 @@ def handle(
     if waits and answer is not None:
         if context.is_large:
             return _when_committed(answer, waits, request.timeout_ms)
-        return broker.delayed_produces.wait(context, answer, waits, request.timeout_ms)
+        pending = context.pending_response()
+        delayed = DelayedProduce(waits, partial(pending.complete, answer))
+        pending.on_abandon = delayed.cancel
+        delayed.watch(request.timeout_ms)
+        return pending
     return answer
 
 
@@ -135,12 +140,12 @@ async def _append_when_admitted(
 async def _append_and_wait(
     broker: Broker, request: ProduceRequest, context: RequestContext, refused: Refused
 ) -> ProduceResponse | None:
-    waits: list[Uncommitted] = []
+    waits: list[Awaited] = []
     large: list[_Large] = []
     answer = _append(broker, request, context, refused, waits, large)
     if large:
         return await _inspect_and_append(broker, request, context, answer, waits, large)
-    await wait_committed(waits, request.timeout_ms)
+    await wait_for(DelayedProduce, waits, request.timeout_ms)
     return answer
 
 
@@ -159,7 +164,7 @@ def _inspect_and_append(
     request: ProduceRequest,
     context: RequestContext,
     answer: ProduceResponse | None,
-    waits: list[Uncommitted],
+    waits: list[Awaited],
     large: list[_Large],
 ) -> Awaitable[ProduceResponse | None]:
     for each in large:  # the receive buffer is reused while this request waits
@@ -172,7 +177,7 @@ async def _append_inspected(
     request: ProduceRequest,
     context: RequestContext,
     answer: ProduceResponse | None,
-    waits: list[Uncommitted],
+    waits: list[Awaited],
     large: list[_Large],
 ) -> ProduceResponse | None:
     refused: Refused = {}
@@ -201,14 +206,12 @@ async def _append_inspected(
             for name in PartitionProduceResponse.fields:
                 setattr(each.answer, name, getattr(topic.partition_responses[0], name))
         answer.node_endpoints = second.node_endpoints or answer.node_endpoints
-    await wait_committed(waits, request.timeout_ms)
+    await wait_for(DelayedProduce, waits, request.timeout_ms)
     return answer
 
 
-async def _when_committed(
-    answer: ProduceResponse, waits: list[Uncommitted], timeout_ms: int
-) -> ProduceResponse:
-    await wait_committed(waits, timeout_ms)
+async def _when_committed(answer: ProduceResponse, waits: list[Awaited], timeout_ms: int) -> ProduceResponse:
+    await wait_for(DelayedProduce, waits, timeout_ms)
     return answer
 
 
@@ -217,7 +220,7 @@ def _append(
     request: ProduceRequest,
     context: RequestContext,
     refused: Refused,
-    waits: list[Uncommitted],
+    waits: list[Awaited],
     large: list[_Large] | None,
 ) -> ProduceResponse | None:
     """Append the batches.
@@ -263,7 +266,7 @@ def _append(
                     log_start_offset=info.log_start_offset,
                 )
                 if waits_for_replicas and partition.high_watermark <= info.last_offset:
-                    waits.append(Uncommitted(partition, info.last_offset + 1, answer))
+                    waits.append(Awaited(partition, info.last_offset + 1, answer))
             except InspectionNeeded as needed:
                 answer = PartitionProduceResponse(index=data.index)
                 if large is not None:

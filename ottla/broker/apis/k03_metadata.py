@@ -14,7 +14,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.cluster.topics.topic_admin import Charge
 from ottla.metadata.cluster_image import TopicImage

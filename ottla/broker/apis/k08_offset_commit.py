@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
+from ottla.coordinator.groups.offsets import OffsetToCommit
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,

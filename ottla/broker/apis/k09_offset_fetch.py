@@ -17,10 +17,10 @@ from functools import partial
 from typing import TypeVar
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
+from ottla.broker.network.split import Split
+from ottla.coordinator.groups.base.committed_offsets import CommittedOffset
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (

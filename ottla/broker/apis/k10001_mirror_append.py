@@ -26,10 +26,10 @@ from collections.abc import Awaitable, Mapping
 from struct import Struct
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
-from ottla.broker.requests.split import Split
-from ottla.cluster.partition import Partition
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
+from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce, wait_for
+from ottla.cluster.partitions.partition import Partition
 from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.mirror import (
@@ -62,7 +62,7 @@ def handle(
                 if data.records is not None:  # the receive buffer is reused in the meantime
                     data.records = memoryview(bytes(data.records))
         return _raise_and_append(broker, request, denied, above)
-    waits: list[Uncommitted] = []
+    waits: list[Awaited] = []
     answer = _append(broker, request, denied, waits)
     return _when_committed(answer, waits, request.timeout_ms) if waits else answer
 
@@ -93,15 +93,15 @@ async def _raise_and_append(
     await broker.member.feed.until(
         lambda: not _epochs_to_raise(broker, request, denied), request.timeout_ms / 1000
     )
-    waits: list[Uncommitted] = []
+    waits: list[Awaited] = []
     answer = _append(broker, request, denied, waits)
     return await _when_committed(answer, waits, request.timeout_ms)
 
 
 async def _when_committed(
-    answer: MirrorAppendResponse, waits: list[Uncommitted], timeout_ms: int
+    answer: MirrorAppendResponse, waits: list[Awaited], timeout_ms: int
 ) -> MirrorAppendResponse:
-    await wait_committed(waits, timeout_ms)
+    await wait_for(DelayedProduce, waits, timeout_ms)
     return answer
 
 
@@ -140,7 +140,7 @@ def _append(
     broker: Broker,
     request: MirrorAppendRequest,
     denied: Mapping[str, KafkaError],
-    waits: list[Uncommitted],
+    waits: list[Awaited],
 ) -> MirrorAppendResponse:
     response = MirrorAppendResponse()
     for topic in request.topics:
@@ -164,7 +164,7 @@ def _append(
                 partition.append_mirrored(records, data.log_start_offset)
                 _show(partition, result)
                 if len(records) and partition.high_watermark < result.log_end_offset:
-                    waits.append(Uncommitted(partition, result.log_end_offset, result))
+                    waits.append(Awaited(partition, result.log_end_offset, result))
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
         response.topics.append(MirrorAppendTopicResult(name=topic.name, partitions=results))

@@ -12,8 +12,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError

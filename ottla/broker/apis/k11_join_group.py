@@ -14,8 +14,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.coordinator.groups.effects import JoinRequest, MemberProtocol
+from ottla.broker.network.request_context import RequestContext
+from ottla.coordinator.groups.base.effects import JoinRequest, MemberProtocol
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ottla.security.rights import READ_GROUP

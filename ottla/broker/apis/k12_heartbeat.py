@@ -10,7 +10,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from ottla.security.rights import READ_GROUP
 

@@ -10,9 +10,9 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.effects import LeavingMember
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
+from ottla.coordinator.groups.base.effects import LeavingMember
 from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ottla.security.rights import READ_GROUP
 

@@ -10,8 +10,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.coordinator.groups.effects import SyncRequest, SyncResult
+from ottla.broker.network.request_context import RequestContext
+from ottla.coordinator.groups.base.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 from ottla.security.rights import READ_GROUP

@@ -13,10 +13,10 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.classic.classic_groups import GroupDescription
+from ottla.coordinator.groups.classic_groups import GroupDescription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import (
     DescribedGroup,

@@ -8,10 +8,12 @@ Behaviour
 - `ottla.broker.features` has the finalized features.
 - A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the full list. The connection stays
   open.
+- A client that names the cluster or the broker it means gets REBOOTSTRAP_REQUIRED if it reached another one (KIP-1242):
+  addresses move between machines.
 
 Version notes
 - 1 throttle time; 3 flexible, client software name and version, features; 4 unchanged, but features may start at
-  version 0.
+  version 0; 5 the cluster and the broker that the client means.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import re
 
 from ottla.broker.broker import Broker
 from ottla.broker.features import FEATURES
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     ApiVersion,
@@ -31,6 +33,7 @@ from ottla.protocol.messages.cluster import (
 )
 
 _PRODUCE = 0
+_ANY_NODE = -1
 _OURS = "ottla"
 _FIRST_PRIVATE = 10_000
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -44,6 +47,8 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if _is_misrouted(broker, request):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     if context.version >= 3:
         context.connection.client_software = (request.client_software_name, request.client_software_version)
     return ApiVersionsResponse(
@@ -62,6 +67,13 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in FEATURES.items()
         ],
+    )
+
+
+def _is_misrouted(broker: Broker, request: ApiVersionsRequest) -> bool:
+    return request.cluster_id not in (None, broker.cluster_id) or request.node_id not in (
+        _ANY_NODE,
+        broker.node_id,
     )
 
 

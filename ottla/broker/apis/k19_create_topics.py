@@ -23,11 +23,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.cluster.topics.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
-from ottla.metadata.configs.effective_config import effective_topic_config
+from ottla.metadata.dynamic_configs.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.topics import (
     CreatableTopic,

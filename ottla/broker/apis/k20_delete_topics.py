@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID

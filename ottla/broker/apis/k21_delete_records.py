@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
+from ottla.cluster.partitions.delayed_operations import Awaited, DelayedDeleteRecords, wait_for
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -34,18 +35,18 @@ async def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
-    waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult] = {}
+    awaited: list[Awaited] = []
     async for topic in context.paced(request.topics):
         results = []
         denied = context.denial(DELETE_TOPIC, topic.name, len(topic.partitions))
         async for asked in context.paced(topic.partitions):
-            result, deleted = _delete(broker, topic.name, asked, denied)
-            results.append(result)
-            if deleted is not None:
-                waiting[deleted] = result
+            results.append(_delete(broker, topic.name, asked, denied, awaited))
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    if waiting:
-        await _wait(waiting, request.timeout_ms / 1000)
+    await wait_for(DelayedDeleteRecords, awaited, max(0, request.timeout_ms))
+    for _, _, result in awaited:
+        assert isinstance(result, DeleteRecordsPartitionResult)
+        if result.error_code and result.error_code != ErrorCode.REQUEST_TIMED_OUT:
+            result.low_watermark = _NO_WATERMARK
     # Answer after the checkpoint, so that deleted records do not reappear after a crash.
     for directory in broker.replicas.log_directories:
         if directory.online:
@@ -53,21 +54,14 @@ async def handle(
     return response
 
 
-async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult], seconds: float) -> None:
-    """Wait until the other replicas have deleted the records, or another broker becomes leader."""
-    await asyncio.wait(waiting, timeout=max(0.0, seconds))
-    for deleted, result in waiting.items():
-        if not deleted.done():
-            deleted.cancel()
-            result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        elif isinstance(error := deleted.exception(), KafkaError):
-            result.error_code, result.low_watermark = error.code, _NO_WATERMARK
-
-
 def _delete(
-    broker: Broker, topic: str, asked: DeleteRecordsPartition, denied: KafkaError | None
-) -> tuple[DeleteRecordsPartitionResult, asyncio.Future[None] | None]:
-    """Return the result, and a future for the deletion on the other replicas."""
+    broker: Broker,
+    topic: str,
+    asked: DeleteRecordsPartition,
+    denied: KafkaError | None,
+    awaited: list[Awaited],
+) -> DeleteRecordsPartitionResult:
+    """Delete the records here. Deletions that other replicas have yet to make go to `awaited`."""
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
     try:
         if denied is not None:
@@ -81,6 +75,7 @@ def _delete(
         result.low_watermark = partition.delete_records(asked.offset)
     except KafkaError as error:
         result.error_code = error.code
-        return result, None
-    leading = partition.leading
-    return result, None if leading is None else leading.wait_deleted(result.low_watermark)
+        return result
+    if partition.leading is not None:
+        awaited.append(Awaited(partition, result.low_watermark, result))
+    return result

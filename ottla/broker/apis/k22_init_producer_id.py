@@ -17,7 +17,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.coordinator.transactions.transaction import ProducerIdAndEpoch
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.error_responses import error_response_in_slices
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import Work
-from ottla.broker.requests.error_responses import error_response_in_slices
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS

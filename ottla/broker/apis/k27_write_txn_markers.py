@@ -14,8 +14,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.coordinator.transactions.coordinator import Marker
 from ottla.protocol.messages.transactions import (
     WritableTxnMarker,

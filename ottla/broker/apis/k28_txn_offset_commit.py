@@ -8,7 +8,8 @@ Behaviour
 
 Version notes
 - 2 leader epochs, COORDINATOR_LOAD_IN_PROGRESS (COORDINATOR_NOT_AVAILABLE before); 3 flexible, member and generation;
-  4 TRANSACTION_ABORTABLE; 5 transactions v2 (KIP-890): adds the group's partition to the transaction.
+  4 TRANSACTION_ABORTABLE; 5 transactions v2 (KIP-890): adds the group's partition to the transaction;
+  6 topics by id (KIP-1319), UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections.abc import Awaitable
 
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import admit_offsets
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
+from ottla.coordinator.groups.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
@@ -46,16 +47,25 @@ async def handle(
     response = TxnOffsetCommitResponse()
     offsets: list[OffsetToCommit] = []
     answers: list[TxnOffsetCommitResponsePartition] = []
+    by_id = context.version >= 6
     for asked in request.topics:
-        topic = broker.image.topics.get(asked.name)
-        denied = context.denial(READ_TOPIC, asked.name, len(asked.partitions))
-        answered = TxnOffsetCommitResponseTopic(name=asked.name)
+        topic = (
+            broker.image.topics_by_id.get(asked.topic_id) if by_id else broker.image.topics.get(asked.name)
+        )
+        denied = None
+        if topic is not None or not by_id:
+            name = asked.name if topic is None else topic.name
+            denied = context.denial(READ_TOPIC, name, len(asked.partitions))
+        answered = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
         response.topics.append(answered)
         for partition in asked.partitions:
             answer = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
             if denied is not None:
                 answer.error_code = denied.code
+                continue
+            if topic is None and by_id:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
                 continue
             if topic is None or partition.partition_index not in topic.partitions:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -12,9 +12,9 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.requests.acl_filters import read_filter
+from ottla.broker.security.acl_changes import read_filter
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import (
     AclDescription,

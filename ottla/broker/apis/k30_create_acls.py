@@ -16,9 +16,8 @@ from __future__ import annotations
 import logging
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.acl_filters import known
-from ottla.broker.security.acl_changes import add_entries
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.security.acl_changes import add_entries, known
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse

@@ -16,9 +16,8 @@ import logging
 from functools import partial
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.acl_filters import read_filter
-from ottla.broker.security.acl_changes import remove_entries
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.security.acl_changes import read_filter, remove_entries
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import (

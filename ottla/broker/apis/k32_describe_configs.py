@@ -16,10 +16,10 @@ from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
 from ottla.broker.loggers import logger_configs
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.broker.requests.config_resources import ResourceType, parse_broker_id, require_configs
-from ottla.metadata.configs.effective_config import (
+from ottla.metadata.dynamic_configs.effective_config import (
     ConfigEntry,
     client_metrics_config,
     effective_broker_config,

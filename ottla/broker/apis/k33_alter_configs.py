@@ -11,10 +11,10 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.requests.config_resources import MOST_CONFIGS, alter_each, refuse_configs
-from ottla.cluster.topics.config_changes import replaced
 from ottla.cluster.topics.topic_admin import Alteration
+from ottla.metadata.dynamic_configs.config_changes import replaced
 from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

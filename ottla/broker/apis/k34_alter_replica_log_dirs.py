@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError

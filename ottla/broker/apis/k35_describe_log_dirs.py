@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory

@@ -15,7 +15,7 @@ import asyncio
 from collections import Counter
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.topics import (

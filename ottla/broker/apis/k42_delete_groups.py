@@ -4,15 +4,16 @@ Behaviour
 - Only a group without members can be deleted. The response includes every requested group.
 
 Version notes
-- 2 flexible.
+- 2 flexible; 3 error messages.
 """
 
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups
-from ottla.broker.requests.split import Split
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.security.rights import DELETE_GROUP
 
@@ -28,8 +29,18 @@ async def handle(
         results=[
             *denied,
             *(
-                DeletableGroupResult(group_id=group_id, error_code=error)
+                DeletableGroupResult(
+                    group_id=group_id, error_code=error, error_message=_message(group_id, error)
+                )
                 for group_id, error in zip(allowed, errors, strict=True)
             ),
         ]
     )
+
+
+def _message(group_id: str, error: ErrorCode) -> str | None:
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"Group {group_id} not found."
+    if error is ErrorCode.NON_EMPTY_GROUP:
+        return f"Group {group_id} is not empty."
+    return None

@@ -5,6 +5,7 @@ Behaviour
   state, and a partition without one has no candidates.
 - Any broker runs the election, by a conditional write, and responds once it is written.
 - Null partitions mean all partitions; the response then lists only partitions with a result to report.
+- An unclean election starts partitions with empty logs whose only log has disappeared from this broker's disk.
 - With a timeout of 0 or less nothing is done, and every partition is answered with REQUEST_TIMED_OUT.
 
 Version notes
@@ -16,8 +17,8 @@ from __future__ import annotations
 import logging
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.cluster.controller import elections
+from ottla.broker.network.request_context import RequestContext
+from ottla.cluster.elections import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -80,9 +81,14 @@ async def _elect(broker: Broker, election_type: int, keys: list[tuple[str, int]]
     election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
     if election is None:
         return set()
+    started: set[tuple[str, int]] = set()
+    if election_type == _UNCLEAN:
+        started = await broker.member.start_empty(keys)
     image = broker.image
     states = broker.member.states
-    return set(await states.change(keys, lambda each: election(each, image.able(each, image.brokers))))
+    elected = set(await states.change(keys, lambda each: election(each, image.able(each, image.brokers))))
+    # The controller may be faster and elect a replica as soon as its log is there.
+    return elected | {key for key in started if key in image.partitions and image.partitions[key].leader >= 0}
 
 
 def _why_not(broker: Broker, election_type: int, topic: str, index: int) -> KafkaError:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.loggers import changed_levels
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.requests.config_resources import MOST_CONFIGS, ResourceType, alter_each, refuse_configs
-from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.metadata.configs.broker_config_table import broker_config_def
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
+from ottla.metadata.dynamic_configs.config_changes import ConfigChange, changed
 from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

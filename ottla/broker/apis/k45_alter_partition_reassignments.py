@@ -17,7 +17,7 @@ import logging
 from itertools import islice
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (

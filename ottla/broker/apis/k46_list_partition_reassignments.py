@@ -10,9 +10,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
-from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.replicas import (
     ListPartitionReassignmentsRequest,
@@ -36,7 +35,7 @@ def handle(
     for count, (key, partition) in enumerate(list(broker.image.partitions.items()), 1):
         if not count % (16 * SLICE):
             yield None
-        if is_moving(partition) and (asked is None or key in asked):
+        if partition.is_moving and (asked is None or key in asked):
             moving.setdefault(partition.topic, []).append(
                 OngoingPartitionReassignment(
                     partition_index=partition.partition,

@@ -8,8 +8,8 @@ Behaviour
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offsets import (
     OffsetDeleteRequest,

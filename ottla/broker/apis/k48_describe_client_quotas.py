@@ -11,7 +11,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
 from ottla.protocol.errors import ErrorCode, KafkaError

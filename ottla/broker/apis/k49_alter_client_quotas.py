@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.cluster.topics.quota_changes import alter_client_quotas, check_changes, check_entity
 from ottla.metadata.client_quotas import Entity, QuotaChange
 from ottla.metadata.stores.store import StoreError

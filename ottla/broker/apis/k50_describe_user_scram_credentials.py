@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.security.scram_users import NUMBERS
 from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.protocol.errors import ErrorCode

@@ -17,7 +17,7 @@ from __future__ import annotations
 from itertools import chain
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.broker.security.scram_users import alter_credentials, mechanism_name, upsertion
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.features import FEATURES
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (

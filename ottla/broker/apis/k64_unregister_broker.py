@@ -15,7 +15,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.cluster.controller.failure_detection import Presence, probe
 from ottla.cluster.membership import forget_broker
 from ottla.metadata.stores.store import StoreError

@@ -12,7 +12,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named

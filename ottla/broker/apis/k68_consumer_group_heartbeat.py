@@ -20,10 +20,10 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.groups.modern.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_groups import (
     Assignment,

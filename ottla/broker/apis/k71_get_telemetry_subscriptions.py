@@ -17,7 +17,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.telemetry.subscriptions import ACCEPTED_CODECS
 from ottla.broker.telemetry.telemetry import telemetry
 from ottla.protocol.errors import KafkaError

@@ -10,7 +10,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.broker.requests.config_resources import ResourceType
 from ottla.protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import validate_topic_name

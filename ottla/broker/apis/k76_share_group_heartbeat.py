@@ -17,10 +17,10 @@ from collections.abc import Awaitable
 
 from ottla.broker.apis.k68_consumer_group_heartbeat import check_subscription
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import Work
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.modern.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_groups import (
     Assignment,

@@ -10,10 +10,10 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
-from ottla.broker.requests.split import Split
-from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
+from ottla.coordinator.groups.modern.subscribing_group import ModernGroupDescription
 from ottla.protocol.messages.share_groups import (
     DescribedAssignment,
     DescribedGroup,

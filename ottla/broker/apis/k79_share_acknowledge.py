@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterator
 from itertools import islice
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named

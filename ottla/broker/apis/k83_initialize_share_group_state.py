@@ -13,8 +13,8 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.split import Split
+from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.split import Split
 from ottla.broker.share.state_handlers import INITIALIZE, serve
 from ottla.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sized
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatRequest, StreamsHeartbeatResult
-from ottla.coordinator.groups.streams.records import read_pairs, read_topology
-from ottla.coordinator.groups.streams.state import Endpoint, Role, TaskIds, Tasks
+from ottla.coordinator.groups.streams.streams_records import read_pairs, read_topology
+from ottla.coordinator.groups.streams.streams_state import Endpoint, Role, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import (
     InternalTopic,
     Status,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.network.request_context import RequestContext
 from ottla.broker.requests.remote_offsets import end_offsets
 from ottla.broker.share.state_handlers import SUMMARIZE
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey

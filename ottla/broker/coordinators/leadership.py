@@ -11,7 +11,7 @@ from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
     from ottla.cluster.replicas import Replicas
 
 logger = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from ottla.coordinator.groups.config import GroupConfig, Pace, StreamsSettings
-from ottla.coordinator.groups.consumer.assignors import ASSIGNORS
-from ottla.coordinator.groups.topics import Topic
+from ottla.coordinator.groups.base.group_config import GroupConfig, Pace, StreamsSettings
+from ottla.coordinator.groups.base.topics import Topic
+from ottla.coordinator.groups.modern.assignors import ASSIGNORS
 from ottla.coordinator.transactions.coordinator import TransactionConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig

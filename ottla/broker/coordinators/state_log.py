@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cluster.partitions.delayed_operations import when_committed
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.log.cold_reads import cold_range
 from ottla.log.files.file_region import FileRegion
@@ -13,7 +14,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
 if TYPE_CHECKING:
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
     from ottla.cluster.replicas import Replicas
 
 _READ_BYTES = 1024 * 1024
@@ -25,7 +26,7 @@ class PartitionStateLog:
     def __init__(self, replicas: Replicas, topic: str, timeout_ms: int = 5_000) -> None:
         self._replicas = replicas
         self._topic = topic
-        self._timeout = timeout_ms / 1000
+        self._timeout_ms = timeout_ms
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
         batch = build_batch([Record(0, now_ms, key, value) for key, value in records])
@@ -42,12 +43,7 @@ class PartitionStateLog:
         return self._wait(held, held.log.log_end_offset)
 
     def _wait(self, held: Partition, offset: int) -> Awaitable[None] | None:
-        pending = held.wait_committed(offset)
-        if pending is not None:
-            loop = pending.get_loop()
-            timer = loop.call_later(self._timeout, _time_out, pending)
-            pending.add_done_callback(lambda _: timer.cancel())
-        return pending
+        return when_committed(held, offset, self._timeout_ms)
 
     def append_transactional(
         self,
@@ -95,12 +91,6 @@ class PartitionStateLog:
             for header, records in batches:
                 yield header, records
                 offset = header.next_offset
-
-
-def _time_out(pending: asyncio.Future[None]) -> None:
-    if not pending.done():
-        pending.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-        pending.exception()  # not every writer awaits the result
 
 
 def _decode(region: FileRegion) -> list[tuple[BatchHeader, list[Record]]]:

@@ -25,7 +25,7 @@ from ottla.protocol.messages.transactions import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
 
 _ATTRIBUTES_LOW = 22
 _TRANSACTIONAL = 0x10

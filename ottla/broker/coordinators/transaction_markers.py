@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.coordinator import GroupCoordinator
+from ottla.cluster.partitions.delayed_operations import when_committed
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.coordinator.transactions.coordinator import Marker
 from ottla.coordinator.transactions.transaction import TopicPartition
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.metadata.cluster_image import ClusterImage
 
 _VERSION = 2
-_COMMIT_SECONDS = 5.0
+_COMMIT_MS = 5_000
 _NO_LEADER = -1
 
 
@@ -128,28 +129,25 @@ class PartitionMarkers:
                 transaction_version=marker.transaction_version,
                 now_ms=self._now_ms(),
             )
-            pending = partition.wait_committed(info.last_offset + 1)
+            pending = when_committed(partition, info.last_offset + 1, _COMMIT_MS)
         except KafkaError as error:
             return error.code
         if pending is not None:
             return self._when_committed(pending, marker, topic, index)
-        self._written(marker, topic, index)
+        self._apply(marker, topic, index)
         return ErrorCode.NONE
 
     async def _when_committed(
         self, pending: asyncio.Future[None], marker: Marker, topic: str, index: int
     ) -> ErrorCode:
         try:
-            async with asyncio.timeout(_COMMIT_SECONDS):
-                await pending
-        except TimeoutError:
-            return ErrorCode.REQUEST_TIMED_OUT
+            await pending
         except KafkaError as error:
             return error.code
-        self._written(marker, topic, index)
+        self._apply(marker, topic, index)
         return ErrorCode.NONE
 
-    def _written(self, marker: Marker, topic: str, index: int) -> None:
+    def _apply(self, marker: Marker, topic: str, index: int) -> None:
         if topic == GROUP_METADATA_TOPIC:
             self._groups.offsets.end_transaction(index, marker.producer_id, marker.commit)
 

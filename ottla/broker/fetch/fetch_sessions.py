@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from ottla.broker.requests.split import Split
+from ottla.broker.network.split import Split
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     FINAL_EPOCH,
@@ -18,6 +19,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 
+TOPIC_IDS = 13  # first version that names topics by id
 _LAST_EPOCH = 2**31 - 1
 _SPLIT = Split("topics.partitions", "responses.partitions")
 _SPLIT_FORGOTTEN = Split("forgotten_topics_data.partitions", "responses.partitions")
@@ -72,15 +74,39 @@ class FetchTarget:
         return news
 
 
-@dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions of one session, in serving order."""
+    """Partitions of one session, in serving order, and the epoch of its next request."""
 
-    id: int
-    by_id: bool
-    last_used_ms: int
-    epoch: int = 1
-    targets: dict[Key, FetchTarget] = field(default_factory=dict)
+    __slots__ = ("by_id", "epoch", "id", "last_used_ms", "targets")
+
+    def __init__(self, session_id: int, by_id: bool, now_ms: int = 0) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.last_used_ms = now_ms
+        self.epoch = 1
+        self.targets: dict[Key, FetchTarget] = {}
+
+    def update(self, topics: list[FetchTopic]) -> None:
+        for topic in topics:
+            name: str | bytes = topic.topic_id if self.by_id else topic.topic
+            for partition in topic.partitions:
+                target = self.targets.get((name, partition.partition))
+                if target is None:
+                    self.targets[name, partition.partition] = self.new_target(topic, partition)
+                else:
+                    target.update(partition)
+
+    def new_target(self, topic: FetchTopic, partition: FetchPartition) -> FetchTarget:
+        return FetchTarget(topic.topic, topic.topic_id, partition)
+
+    def forget(self, forgotten: list[ForgottenTopic]) -> None:
+        for topic in forgotten:
+            name = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                self.targets.pop((name, index), None)
+
+    def advance(self) -> None:
+        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def served(self, targets: list[FetchTarget]) -> None:
         """Move partitions that returned data to the end, so that a small response size starves none."""
@@ -99,39 +125,60 @@ class FetchPlan:
     incremental: bool
 
 
-class FetchSessions:
-    """Sessions of a broker, at most `slots`. Owner: the event loop."""
+SessionT = TypeVar("SessionT", bound=FetchSession)
 
-    def __init__(self, slots: int, eviction_ms: int = 120_000) -> None:
-        self._slots = slots
-        self._eviction_ms = eviction_ms
-        self._sessions: dict[int, FetchSession] = {}
+
+class SessionCache(Generic[SessionT]):
+    """Sessions by id. Owner: the event loop."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, SessionT] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def _new_id(self) -> int:
+        while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
+            pass
+        return session_id
+
+    def _find(self, request: FetchRequest, by_id: bool) -> SessionT:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        return session
+
+
+class FetchSessions(SessionCache[FetchSession]):
+    """Sessions of consumers, at most `slots`."""
+
+    def __init__(self, slots: int, eviction_ms: int = 120_000) -> None:
+        super().__init__()
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+
     def plan(
-        self,
-        request: FetchRequest,
-        version: int,
-        now_ms: int,
-        targets: dict[Key, FetchTarget] | None = None,
+        self, request: FetchRequest, version: int, now_ms: int, full: FetchSession | None = None
     ) -> FetchPlan:
-        """Return the partitions to read. For a full request `targets` may already hold them."""
-        by_id = version >= 13
+        """Return the partitions to read. For a full request `full` may already hold them."""
+        by_id = version >= TOPIC_IDS
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:
                 self._sessions.pop(request.session_id, None)
-            targets = _targets(request, by_id) if targets is None else targets
-            session = None
-            if request.session_epoch == INITIAL_EPOCH and targets:
-                session = self._open(by_id, targets, now_ms)
-            return FetchPlan(list(targets.values()), session, incremental=False)
-        session = self._session(request, by_id)
-        _update(session.targets, request.topics, by_id)
-        _forget(session.targets, request.forgotten_topics_data, by_id)
+            if full is None:
+                full = FetchSession(0, by_id)
+                full.update(request.topics)
+            is_kept = request.session_epoch == INITIAL_EPOCH and full.targets and self._open(full, now_ms)
+            return FetchPlan(list(full.targets.values()), full if is_kept else None, incremental=False)
+        session = self._find(request, by_id)
+        session.update(request.topics)
+        session.forget(request.forgotten_topics_data)
         session.last_used_ms = now_ms
-        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        session.advance()
         if not session.targets:
             del self._sessions[session.id]
             return FetchPlan([], None, incremental=False)
@@ -143,44 +190,31 @@ class FetchSessions:
         self, request: FetchRequest, version: int, now_ms: int
     ) -> Generator[None, None, FetchPlan]:
         """Like `plan` for a request with many partitions. Most of them join the session before the plan is complete."""
-        by_id = version >= 13
+        by_id = version >= TOPIC_IDS
         is_full = request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH)
-        targets: dict[Key, FetchTarget] = {}
-        if not is_full:
-            targets = self._session(request, by_id).targets
+        session = FetchSession(0, by_id) if is_full else self._find(request, by_id)
         for part, _ in _SPLIT.parts(request):
             assert isinstance(part, FetchRequest)
-            _update(targets, part.topics, by_id)
+            session.update(part.topics)
             yield
         for part, _ in _SPLIT_FORGOTTEN.parts(request):
             assert isinstance(part, FetchRequest)
-            _forget(targets, part.forgotten_topics_data, by_id)
+            session.forget(part.forgotten_topics_data)
             yield
         rest = FetchRequest(session_id=request.session_id, session_epoch=request.session_epoch)
-        return self.plan(rest, version, now_ms, targets if is_full else None)
+        return self.plan(rest, version, now_ms, session if is_full else None)
 
     def close(self, session: FetchSession) -> None:
         """Close a session before the client learns its id."""
         self._sessions.pop(session.id, None)
 
-    def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != request.session_epoch:
-            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != by_id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return session
-
-    def _open(self, by_id: bool, targets: dict[Key, FetchTarget], now_ms: int) -> FetchSession | None:
+    def _open(self, session: FetchSession, now_ms: int) -> bool:
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
-            return None
-        while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
-            pass
-        session = FetchSession(session_id, by_id, now_ms, targets=targets)
-        self._sessions[session_id] = session
-        return session
+            return False
+        session.id = self._new_id()
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = session
+        return True
 
     def _evict(self, now_ms: int) -> bool:
         """Evict the longest idle session if idle long enough. Return True if there is room."""
@@ -189,32 +223,3 @@ class FetchSessions:
             return False
         del self._sessions[oldest.id]
         return True
-
-
-def _update(targets: dict[Key, FetchTarget], topics: list[FetchTopic], by_id: bool) -> None:
-    for topic in topics:
-        name: str | bytes = topic.topic_id if by_id else topic.topic
-        for partition in topic.partitions:
-            key = (name, partition.partition)
-            target = targets.get(key)
-            if target is None:
-                targets[key] = FetchTarget(topic.topic, topic.topic_id, partition)
-            else:
-                target.update(partition)
-
-
-def _forget(targets: dict[Key, FetchTarget], forgotten: list[ForgottenTopic], by_id: bool) -> None:
-    for topic in forgotten:
-        name = topic.topic_id if by_id else topic.topic
-        for index in topic.partitions:
-            targets.pop((name, index), None)
-
-
-def _targets(request: FetchRequest, by_id: bool) -> dict[Key, FetchTarget]:
-    return {
-        (topic.topic_id if by_id else topic.topic, partition.partition): FetchTarget(
-            topic.topic, topic.topic_id, partition
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    }

@@ -16,11 +16,11 @@ from ottla.broker.lifecycle.damaged_replicas import DamagedReplicas
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
 from ottla.cluster.background_tasks import end_tasks, start_task
-from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
 from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
-from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
+from ottla.cluster.elections import elections
+from ottla.cluster.elections.partition_states import PartitionStates
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.peers import PeerAddress
@@ -83,7 +83,7 @@ class ClusterMember:
         self._lost_sessions = 0
         self._unreachable = False
         self._follower_confirmation = FollowerConfirmation(
-            self._id, broker.replicas, broker.leader_fetch_handler
+            self._id, broker.replicas.partitions, broker.follower_sessions.followers
         )
         self._lost = frozenset(lost)
         # Registered brokers that are gone, if no other broker would notice
@@ -108,6 +108,15 @@ class ClusterMember:
         config = self._broker.config
         rack = config.get_optional_str("broker.rack")
         return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
+
+    @property
+    def address(self) -> str:
+        """Where clients reach this broker."""
+        return f"{self._endpoints[0].host}:{self._endpoints[0].port}"
+
+    async def start_empty(self, keys: Collection[PartitionKey]) -> set[PartitionKey]:
+        """Give up the records of partitions whose logs are missing here, and return these partitions."""
+        return await self._disks.start_empty(keys)
 
     # Start
 
@@ -238,7 +247,7 @@ class ClusterMember:
         await self.feed.sync()
         self._lost_sessions -= 1
         if not self._lost_sessions:
-            logger.info("This broker is up to date with the cluster again, and leads what it is elected for")
+            logger.info("This broker is up to date with the cluster again and leads its partitions")
 
     async def read_group_config(self, group_id: str) -> None:
         """Read the config from the store: another broker may have answered before its notification arrives here."""

@@ -9,9 +9,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.cluster.background_tasks import start_task
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.offline_replicas import Unusable, write_unusable
+from ottla.cluster.elections import elections
 from ottla.cluster.image.image_feed import PartitionKey
+from ottla.cluster.image.offline_replicas import Unusable, write_unusable
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
 
@@ -40,6 +40,9 @@ class FailedDisks:
         self._member = member
         self._tasks = tasks  # tasks of the cluster member, which ends them
         self._lost: list[PartitionKey] = []  # partitions on failed disks, to be led by others
+        self._missing: set[PartitionKey] = (
+            set()
+        )  # partitions whose logs disappeared while the broker was down
         self._full: set[PartitionKey] = set()  # partitions on full disks, to be led by others
         # Time at which leadership was given up because of a full disk
         self._given_away: dict[PartitionKey, float] = {}
@@ -55,13 +58,28 @@ class FailedDisks:
         named = ", ".join(f"{topic}-{index}" for topic, index in keys[:3])
         more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
         logger.error(
-            "The logs of %s%s are missing, and no other broker is in sync: the partitions stay offline until the logs "
-            "are back. To start with empty logs, set unclean.leader.election.enable=true on the topic and restart this "
-            "broker.",
+            "The logs of %s%s are missing, and no other broker is in sync: the partitions stay offline, so that you "
+            "can bring the logs back and restart this broker. To give their records up and start with empty logs, run: "
+            "kafka-leader-election --bootstrap-server %s --election-type unclean --all-topic-partitions",
             named,
             more,
+            self._member.address,
         )
+        self._missing.update(keys)
         self._replicas.keep_offline(keys)
+
+    async def start_empty(self, keys: Iterable[PartitionKey]) -> set[PartitionKey]:
+        """Replace missing logs with empty ones: an operator asked for an unclean election, and gives the records up."""
+        chosen = self._missing.intersection(keys)
+        if not chosen:
+            return chosen
+        self._missing -= chosen
+        self._replicas.leave_offline(chosen)
+        for name in sorted({topic for topic, _ in chosen} & self._image.topics.keys()):
+            await self._replicas.open_topic(self._image.topics[name])
+        logger.warning("%d partitions whose logs were missing start with empty logs", len(chosen))
+        await self.publish()
+        return chosen
 
     async def publish(self) -> None:
         topics = self._image.topics

@@ -8,7 +8,7 @@ from ottla.cluster.image.image_feed import PartitionKey
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.effective_config import TopicConfig
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 
 
 def out_of_reach(

@@ -12,10 +12,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
 from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
-from ottla.broker.lifecycle.count_audit import CountAudit
+from ottla.broker.lifecycle.embedded_metadata import METADATA_FILE, move_to_zookeeper
 from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
-from ottla.broker.lifecycle.housekeeping import Housekeeping
-from ottla.broker.lifecycle.log_cleaning import log_cleaner
+from ottla.broker.lifecycle.housekeeping import Housekeeping, log_cleaner
 from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.metrics.broker_metrics import (
@@ -25,15 +24,16 @@ from ottla.broker.metrics.broker_metrics import (
     BrokerMetrics,
     metrics_of_start,
 )
+from ottla.broker.metrics.count_audit import CountAudit
 from ottla.broker.metrics.otlp_export import OtlpExport
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
-from ottla.broker.security.authorizer_settings import authorizer_of
-from ottla.broker.security.initial_users import InitialUsers, store_initial_users
+from ottla.broker.security.authorization import authorizer_of
+from ottla.broker.security.certificate_reload import TlsListeners
 from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.metrics_login import MetricsLogin
 from ottla.broker.security.sasl_settings import sasl_settings
-from ottla.broker.security.ssl_settings import TlsListeners
+from ottla.broker.security.scram_users import InitialUsers, store_initial_users
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
@@ -47,11 +47,10 @@ from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.files import descriptors
 from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
-from ottla.log.segments.active_files import active_files
-from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.open_files import active_files, sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
+from ottla.metadata.dynamic_configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.scram_credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
@@ -60,7 +59,6 @@ from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
-_METADATA_FILE = "ottla-metadata.db"
 _LOOK_FOR_CERTIFICATES_MS = 3000
 _WITHOUT = "%s. The broker starts without it, and the partitions in it are offline."
 
@@ -116,6 +114,10 @@ class Server:
     def data_dirs(self) -> list[str]:
         return [str(directory.path) for directory in self._directories]
 
+    @property
+    def _online_dirs(self) -> list[str]:
+        return [str(directory.path) for directory in self._directories if directory.online]
+
     async def start(self) -> None:
         try:
             await self._start()
@@ -144,7 +146,7 @@ class Server:
         self._keep_broker_id()
         KAFKA_SERVER.info("%s starting, with the data in %s", self._name, ", ".join(self.data_dirs))
         store = self._store = self._metadata_store()
-        await store.open()
+        await self._open_store(store)
         feed = await self._load_metadata(store)
         self._tls = await asyncio.to_thread(self._secure_listeners)
         await self._prepare_logins(store, feed.image)
@@ -188,7 +190,7 @@ class Server:
     @property
     def _is_first_start(self) -> bool:
         """Return True for the first start of a standalone broker, which has no dynamic settings yet."""
-        return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / _METADATA_FILE).exists()
+        return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / METADATA_FILE).exists()
 
     def _introduce(self) -> None:
         server_log.set_broker_id(self.config.broker_id)
@@ -221,20 +223,17 @@ class Server:
 
     def _keep_broker_id(self) -> None:
         """Without a configured broker.id, use the id stored in the directories, as Kafka does."""
+        is_given = self.config.is_given("broker.id") and self.config.broker_id >= 0
         known = [each.meta.broker_id for each in self._directories if each.meta is not None]
         broker_id = next((each for each in known if each is not None), None)
         for directory in self._directories:
-            if (
-                directory.lacks_identity
-                and self.config.zookeeper_connect
-                and not self.config.is_given("broker.id")
-            ):
+            if directory.lacks_identity and self.config.zookeeper_connect and not is_given:
                 # With another id the broker would treat all logs as foreign and delete them.
                 raise StartupError(
                     f"{directory.path} was used by a broker, and its meta.properties is missing: restore it, or set "
                     "broker.id to the id that the broker had"
                 )
-        if broker_id is not None and not self.config.is_given("broker.id"):
+        if broker_id is not None and not is_given:
             self.config.set_broker_id(broker_id)
             self._introduce()
 
@@ -253,11 +252,25 @@ class Server:
         """Return ZooKeeper, or for a standalone broker a file in its first log directory."""
         config = self.config
         if config.zookeeper_connect is None:
-            return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
+            return EmbeddedStore(Path(self._directories[0].path) / METADATA_FILE)
         # A standalone broker does not need kazoo.
         from ottla.broker.security.zookeeper_access import zookeeper_store
 
         return zookeeper_store(config, config.zookeeper_connect)
+
+    async def _open_store(self, store: NodeStore) -> None:
+        connect = self.config.zookeeper_connect
+        try:
+            await store.open()
+        except StoreError as error:
+            if connect is None:
+                raise
+            raise StartupError(
+                f"{error} Start it first (zookeeper-server-start config/zookeeper.properties), correct "
+                "zookeeper.connect, or remove it to run one broker without ZooKeeper."
+            ) from None
+        if connect is not None:
+            await move_to_zookeeper(self._online_dirs, store, connect)
 
     async def _load_metadata(self, store: NodeStore) -> ImageFeed:
         config = self.config

@@ -28,6 +28,7 @@ _LEVELS = {
 _PREFIXES = (
     ("ottla.broker.network.", "SocketServer brokerId={}"),
     ("ottla.cluster.controller.", "Controller id={}"),
+    ("ottla.cluster.elections.", "Controller id={}"),
     ("ottla.cluster.reassignment.", "Controller id={}"),
     ("ottla.cluster.replication.", "ReplicaFetcher replicaId={}"),
     ("ottla.cluster.", "ReplicaManager broker={}"),

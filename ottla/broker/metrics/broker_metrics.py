@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.broker.metrics import cluster_state, coordinators, requests, storage
-from ottla.broker.metrics.request_times import TimedTurns
-from ottla.cluster.topic_counts import CountedTopics, TopicCounts
-from ottla.log.files.flush_times import flush_times
+from ottla.broker.metrics import cluster_state, requests, storage
+from ottla.broker.network.request_times import TimedTurns
+from ottla.cluster.partitions.topic_counts import CountedTopics, TopicCounts
+from ottla.log.local_log import flush_times
 from ottla.metadata.stores.store import SessionState
 from ottla.monitoring.metrics.histogram import Histogram
 from ottla.monitoring.metrics.process import process_metrics
@@ -169,8 +169,8 @@ class BrokerMetrics:
         yield from storage.disk_metrics(broker)
         yield from cluster_state.controller_metrics(broker)
         yield from cluster_state.purgatory_metrics(broker)
-        yield from coordinators.group_metrics(broker)
-        yield from coordinators.transaction_metrics(broker)
+        yield from cluster_state.group_metrics(broker)
+        yield from cluster_state.transaction_metrics(broker)
         if broker.telemetry is not None:
             yield from broker.telemetry.lines()
         for beside in (broker.count_audit, broker.otlp_export):

@@ -1,7 +1,8 @@
-"""Metrics of the controller and of waiting requests."""
+"""Metrics of the controller, of waiting requests and of the coordinators."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from ottla.monitoring.metrics.text import counter, family, gauge, labels, summar
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-_PER_PIECE = 500
+_PER_PIECE = 200
+_DELAYED_OPERATIONS = ("Produce", "Fetch", "DeleteRecords")
 
 
 def controller_metrics(broker: Broker) -> Iterator[str]:
@@ -53,29 +55,57 @@ def controller_metrics(broker: Broker) -> Iterator[str]:
 
 
 def purgatory_metrics(broker: Broker) -> Iterator[str]:
-    """Count waiting requests. A fetch waits on each requested partition but counts once."""
-    fetches: set[int] = set()
-    deletions = 0
-    for place, partition in enumerate(list(broker.replicas.partitions())):
-        fetches.update(map(id, partition.waiters))
-        if partition.leading is not None:
-            deletions += partition.leading.deletions
-        if place % _PER_PIECE == 0:
-            yield ""
-    waiting = {
-        "Produce": len(broker.delayed_produces),
-        "Fetch": len(fetches) + broker.leader_fetch_handler.waiting,
-        "DeleteRecords": deletions,
-    }
+    waiting = broker.purgatory.sizes()
     yield from family(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "gauge",
         "Requests that wait.",
-        ((labels(delayedOperation=name), count) for name, count in waiting.items()),
+        ((labels(delayedOperation=name), waiting[name]) for name in _DELAYED_OPERATIONS),
     )
     yield from family(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
         "gauge",
         "Fetch sessions of consumers.",
         [("", len(broker.fetch_sessions))],
+    )
+
+
+_MANAGER = "kafka_coordinator_group_groupmetadatamanager"
+_CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+
+
+def group_metrics(broker: Broker) -> Iterator[str]:
+    groups: Counter[tuple[str, str]] = Counter()
+    offsets = 0
+    for shard in list(broker.groups.runtime):
+        for place, group in enumerate(list(shard.groups.values())):
+            groups[group.group_type, group.state.value] += 1
+            offsets += sum(map(len, group.offsets.by_topic.values()))
+            if place % _PER_PIECE == 0:
+                yield ""
+    yield gauge(f"{_MANAGER}_numgroups", "Groups that are coordinated here.", sum(groups.values()))
+    yield gauge(f"{_MANAGER}_numoffsets", "Offsets that groups have committed.", offsets)
+    for state in _CLASSIC_STATES:
+        count = sum(number for (_, each), number in groups.items() if each == state)
+        yield gauge(f"{_MANAGER}_numgroups{state.lower()}", f"Groups in state {state}.", count)
+    yield from family(
+        "ottla_groups",
+        "gauge",
+        "Groups that are coordinated here, by type and state.",
+        ((labels(type=kind, state=state), number) for (kind, state), number in sorted(groups.items())),
+    )
+
+
+def transaction_metrics(broker: Broker) -> Iterator[str]:
+    states: Counter[str] = Counter()
+    for shard in list(broker.transactions.runtime):
+        for place, which in enumerate(list(shard.ids.values())):
+            states[which.current.state.title] += 1
+            if place % _PER_PIECE == 0:
+                yield ""
+    yield from family(
+        "ottla_transactions",
+        "gauge",
+        "Transactional ids that are coordinated here, by state.",
+        ((labels(state=state), number) for state, number in sorted(states.items())),
     )

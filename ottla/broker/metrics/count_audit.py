@@ -33,7 +33,7 @@ class CountAudit:
         try:
             re.compile(config.get_str("ottla.audit.topics"))
         except re.error as error:
-            raise ConfigError(f"ottla.audit.topics is no regular expression: {error}.") from None
+            raise ConfigError(f"ottla.audit.topics is not a valid regular expression: {error}.") from None
         self._settings: dict[str, Any] = {
             "broker": config.broker_id,
             "tier": config.get_str("ottla.audit.tier"),
@@ -107,7 +107,7 @@ class CountAudit:
             self.failed_rounds += 1
             if not self._is_failing:
                 self._is_failing = True
-                logger.warning("The count audit goes on later: %s", event["message"])
+                logger.warning("The count audit will retry: %s", event["message"])
         if event["is_last"]:
             self._last_round.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.broker.metrics.request_times import PHASES
+from ottla.broker.network.request_times import PHASES
 from ottla.monitoring.metrics.text import family, gauge, header, labels, summary
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def network_metrics(metrics: BrokerMetrics) -> Iterator[str]:
     )
     yield from summary(
         "ottla_loop_lateness_ms",
-        "How late the event loop does what is due.",
+        "Delay of the event loop.",
         {"": metrics.lateness},
         scale=_MILLISECONDS,
     )
@@ -102,7 +102,7 @@ def network_metrics(metrics: BrokerMetrics) -> Iterator[str]:
         yield gauge(f"{socket_server}_connection_{name}_rate", about, rate)
     queue = "kafka_network_requestchannel"
     for name in ("requestqueuesize", "responsequeuesize"):
-        yield gauge(f"{queue}_{name}", "Always 0: what can be read is handled in the same turn.", 0)
+        yield gauge(f"{queue}_{name}", "Always 0: requests are handled in the same turn.", 0)
     yield header("kafka_server_app_info", "gauge", "The broker.")
     yield (
         "kafka_server_app_info{"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cluster.topic_counts import TopicCounts
-from ottla.log.files.flush_times import flush_times
+from ottla.cluster.partitions.topic_counts import TopicCounts
+from ottla.log.local_log import flush_times
 from ottla.monitoring.metrics.text import counter, family, gauge, header, labels, line, summary
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
 
 _PER_PIECE = 200
 
@@ -183,7 +183,7 @@ def disk_metrics(broker: Broker) -> Iterator[str]:
         except OSError:
             continue
         space.append((labels(logDirectory=each.path), found))
-    about = "Of the disk that a log directory is on."
+    about = "Size of the disk with the log directory."
     yield from family(
         "ottla_log_directory_total_bytes",
         "gauge",

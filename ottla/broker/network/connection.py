@@ -24,10 +24,10 @@ from ottla.broker.telemetry.subscriptions import ClientFacts
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.network.request_times import RequestTiming
+    from ottla.broker.network.sasl_login import SaslLogin
     from ottla.broker.network.slow_lane import SlowLane
-    from ottla.broker.security.sasl_login import SaslLogin
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Connection:
     __slots__ = (
         "_blocked_by",
         "_busy",
+        "_completing",
         "_dispatcher",
         "_ending",
         "_fd",
@@ -67,7 +68,6 @@ class Connection:
         "_paused",
         "_pending",
         "_responses",
-        "_settling",
         "_stash",
         "_turns",
         "_wire",
@@ -123,7 +123,7 @@ class Connection:
         self._busy = False
         # Pending responses, and later responses queued behind them.
         self._pending: deque[PendingResponse | tuple[list[Part], int, RequestTiming | None]] = deque()
-        self._settling = False
+        self._completing = False
         self._ending = False  # handle no more requests and close after the last response
         self.active = True  # since the last check for idle connections
         self.idle_since = 0.0
@@ -340,24 +340,25 @@ class Connection:
             self._pending[self._pending.index(pending)] = to
             if self._blocked_by is pending:
                 self._blocked_by = to if to.blocks else None
-                self.settle_soon()
+                self.complete_soon()
         else:
             to.abandon()
 
     def encode_slowly(self, pending: PendingResponse) -> None:
         self._dispatcher.encode_slowly(pending)
 
-    def settle_soon(self) -> None:
+    def complete_soon(self) -> None:
         """Send responses after this turn: one commit may complete many of them."""
-        if not self._settling and not self.closed:
-            self._settling = True
-            self._loop.call_soon(self._settle)
+        if not self._completing and not self.closed:
+            self._completing = True
+            self._loop.call_soon(self._complete_scheduled)
 
-    def _settle(self) -> None:
-        self._settling = False
-        self.settle()
+    def _complete_scheduled(self) -> None:
+        self._completing = False
+        self.complete()
 
-    def settle(self) -> None:
+    def complete(self) -> None:
+        """Send the responses that are complete, in order, and continue with the next request."""
         if self._blocked_by is not None and self._blocked_by.is_complete:
             self._blocked_by = None
         pending = self._pending
@@ -367,7 +368,7 @@ class Connection:
                 if not head.is_complete:
                     break
                 pending.popleft()
-                self._dispatcher.finish(head)
+                self._dispatcher.complete(head)
             else:
                 pending.popleft()
                 self._responses.put(*head)

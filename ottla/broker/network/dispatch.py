@@ -1,58 +1,52 @@
 """From a frame to its handler and back: request header, version check, decoding, response header.
 
-A module `kNN_name` in `ottla.broker.apis` serves the API with key NN. Its handler returns the response, or a
+A module `kNN_name` in `ottla.broker.apis` serves the API with key NN. Its `handle` returns the response, or a
 `PendingResponse` or coroutine if it has to wait, or None if the client expects no response. A handler for many entries
 is a generator that yields in between, or a coroutine that uses `RequestContext.paced`. Alternatively its module defines
-`SPLIT` to divide large requests.
+`SPLIT` to divide large requests. `large_requests` has the path of large requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
-import pkgutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from functools import cache, partial
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from functools import partial
 from importlib import import_module
-from itertools import islice
 from struct import Struct as Packer
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker import apis
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
+from ottla.broker.network.error_responses import error_response, error_response_in_slices
 from ottla.broker.network.frame_buffers import FrameBuffers
-from ottla.broker.network.large_requests import LARGE_FROM, LargeRequest, encode_in_slices
+from ottla.broker.network.large_requests import LARGE_FROM, LargeRequest, answer_parts, encode_large
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.request_context import (
+    NEVER,
+    Answer,
+    Api,
+    ApiVersion,
+    CloseConnection,
+    RequestContext,
+)
 from ottla.broker.network.send_queue import Part
-from ottla.broker.network.slow_lane import SLICE, SlowLane, Work
+from ottla.broker.network.slow_lane import SlowLane, Work
 from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
-from ottla.broker.requests.error_responses import error_response, error_response_in_slices
-from ottla.broker.requests.split import Split
-from ottla.broker.security.authorization import DENIED, ConnectionRights
+from ottla.broker.security.authorization import ConnectionRights
 from ottla.broker.telemetry.telemetry import KEYS as TELEMETRY_KEYS
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.codegen import MAX_TAGGED_FIELDS, rest_of_varint
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages import API_NAMES, request_type, response_type
-from ottla.security.acls import CLUSTER_NAME, ResourceType
-from ottla.security.authorizer import all_operations
+from ottla.protocol.messages import request_type
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.metrics.request_times import RequestTiming, TimedTurns
-    from ottla.security.principal import KafkaPrincipal
-    from ottla.security.rights import Right
+    from ottla.broker.network.request_times import TimedTurns
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-Answer = Response | PendingResponse | Work[Any] | Awaitable[Response | None] | None
-Handler = Callable[["Broker", Request, "RequestContext"], Answer]
-ErrorResponse = Callable[[Request, KafkaError], Response | Work[Response]]
 
 # API key and version in one number, the correlation id, the length of the client id.
 _HEADER = Packer(">Iih").unpack_from
@@ -64,207 +58,18 @@ _API_VERSIONS = 18
 _WITH_RECORDS = (0, 10001)
 # Decoded messages take up to forty times their size in memory.
 _MAX_DECODED_BYTES = 16 * 1024 * 1024
-_NEVER = 1 << 62
-
-
-class RequestContext:
-    """Context of one request: API, version and connection."""
-
-    __slots__ = (
-        "api",
-        "connection",
-        "correlation_id",
-        "cost",
-        "is_large",
-        "large",
-        "served",
-        "timing",
-        "unsupported",
-        "version",
-    )
-
-    def __init__(
-        self,
-        served: ApiVersion,
-        connection: Connection,
-        correlation_id: int,
-        unsupported: bool = False,
-    ) -> None:
-        self.served = served
-        self.api = served.api
-        self.version = served.version
-        self.connection = connection
-        self.correlation_id = correlation_id
-        # ApiVersions only: the client sent an unsupported version.
-        self.unsupported = unsupported
-        self.cost: RequestCost | None = None  # counted only with quotas
-        self.timing: RequestTiming | None = None  # for some requests, if metrics are enabled
-        self.is_large = False  # handled or encoded in slices
-        self.large: LargeRequest | None = None  # set if decoded in slices too
-
-    def pending_response(
-        self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
-    ) -> PendingResponse:
-        return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
-
-    async def paced(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Iterate over possibly many items and serve other requests in between."""
-        for count, item in enumerate(items, 1):
-            yield item
-            if not count % SLICE:
-                self.is_large = True
-                await self.connection.lane.turn()
-
-    async def ordered(self, items: Iterable[str]) -> AsyncIterator[str]:
-        """Iterate over many strings in ascending order, paced like `paced`."""
-        rest = iter(items)
-        chunks = iter(lambda: list(islice(rest, SLICE)), [])
-        runs = [sorted(chunk) async for chunk in self.paced(chunks)]
-        async for item in self.paced(heapq.merge(*runs)):
-            yield item
-
-    def end_large(self, response: Response | None = None) -> None:
-        graphs = () if response is None else (response,)
-        if self.large is not None:
-            self.large.end(*graphs)
-        else:
-            self.connection.lane.discard(*graphs)
-
-    def spend(self, seconds: float) -> None:
-        if self.cost is not None:
-            self.cost.seconds = max(self.cost.seconds, 0.0) + seconds
-
-    def allows(self, right: Right, name: str = CLUSTER_NAME, *, quiet: bool = False, count: int = 1) -> bool:
-        """Return True if the client holds this right on the named resource. `count` entries of the request name it.
-
-        With `quiet` a denial only hides entries from the client and is not audited.
-        """
-        rights = self.connection.rights
-        return rights is None or rights.allows(right, name, self.api.name, quiet=quiet, count=count)
-
-    def denial(self, right: Right, name: str = CLUSTER_NAME, count: int = 1) -> KafkaError | None:
-        if self.allows(right, name, count=count):
-            return None
-        code, message = DENIED[right.resource_type]
-        if right.resource_type is ResourceType.CLUSTER:
-            message = f"Request {self.api.name} needs {right.operation.name} permission."
-        return KafkaError(code, message)
-
-    def require(self, right: Right, name: str = CLUSTER_NAME) -> None:
-        """Raise KafkaError unless the client has this right."""
-        denial = self.denial(right, name)
-        if denial is not None:
-            raise denial
-
-    def allows_any(self, right: Right) -> bool:
-        """Return True if the client holds this right on any resource, existing or not."""
-        rights = self.connection.rights
-        return rights is None or rights.allows_any(right)
-
-    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """Return the client's permitted operations on a resource as a bit field (KIP-430)."""
-        rights = self.connection.rights
-        return all_operations(resource_type) if rights is None else rights.operations(resource_type, name)
-
-    @property
-    def client_id(self) -> str:
-        return self.connection.client_id or ""
-
-    @property
-    def client_host(self) -> str:
-        """Return the address as Kafka shows it: Java prints a leading slash."""
-        return "/" + self.connection.client_host
-
-    @property
-    def listener(self) -> str:
-        return self.connection.listener
-
-    @property
-    def principal(self) -> KafkaPrincipal:
-        return self.connection.principal
-
-    @property
-    def user(self) -> str:
-        return self.connection.principal.name
-
-
-class CloseConnection(Exception):
-    """Raised to close the connection because no response is possible; the message gives the reason."""
-
-
-class Api:
-    """One served API: message classes, accepted versions and handler."""
-
-    __slots__ = (
-        "error_response",
-        "handler",
-        "key",
-        "max_version",
-        "min_version",
-        "name",
-        "request",
-        "response",
-        "split",
-    )
-
-    def __init__(
-        self,
-        key: int,
-        handler: Handler,
-        error_response: ErrorResponse = error_response,
-        split: Split | None = None,
-    ) -> None:
-        self.key = key
-        self.name = API_NAMES[key]
-        self.request: type[Request] = request_type(key)
-        self.response: type[Response] = response_type(key)
-        self.min_version, self.max_version = self.request.versions
-        self.handler = handler
-        self.error_response = error_response
-        self.split = split
-
-
-class ApiVersion:
-    """One version of a served API, with its request count."""
-
-    __slots__ = (
-        "api",
-        "follower_requests",
-        "is_flexible",
-        "last_timed",
-        "request",
-        "requests",
-        "timed_at",
-        "version",
-    )
-
-    def __init__(self, api: Api, version: int) -> None:
-        self.api = api
-        self.version = version
-        self.request = api.request
-        self.is_flexible = api.request.is_flexible(version)
-        self.requests = 0
-        self.follower_requests = 0  # fetches by followers
-        self.last_timed = 0  # number of the last timed request
-        self.timed_at = _NEVER  # number of the next request to time
-
-
-@cache
-def served_keys() -> dict[int, str]:
-    names = (module.name for module in pkgutil.iter_modules(apis.__path__))
-    keys = ((name[1:].partition("_")[0], name) for name in names if name[0] == "k")
-    return {int(key): name for key, name in keys if key.isdigit()}
 
 
 class Dispatcher:
     """Handles the frames of all connections of a broker. Owner: the event loop."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, apis: Mapping[int, str]) -> None:
+        """`apis` names the module of each served API."""
         self._broker = broker
         self._quotas = broker.quotas
-        self._modules = served_keys()
+        self._modules = apis
         if broker.telemetry is None:
-            self._modules = {key: name for key, name in self._modules.items() if key not in TELEMETRY_KEYS}
+            self._modules = {key: name for key, name in apis.items() if key not in TELEMETRY_KEYS}
         self._apis: dict[int, Api] = {}
         self._served: dict[int, ApiVersion] = {}
         self._versions: dict[int, tuple[int, int]] = {}
@@ -284,7 +89,7 @@ class Dispatcher:
         self.turns = turns or Turns()
         self._timed = turns
         for served in self._served.values():
-            served.timed_at = _NEVER if turns is None else served.requests + 1
+            served.timed_at = NEVER if turns is None else served.requests + 1
 
     def served(self) -> Iterable[ApiVersion]:
         """Return the served API versions, sorted by key and version."""
@@ -301,7 +106,7 @@ class Dispatcher:
         """Return the API with this key, importing its module on first use."""
         found = self._apis.get(key)
         if found is None and key in self._modules:
-            module = import_module(f"{apis.__name__}.{self._modules[key]}")
+            module = import_module(self._modules[key])
             own = getattr(module, "error_response", error_response)
             found = self._apis[key] = Api(key, module.handle, own, getattr(module, "SPLIT", None))
         return found
@@ -366,9 +171,7 @@ class Dispatcher:
 
     def _receive_large(self, frame: memoryview, position: int, context: RequestContext) -> None:
         """Restart decoding a request in slices while its connection waits."""
-        kept, buffer = context.connection.keep_frame(frame)
-        context.is_large = True
-        context.large = LargeRequest(self.lane, context, buffer, self.frames.give_back)
+        large = LargeRequest(self.lane, context, frame, self.frames.give_back)
         if context.cost is not None:
             context.cost.pause()
         if context.timing is not None:
@@ -385,7 +188,7 @@ class Dispatcher:
             except MalformedMessage as reason:
                 self._hang_up(context.connection, f"malformed request: {reason}")
 
-        context.large.decode(kept, position, carry_out)
+        large.decode(position, carry_out)
 
     def _serve(self, frame: memoryview) -> ApiVersion:
         """Return the API version for its first request; -1 for an unsupported version of ApiVersions."""
@@ -406,7 +209,8 @@ class Dispatcher:
         answer: Answer
         try:
             if context.large is not None and context.api.split is not None:
-                answer = self._answer_parts(request, context, context.api.split)
+                handle = partial(context.api.handler, self._broker)
+                answer = answer_parts(request, context, context.api.split, handle, self._kafka_error)
             else:
                 answer = context.api.handler(self._broker, request, context)
         except CloseConnection:
@@ -426,7 +230,7 @@ class Dispatcher:
             self._end_without_response(context)
         elif isinstance(answer, PendingResponse):
             if context.large is not None:
-                self._hand_over(context.large, answer)
+                context.large.hand_over(answer)
                 return
             if context.cost is not None:
                 context.cost.pause()
@@ -443,12 +247,12 @@ class Dispatcher:
             context.large.pending.complete_now(None)
             return
         if context.cost is not None:
-            self._quotas.settle(None, context)
+            self._quotas.charge(None, context)
         if context.timing is not None:
             context.timing.sent()
 
     def await_answer(
-        self, answer: Awaitable[Response | None], request: Request, context: RequestContext
+        self, answer: Awaitable[Response | PendingResponse | None], request: Request, context: RequestContext
     ) -> None:
         task = asyncio.ensure_future(answer)
         if context.large is not None:
@@ -469,20 +273,23 @@ class Dispatcher:
         return pending
 
     def _on_done(
-        self, pending: PendingResponse, request: Request, task: asyncio.Future[Response | None]
+        self,
+        pending: PendingResponse,
+        request: Request,
+        task: asyncio.Future[Response | PendingResponse | None],
     ) -> None:
         if task.cancelled():
             pending.context.connection.close()
             pending.context.end_large()
             return
         error = task.exception()
-        self._complete(pending, request, None if error is not None else task.result(), error)
+        self._complete_with(pending, request, None if error is not None else task.result(), error)
 
-    def _complete(
+    def _complete_with(
         self,
         pending: PendingResponse,
         request: Request,
-        response: Response | PendingResponse | Awaitable[Response | None] | None,
+        response: Response | PendingResponse | Awaitable[Response | PendingResponse | None] | None,
         error: BaseException | None,
     ) -> None:
         """Complete a pending response with the handler's result or error, which may take further slices."""
@@ -497,12 +304,12 @@ class Dispatcher:
             context.end_large()
             return
         if isinstance(answer, Generator):
-            self.lane.run(answer, partial(self._complete, pending, request))
+            self.lane.run(answer, partial(self._complete_with, pending, request))
         elif answer is None or isinstance(answer, Response):
             pending.complete_now(answer)
         elif isinstance(answer, PendingResponse):
             if context.large is not None:
-                self._hand_over(context.large, answer)
+                context.large.hand_over(answer)
             else:
                 context.connection.hand_over(pending, answer)
         else:
@@ -511,7 +318,7 @@ class Dispatcher:
     def _run(self, work: Work[Any], request: Request, context: RequestContext) -> None:
         """Answer immediately if the first slice suffices; else continue in the slow lane while the connection waits."""
         if context.large is not None:
-            self.lane.run(work, partial(self._complete, context.large.pending, request))
+            self.lane.run(work, partial(self._complete_with, context.large.pending, request))
             return
         try:
             next(work)
@@ -524,74 +331,16 @@ class Dispatcher:
             self.fail(error, request, context)
             return
         context.is_large = True
-        self.lane.run(work, partial(self._complete, self._wait(context), request))
-
-    def _answer_parts(self, request: Request, context: RequestContext, split: Split) -> Work[Response | None]:
-        """Handle a large request part by part. An error for the whole request also answers all later parts."""
-        whole: Response | None = None
-        failure: KafkaError | None = None
-        assert context.large is not None
-        for part, depth in split.parts(request):
-            answer: Any = None
-            if failure is None:
-                try:
-                    answer = context.api.handler(self._broker, part, context)
-                    if isinstance(answer, Generator):
-                        answer = yield from answer
-                    elif answer is not None and not isinstance(answer, Response):
-                        answer = yield answer
-                except CloseConnection:
-                    raise
-                except Exception as error:
-                    failure = self._kafka_error(error, part, context)
-            if failure is not None:
-                answer = context.api.error_response(part, failure)
-            if isinstance(answer, Generator):
-                answer = yield from answer
-            if whole is None:
-                whole = answer
-            elif answer is not None:
-                split.merge(whole, answer, depth)
-            yield None
-            if context.large.pending.is_complete:
-                break  # the client has disconnected
-        return whole
-
-    def _hand_over(self, large: LargeRequest, pending: PendingResponse) -> None:
-        stop_waiting = pending.on_abandon
-
-        def abandon() -> None:
-            if stop_waiting is not None:
-                stop_waiting()
-            large.end()
-
-        pending.on_abandon = abandon
-        pending.context.connection.hand_over(large.pending, pending)
+        self.lane.run(work, partial(self._complete_with, self._wait(context), request))
 
     def encode_slowly(self, pending: PendingResponse) -> None:
         context, response = pending.context, pending.response
         assert response is not None
         if context.cost is not None:
-            self._quotas.settle(response, context)
+            self._quotas.charge(response, context)
+        encode_large(self.lane, pending, response, partial(_header, response, context))
 
-        def encoded(result: tuple[list[Part], int] | None, error: BaseException | None) -> None:
-            if error is not None:
-                logger.error("%s v%d cannot be answered", context.api.name, context.version, exc_info=error)
-                context.connection.close()
-            elif result is not None:
-                pending.encoded_as(*result)
-            context.end_large(response)
-
-        def abandon() -> None:
-            job.stop()
-            context.end_large(response)
-
-        pending.on_abandon = abandon
-        job = self.lane.run(
-            encode_in_slices(response, context.version, partial(_header, response, context)), encoded
-        )
-
-    def finish(self, pending: PendingResponse) -> None:
+    def complete(self, pending: PendingResponse) -> None:
         """Send a pending response after it and all earlier ones are complete."""
         context, response = pending.context, pending.response
         timing = context.timing
@@ -601,7 +350,7 @@ class Dispatcher:
             context.connection.queue(*pending.encoded, timing)
             return
         if context.cost is not None:
-            self._quotas.settle(response, context)
+            self._quotas.charge(response, context)
         if timing is not None:
             timing.complete()
         if response is not None:
@@ -614,7 +363,7 @@ class Dispatcher:
             context.large.pending.complete_now(response)
             return
         if context.cost is not None:
-            self._quotas.settle(response, context)
+            self._quotas.charge(response, context)
         parts, size = self._encode(response, context)
         if context.timing is not None:
             context.timing.complete()

@@ -12,19 +12,19 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.sasl_login import SaslLogin
 from ottla.broker.network.tls_wire import HUNG_UP, RECEIVE_BYTES, TlsHandshake, reason_of
 from ottla.broker.network.wire import PlainWire, Wire
-from ottla.broker.security.sasl_login import SaslLogin
 from ottla.log.files import descriptors
-from ottla.log.segments.active_files import active_files
+from ottla.log.segments.open_files import active_files
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 from ottla.security.principal_mapping import NoRuleApplies
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
     from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.security.certificate_reload import ListenerTls
     from ottla.broker.security.sasl_settings import SaslSettings
-    from ottla.broker.security.ssl_settings import ListenerTls
 
 logger = logging.getLogger(__name__)
 

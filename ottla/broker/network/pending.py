@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
+    from ottla.broker.network.request_context import RequestContext
     from ottla.broker.network.send_queue import Part
     from ottla.protocol.codec import Response
 
@@ -41,12 +41,12 @@ class PendingResponse:
     def complete(self, response: Response | None) -> None:
         """Complete the response; it is sent together with all others completed in this turn of the loop."""
         if self._give(response):
-            self.context.connection.settle_soon()
+            self.context.connection.complete_soon()
 
     def complete_now(self, response: Response | None) -> None:
         """Complete the response and send it immediately, for callers with their own turn of the loop."""
         if self._give(response):
-            self.context.connection.settle()
+            self.context.connection.complete()
 
     def _give(self, response: Response | None) -> bool:
         if self.is_complete or self._is_given:
@@ -67,7 +67,7 @@ class PendingResponse:
         if not self.is_complete:
             self.encoded = (parts, size)
             self.is_complete = True
-            self.context.connection.settle()
+            self.context.connection.complete()
 
     def abandon(self) -> None:
         self.is_complete = True

@@ -14,7 +14,7 @@ from ottla.broker.network.turns import Turns
 from ottla.monitoring.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import Api, ApiVersion
+    from ottla.broker.network.request_context import Api, ApiVersion
 
 # Target number of timed requests between two calls of `adapt`. At the upper limit the sampling interval doubles.
 _WANTED = 5

@@ -166,7 +166,7 @@ class SaslLogin:
         if self._principal is not None and self._principal != principal:
             was = self._principal
             raise AuthenticationFailed(
-                "The client came back as somebody else.",
+                "The client changed its identity during re-authentication.",
                 told=f"Cannot change principals during re-authentication from {was.type}.{was.name}: "
                 f"{principal.type}.{principal.name}",
             )

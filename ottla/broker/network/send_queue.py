@@ -14,15 +14,15 @@ from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
-    from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.connection import Connection
+    from ottla.broker.network.request_times import RequestTiming
 
 # Source of response bytes, in wire order.
 Part: TypeAlias = bytes | memoryview | FileRegion
 
 # Below this size, a read and a joint write are cheaper than a separate sendfile.
 _SENDFILE_FROM = 32 * 1024
-# Maximum bytes per write on a wire without sendfile; other connections wait for it.
+# Maximum bytes of a joint write; other connections wait for it.
 _PIECE_BYTES = SHARED_BYTES
 
 
@@ -156,10 +156,7 @@ class SendQueue:
                 budget -= sent
                 self.size -= sent
                 continue
-            if send_file is not None and self.size <= ALONE_BYTES:
-                batch, more = self._gather()
-            else:  # joining a large response would block the loop
-                batch, more = self._gather_piece()
+            batch, more = self._gather()
             if not batch:
                 assert isinstance(head, FileRegion)
                 self._warm(head, min(head.size, _PIECE_BYTES))
@@ -176,58 +173,41 @@ class SendQueue:
         return True
 
     def _gather(self) -> tuple[Buffer, bool]:
-        """Dequeue everything up to the next large region as one piece. Return it, and whether more follows.
+        """Dequeue one piece to write, up to the next region for sendfile. Return it, and whether more follows.
 
-        Return nothing if the first part is a region not in memory.
-        """
-        parts = self.parts
-        pieces: list[Buffer] = []
-        while parts:
-            head = parts[0]
-            if isinstance(head, FileRegion):
-                if head.size >= _SENDFILE_FROM:
-                    break
-                data = read_now(head.fd, head.position, head.size)
-                if data is None:
-                    if pieces or not self._is_warm:
-                        break
-                    data = head.read()
-                self._is_warm = False
-                pieces.append(data)
-            else:
-                pieces.append(head)
-            parts.popleft()
-        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
-
-    def _gather_piece(self) -> tuple[Buffer, bool]:
-        """Dequeue at most one piece, for large responses and for wires without sendfile.
-
-        Regions of any size are read.
+        A piece is bounded, because joining it blocks the loop. Return nothing if the first part is a region not in
+        memory.
         """
         parts = self.parts
         pieces: list[Buffer] = []
         room = _PIECE_BYTES
+        has_sendfile = self._wire.send_file is not None
         while parts and room:
             head = parts[0]
             if isinstance(head, FileRegion):
+                if has_sendfile and head.size >= _SENDFILE_FROM:
+                    break
                 size = min(head.size, room)
-                data: Buffer | None = read_now(head.fd, head.position, size)
+                data = read_now(head.fd, head.position, size)
                 if data is None:
                     if pieces or not self._is_warm:
                         break
                     data = FileRegion(head.file, head.position, size).read()
                 self._is_warm = False
-                rest: Part = FileRegion(head.file, head.position + size, head.size - size)
+                pieces.append(data)
+                if size < head.size:
+                    parts[0] = FileRegion(head.file, head.position + size, head.size - size)
+                    break
             else:
-                size = min(len(head), room)
-                data = memoryview(head)[:size]
-                rest = memoryview(head)[size:]
-            pieces.append(data)
+                size = len(head)
+                if size > room:
+                    view = memoryview(head)
+                    pieces.append(view[:room])
+                    parts[0] = view[room:]
+                    break
+                pieces.append(head)
             room -= size
-            if len(rest):
-                parts[0] = rest
-            else:
-                parts.popleft()
+            parts.popleft()
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _warm(self, region: FileRegion, size: int) -> None:

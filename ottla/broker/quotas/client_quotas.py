@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ottla.broker.quotas.rate import Rate
-from ottla.broker.quotas.token_bucket import TokenBucket
+from ottla.broker.quotas.rate import Rate, TokenBucket
 from ottla.metadata.client_quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -27,7 +26,6 @@ from ottla.metadata.client_quotas import (
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
     from ottla.metadata.configs.broker_config import BrokerConfig
     from ottla.protocol.codec import Response
 
@@ -36,6 +34,24 @@ _FORGET_ABOVE = 1000
 _INT_MAX = 2**31 - 1
 _CLIENT_QUOTAS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
 Who = tuple[str | None, str | None]  # user and client id; None for a component that the quota ignores
+
+
+class QuotaContext(Protocol):
+    """The part of a request's context that quotas need."""
+
+    cost: RequestCost | None
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def api(self) -> Any: ...
+
+    @property
+    def connection(self) -> Any: ...
 
 
 class RequestCost:
@@ -183,12 +199,12 @@ class ClientQuotas:
 
     # Fetch: a throttled client gets an empty response and has to retry later
 
-    def fetch_bytes(self, context: RequestContext) -> int | None:
+    def fetch_bytes(self, context: QuotaContext) -> int | None:
         """Return the largest response that the quota can ever allow, None without a quota."""
         found = self._fetch.find(context.user, context.client_id) if self._fetch else None
         return None if found is None else int(found[0] * self._burst_seconds)
 
-    def throttle_fetch(self, context: RequestContext, size: int) -> int:
+    def throttle_fetch(self, context: QuotaContext, size: int) -> int:
         """Return the milliseconds to wait before sending `size` bytes, 0 to send now.
 
         A batch may exceed the quota of all windows together. A client without recent traffic gets it anyway, or it
@@ -207,13 +223,13 @@ class ClientQuotas:
         rate.record(-size, now)
         return wait
 
-    def mutations(self, context: RequestContext, *, strict: bool) -> MutationQuota:
+    def mutations(self, context: QuotaContext, *, strict: bool) -> MutationQuota:
         found = self._mutation.find(context.user, context.client_id) if self._mutation else None
         return MutationQuota(found, strict=strict)
 
     # All requests
 
-    def settle(self, response: Response | None, context: RequestContext) -> None:
+    def charge(self, response: Response | None, context: QuotaContext) -> None:
         """Charge a finished request. A client over its quota is muted, and the response states for how long."""
         cost = context.cost
         if cost is None or not self.active:

@@ -22,7 +22,7 @@ from ottla.security.rights import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
+    from ottla.broker.network.request_context import RequestContext
 
 
 class ResourceType(IntEnum):

@@ -10,7 +10,7 @@ from ottla.security.acls import ResourceType
 from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, Right
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
+    from ottla.broker.network.request_context import RequestContext
 
 
 class GroupAnswer(Protocol):

@@ -1,8 +1,13 @@
-"""Creation and removal of ACLs in the store, safe against concurrent changes by other brokers."""
+"""ACLs of requests: their conversion, and their creation and removal in the store.
+
+Changes are safe against concurrent changes by other brokers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from enum import IntEnum
+from typing import TypeVar
 
 from ottla.metadata.acl_nodes import acl_path, change_notification, decode_entries, encode_entries
 from ottla.metadata.stores.store import (
@@ -13,12 +18,23 @@ from ottla.metadata.stores.store import (
     NodeExists,
     NodeStore,
     NoNode,
-    Operation,
     Set,
     StoreError,
     check_path,
 )
-from ottla.security.acls import BadAcl, Entry, ResourcePattern
+from ottla.metadata.stores.store import Operation as StoreOperation
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.acls import DeleteAclsFilter, DescribeAclsRequest
+from ottla.security.acls import (
+    AclFilter,
+    BadAcl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 
 _MAX_ATTEMPTS = 10
 
@@ -60,7 +76,7 @@ async def _change(
         after = change(before)
         if after == before:
             return
-        write: Operation
+        write: StoreOperation
         if node is None:
             write = Create(path, encode_entries(after))
         elif after:
@@ -75,3 +91,29 @@ async def _change(
             continue  # another broker was faster
         return
     raise StoreError(f"{path} changes faster than it can be read.")
+
+
+N = TypeVar("N", bound=IntEnum)
+
+
+def known(numbers: type[N], number: int) -> N:
+    """Convert a number; unknown values of newer versions become UNKNOWN."""
+    try:
+        return numbers(number)
+    except ValueError:
+        return numbers(0)
+
+
+def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    wanted = AclFilter(
+        known(ResourceType, asked.resource_type_filter),
+        asked.resource_name_filter,
+        known(PatternType, asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        known(Operation, asked.operation),
+        known(Permission, asked.permission_type),
+    )
+    if 0 in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The filter contains UNKNOWN elements.")
+    return wanted

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.protocol.errors import ErrorCode
 from ottla.security.acls import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
-from ottla.security.authorizer import Authorizer, Decision
+from ottla.security.authorizer import Authorizer, Decision, parse_super_users
+from ottla.security.principal import KafkaPrincipal
 from ottla.security.rights import Right
-
-if TYPE_CHECKING:
-    from ottla.broker.network.connection import Connection
 
 audit = logging.getLogger("kafka.authorizer.logger")
 
@@ -44,12 +43,19 @@ DENIED = {
 }
 
 
+class Client(Protocol):
+    """The client of a connection; it may log in again."""
+
+    principal: KafkaPrincipal
+    client_host: str
+
+
 class ConnectionRights:
     """Invariant: no cached decision outlives the ACLs behind it. Owner: the event loop."""
 
     __slots__ = ("_allowed", "_authorizer", "_connection", "_known", "_version")
 
-    def __init__(self, authorizer: Authorizer, connection: Connection) -> None:
+    def __init__(self, authorizer: Authorizer, connection: Client) -> None:
         self._authorizer = authorizer
         self._connection = connection
         self._known: dict[tuple[Right, str], Decision] = {}
@@ -117,3 +123,29 @@ class ConnectionRights:
 def _in_capitals(api: str) -> str:
     """Convert `AddPartitionsToTxn` to the name in Kafka's logs, `ADD_PARTITIONS_TO_TXN`."""
     return "".join(f"_{each}" if each.isupper() else each.upper() for each in api).lstrip("_")
+
+
+_CLASS = "authorizer.class.name"
+# Authorizers of Kafka 4.x, of 2.4 to 3.9, and of earlier versions. All decide alike.
+_CLASSES = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+
+
+def authorizer_of(config: BrokerConfig) -> Authorizer | None:
+    """Return the authorizer, or None without restrictions. Raises ConfigError."""
+    name = config.get_str(_CLASS)
+    if not name:
+        return None
+    if name not in _CLASSES:
+        raise ConfigError(
+            f"{_CLASS} is {name}, which is not known here: set it to {_CLASSES[0]}, or to nothing if everybody may do "
+            "everything."
+        )
+    try:
+        super_users = parse_super_users(config.get_optional_str("super.users") or "")
+    except ValueError as error:
+        raise ConfigError(f"super.users cannot be read: {error}.") from None
+    return Authorizer(super_users, allow_everyone=config.get_bool("allow.everyone.if.no.acl.found"))

@@ -44,8 +44,8 @@ class UnsecuredTokens:
 
     def __init__(self, listener: str, scope_claim: str) -> None:
         self.warning = (
-            f"Listener {listener} believes tokens that nobody has signed: anybody who can reach it can be "
-            "anybody."
+            f"Listener {listener} accepts unsigned tokens: anyone with network access can claim to be "
+            "any user."
         )
         self._scope_claim = scope_claim
 

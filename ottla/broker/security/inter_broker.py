@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ottla.broker.security.certificate_reload import ListenerTls
 from ottla.broker.security.jaas_settings import login_module, setting_name
-from ottla.broker.security.ssl_settings import ListenerTls
 from ottla.cluster.peer import PeerLogin, PeerSecurity
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.listeners import listener_value

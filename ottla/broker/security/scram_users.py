@@ -1,4 +1,4 @@
-"""Changes of SCRAM credentials: Kafka's checks and messages, and storage."""
+"""Changes of SCRAM credentials: Kafka's checks and messages, storage, and the first users of a new broker."""
 
 from __future__ import annotations
 
@@ -67,3 +67,13 @@ async def alter_credentials(store: NodeStore, user: str, changes: Mapping[str, s
             continue  # another broker was faster
         return
     raise StoreError(f"{path} changes faster than it can be read.")
+
+
+# User → mechanism → credential (not the password): `ottla.security.sasl.scram.format_credential`.
+InitialUsers = Mapping[str, Mapping[str, str]]
+
+
+async def store_initial_users(store: NodeStore, users: InitialUsers) -> None:
+    """Brokers of a cluster may call this concurrently, as they write the same values."""
+    for name, credentials in users.items():
+        await alter_credentials(store, name, dict(credentials))

@@ -14,7 +14,7 @@ from ottla.security.rights import READ_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
+    from ottla.broker.network.request_context import RequestContext
 
 Outcomes = dict[SharedPartition, KafkaError | None]
 

@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.broker.fetch.partition_reader import PartitionReader
 from ottla.broker.share.state_handlers import WRITE
 from ottla.broker.share.state_persister import StatePersister
 from ottla.coordinator.share.share_partition import (
@@ -21,8 +22,6 @@ from ottla.coordinator.share.share_partition import (
 )
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, state_batches
 from ottla.log.batch import BatchScan
-from ottla.log.cold_reads import ColdRange, cold_range
-from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.group_configs import (
@@ -42,7 +41,8 @@ from ottla.protocol.messages import share_state
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
+    from ottla.cluster.partitions.purgatory import Watcher
     from ottla.log.segments.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
@@ -75,11 +75,6 @@ async def first_offset(broker: Broker, group_id: str, partition: Partition) -> i
         if found is not None:
             return found[0]
     return partition.high_watermark
-
-
-class FreedWaiter(Protocol):
-    def freed(self) -> None:
-        """Called when locked records become available again."""
 
 
 class Handed(NamedTuple):
@@ -126,7 +121,7 @@ class LiveSharePartition:
         """`first_offset` is the start offset of a group without state."""
         self.key = key
         self.partition = partition
-        self.waiters: set[FreedWaiter] = set()
+        self.watchers: set[Watcher] = set()  # fetches that wait for locked records
         self.on_fenced: Callable[[LiveSharePartition], None] | None = None
         self._broker = broker
         self._persister = persister
@@ -150,15 +145,14 @@ class LiveSharePartition:
     def lock_ms(self) -> int:
         return self._own_int(RECORD_LOCK_DURATION)
 
-    def cold_range(self, max_bytes: int) -> ColdRange | None:
-        """Return the log range for which `hand_out` would have to wait for the disk."""
+    def is_cold(self, reader: PartitionReader) -> bool:
+        """Return True if `hand_out` would have to wait for the disk."""
         if self.share.next_offset >= self.partition.high_watermark:
-            return None
-        max_bytes = min(max_bytes, _MOST_BYTES)
-        return cold_range(self.partition.log, self.share.next_offset, max_bytes, whole=True)
+            return False
+        return reader.is_cold(self.partition, self.share.next_offset, _MOST_BYTES)
 
     def hand_out(
-        self, member_id: str, max_bytes: int, most: int, *, batch_size: int, strict: bool, min_one: bool
+        self, member_id: str, reader: PartitionReader, most: int, *, batch_size: int, strict: bool
     ) -> Handed:
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
@@ -168,11 +162,7 @@ class LiveSharePartition:
         first = share.next_offset
         if most <= 0 or first >= upto:
             return Handed(EMPTY_REGION, [])
-        try:
-            region = log.read(first, min(max_bytes, _MOST_BYTES), upto=upto, min_one=min_one)
-        except (StorageError, CorruptSegmentError) as error:
-            self.partition.storage_failed(error)
-            raise
+        region = reader.read(self.partition, first, _MOST_BYTES, upto=upto)
         aborted = log.aborted_transactions(first, region) if committed_only else []
         wanted = Acquisition(
             member_id,
@@ -205,6 +195,7 @@ class LiveSharePartition:
                 self._send()
         if wanted.taken:
             self._watch_locks()
+        reader.release(region.size - (end - start))
         return Handed(FileRegion(region.file, start, end - start), wanted.taken)
 
     def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
@@ -242,13 +233,13 @@ class LiveSharePartition:
             queued, self._queued = self._queued, []
             for write in queued:
                 write.finish(KafkaError(error))
-        self._wake()
+        self._try_complete_fetches()
 
     @property
     def is_writing(self) -> bool:
         return self._task is not None
 
-    async def written(self) -> None:
+    async def until_stored(self) -> None:
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -309,12 +300,12 @@ class LiveSharePartition:
         try:
             pending = self._persister.ask(WRITE, self.key, asked)
         except KafkaError as error:
-            self._written(error)
+            self._stored(error)
             return
         if inspect.isawaitable(pending):
             self._task = self._broker.loop.create_task(self._await(pending))
         else:
-            self._written(None)
+            self._stored(None)
 
     async def _await(self, pending: Any) -> None:
         error = None
@@ -323,13 +314,13 @@ class LiveSharePartition:
         except KafkaError as failure:
             error = failure
         except BaseException:
-            self._written(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._stored(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
         finally:
             self._task = None
-        self._written(error)
+        self._stored(error)
 
-    def _written(self, error: KafkaError | None) -> None:
+    def _stored(self, error: KafkaError | None) -> None:
         writes, self._writing = self._writing, []
         was_full = self.share.locked >= self._lock_limit
         for write in writes:
@@ -346,13 +337,13 @@ class LiveSharePartition:
         if not self._ended:
             self._watch_locks()
             if was_full or error is not None or any(write.change.frees for write in writes):
-                self._wake()
+                self._try_complete_fetches()
         if self._queued and not self._writing:
             self._send()
 
-    def _wake(self) -> None:
-        for waiter in tuple(self.waiters):
-            waiter.freed()
+    def _try_complete_fetches(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.try_complete(self, 0)
 
     # Locks
 

@@ -17,7 +17,7 @@ from ottla.protocol.messages.share_state import ReadStatePartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
 
 
 class SharePartitions:
@@ -91,7 +91,7 @@ class SharePartitions:
 
     async def _load(self, key: ShareKey, partition: Partition) -> LiveSharePartition:
         for live in self._ending.pop(key, ()):
-            await live.written()
+            await live.until_stored()
         epoch = partition.leader_epoch
         try:
             found = self._persister.ask(READ, key, ReadStatePartitionData(leader_epoch=epoch))

@@ -37,7 +37,7 @@ class ClientTelemetry:
 
     def lines(self) -> Iterator[str]:
         name = "ottla_client_telemetry"
-        yield gauge(f"{name}_instances", "Clients that were asked for metrics.", len(self.subscriptions))
+        yield gauge(f"{name}_instances", "Clients with a metrics subscription.", len(self.subscriptions))
         counts: Mapping[str, tuple[int, str]] = {
             "exported": (self.forwarder.exported, "Pushes that the collector has taken."),
             "failed": (self.forwarder.failed, "Pushes that it has not taken, or that were not understood."),

@@ -12,18 +12,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.partition_states import Decide, Deposed, PartitionStates
 from ottla.cluster.controller.tool_requests import ToolRequests
+from ottla.cluster.elections import elections
+from ottla.cluster.elections.partition_states import Decide, Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES, KAFKAS_CHANGES, notification, sequence_of
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment.reassigner import Reassigner
-from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.effective_config import TopicConfig
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 from ottla.metadata.stores.store import (
     BadVersion,
     Check,
@@ -300,7 +299,7 @@ class Controller:
             self._suspects = set()
         adjust = self._adjusting(live, self.returned)
         keys = [(each.topic, each.partition) for each in suspects if adjust(each) is not None]
-        moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
+        moving = [(each.topic, each.partition) for each in suspects if each.is_moving]
         if keys:
             self._log_states(await self._states.change(keys, adjust, guard=guard))
         if moving:
@@ -323,7 +322,7 @@ class Controller:
         if offline:
             more = f" and {len(offline) - 10} more" if len(offline) > 10 else ""
             logger.info(
-                "No in-sync replica of %s%s is live: nobody leads them", ", ".join(offline[:10]), more
+                "No in-sync replica of %s%s is live: they have no leader", ", ".join(offline[:10]), more
             )
 
     def _adjusting(self, live: set[int], returned: set[int]) -> Decide:

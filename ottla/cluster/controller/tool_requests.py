@@ -10,8 +10,8 @@ import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.partition_states import Deposed, PartitionStates
+from ottla.cluster.elections import elections
+from ottla.cluster.elections.partition_states import Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments
@@ -198,11 +198,7 @@ class ToolRequests:
 
     def _is_moving(self, key: PartitionKey, replicas: tuple[int, ...]) -> bool:
         partition = self._image.partitions.get(key)
-        return (
-            partition is not None
-            and reassignments.is_moving(partition)
-            and reassignments.target(partition) == replicas
-        )
+        return partition is not None and partition.is_moving and reassignments.target(partition) == replicas
 
     async def _move(self, live: Collection[int], guard: Check) -> None:
         path = nodes.REASSIGN_PARTITIONS

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.cluster.controller.elections import NO_STATE
+from ottla.cluster.elections.elections import NO_STATE
 from ottla.cluster.image.change_notifications import ChangedPartition, notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.metadata import nodes
@@ -62,7 +62,7 @@ class PartitionStates:
 
         If another broker was faster, reread the state and decide again. The rules are in `elections`.
         """
-        written: list[PartitionKey] = []
+        stored: list[PartitionKey] = []
         todo = list(keys)
         for _ in range(_MAX_ATTEMPTS):
             again: list[PartitionKey] = []
@@ -78,11 +78,11 @@ class PartitionStates:
                         raise Deposed from None
                     again += [(each.topic, each.partition) for each in wanted]
                 else:
-                    written += [(each.topic, each.partition) for each in wanted]
+                    stored += [(each.topic, each.partition) for each in wanted]
                     if guard is not None:
                         self._count_elections(before, wanted, time.monotonic() - began)
             if not again:
-                return written
+                return stored
             await self._refresh(again)
             todo = again
         raise StoreError("The states of some partitions change faster than they can be read.")
@@ -113,11 +113,11 @@ class PartitionStates:
         if (partition.leader_epoch, partition.partition_epoch) != (leader_epoch, partition_epoch):
             raise BadVersion(path)
         loop = asyncio.get_running_loop()
-        written: asyncio.Future[int] = loop.create_future()
-        self._alterations.append((partition._replace(isr=isr), written))
+        stored: asyncio.Future[int] = loop.create_future()
+        self._alterations.append((partition._replace(isr=isr), stored))
         if self._altering is None:
             self._altering = loop.create_task(self._write_alterations())
-        return await written
+        return await stored
 
     async def _write_alterations(self) -> None:
         some: list[tuple[PartitionImage, asyncio.Future[int]]] = []
@@ -135,8 +135,8 @@ class PartitionStates:
             self._altering = None
             left = some + self._alterations
             self._alterations.clear()
-            for _, written in left:
-                _fail(written, StoreError("The writing of partition states was ended."))
+            for _, stored in left:
+                _fail(stored, StoreError("The writing of partition states was ended."))
 
     async def _alter_all(self, some: Sequence[tuple[PartitionImage, asyncio.Future[int]]]) -> None:
         try:
@@ -144,16 +144,16 @@ class PartitionStates:
         except (BadVersion, NoNode):
             raise
         except StoreError as error:
-            for _, written in some:
-                _fail(written, error)
+            for _, stored in some:
+                _fail(stored, error)
             return
-        for partition, written in some:
-            if not written.done():
-                written.set_result(partition.partition_epoch + 1)
+        for partition, stored in some:
+            if not stored.done():
+                stored.set_result(partition.partition_epoch + 1)
 
-    async def _alter_one(self, partition: PartitionImage, written: asyncio.Future[int]) -> None:
+    async def _alter_one(self, partition: PartitionImage, stored: asyncio.Future[int]) -> None:
         try:
-            await self._alter_all([(partition, written)])
+            await self._alter_all([(partition, stored)])
         except (BadVersion, NoNode) as error:
             try:
                 await self._refresh([(partition.topic, partition.partition)])
@@ -162,7 +162,7 @@ class PartitionStates:
                     "Cannot read the state of %s-%d again: %s", partition.topic, partition.partition, failure
                 )
             finally:
-                _fail(written, error)
+                _fail(stored, error)
 
     def _decisions(self, keys: Sequence[PartitionKey], decide: Decide) -> list[PartitionImage]:
         wanted = []
@@ -222,6 +222,6 @@ def _write_of(changed: ChangedPartition) -> Operation:
     return Create(path, data) if before == NO_STATE else Set(path, data, before)
 
 
-def _fail(written: asyncio.Future[int], error: StoreError) -> None:
-    if not written.done():
-        written.set_exception(error)
+def _fail(stored: asyncio.Future[int], error: StoreError) -> None:
+    if not stored.done():
+        stored.set_exception(error)

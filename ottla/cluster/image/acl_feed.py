@@ -47,7 +47,7 @@ class AclFeed:
         try:
             found = await load_acls(self._store)
         except ValueError as error:
-            raise StoreError(f"The ACLs cannot be read, and nobody could be kept out: {error}.") from None
+            raise StoreError(f"The ACLs cannot be read, so access could not be checked: {error}.") from None
         for pattern in {acl.pattern for acl in self._authorizer} - found.keys():
             self._authorizer.replace(pattern, ())
         self._take(found)
@@ -71,7 +71,9 @@ class AclFeed:
             try:
                 self._take(await read_acls(self._store, list(patterns)))
             except ValueError as error:
-                logger.error("ACLs have changed to what cannot be read, and stay as they were: %s", error)
+                logger.error(
+                    "ACLs have changed but cannot be read; the previous ACLs stay in force: %s", error
+                )
             self._last[folder] = new[-1][0]
 
     def _take(self, acls: Acls) -> None:

@@ -12,7 +12,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.dynamic_passwords import DynamicPasswords
+from ottla.metadata.dynamic_configs.dynamic_broker_config import DynamicBrokerConfig
 from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
@@ -25,8 +25,7 @@ class ConfigFeed:
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig) -> None:
         self._store = store
         self._image = image
-        self._config = config
-        self._passwords = DynamicPasswords(config)
+        self._dynamic = DynamicBrokerConfig(config)
         self._last = -1
         self.replicas: LocalReplicas | None = None
         self.on_quotas: list[Callable[[], None]] = []
@@ -106,10 +105,7 @@ class ConfigFeed:
                 listener()
 
     def _broker_configs_changed(self) -> None:
-        self._config.set_dynamic(
-            broker=self._passwords.reveal(self._image.broker_configs.get(self._config.broker_id, {})),
-            cluster_default=self._image.broker_configs.get(None, {}),
-        )
+        self._dynamic.apply(self._image.broker_configs)
         if self.replicas is not None:
             for topic in self._image.topics.values():
                 self.replicas.config_changed(topic)

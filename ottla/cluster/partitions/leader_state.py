@@ -1,6 +1,6 @@
 """A leader's view of its followers: offsets, ISR membership, and producers that wait for replication.
 
-This module shrinks and expands the ISR by the rules in `replication.isr`.
+This module shrinks and expands the ISR by the rules in `partitions.isr`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.cluster.background_tasks import start_task
-from ottla.cluster.replication.commit_queue import CommitQueue
-from ottla.cluster.replication.isr import (
+from ottla.cluster.partitions.isr import (
     LONG_AGO,
     Follower,
     InSync,
@@ -22,12 +21,13 @@ from ottla.cluster.replication.isr import (
     joining,
     without_laggards,
 )
+from ottla.cluster.partitions.purgatory import OffsetWatchers, Purgatory
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import BadVersion, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class LeaderContext:
         "isr_shrinks",
         "isr_store",
         "max_lag",
+        "purgatory",
         "tasks",
     )
 
@@ -51,6 +52,7 @@ class LeaderContext:
         self.max_lag = max_lag  # seconds
         self.can_follow = can_follow  # by topic, partition and broker: True if broker and replica are online
         self.isr_store: IsrStore | None = None  # without a store the ISR never changes
+        self.purgatory = Purgatory()
         self.tasks: set[asyncio.Task[None]] = set()
         # Counts since the broker started.
         self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
@@ -66,10 +68,10 @@ class LeaderState:
     __slots__ = (
         "_altering",
         "_context",
-        "_deletions",
         "_is_outdated",
         "_partition",
         "commits",
+        "deletions",
         "epoch_start_offset",
         "followers",
         "in_sync",
@@ -83,16 +85,16 @@ class LeaderState:
         context: LeaderContext,
         before: LeaderState | None = None,
     ) -> None:
-        """`before` is the state of the previous epoch if this broker led then, too: its producers continue to wait."""
+        """`before` is the state of the previous epoch if this broker led then, too: its requests continue to wait."""
         self._partition = partition
         self._context = context
         self.epoch_start_offset = partition.log.log_end_offset
         self.in_sync = InSync(state.isr, state.partition_epoch)
         self.followers: dict[int, Follower] = {}
-        self.commits: CommitQueue = CommitQueue() if before is None else before.commits
+        # Keys of the purgatory: the high watermark, and the low watermark of all replicas.
+        self.commits: OffsetWatchers = OffsetWatchers() if before is None else before.commits
+        self.deletions: OffsetWatchers = OffsetWatchers() if before is None else before.deletions
         self.min_isr = 1
-        # DeleteRecords requests that wait until all replicas have deleted everything below their offset.
-        self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
         self._altering = False
         self._is_outdated = False  # the store has a newer state, still on its way to this broker
         self._set_followers(state.replicas)
@@ -140,8 +142,8 @@ class LeaderState:
         follower.fetched(offset, start_offset, self._partition.log.log_end_offset, now)
         if offset != before:
             self._advance(now)
-        if self._deletions:
-            self._settle_deletions()
+        if self.deletions:
+            self.deletions.try_complete(self.low_watermark)
         if broker_id not in self.in_sync.maximal:
             self._let_join()
 
@@ -177,17 +179,13 @@ class LeaderState:
     def close(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Stop leading: waiting requests may never be committed and get an error."""
         self.commits.fail(error)
-        for _, waiting in self._deletions:
-            if not waiting.done():
-                waiting.set_exception(KafkaError(error))
-                waiting.exception()  # its client may have disconnected
-        self._deletions.clear()
+        self.deletions.fail(error)
 
-    def settle_alone(self) -> None:
+    def complete_alone(self) -> None:
         """Commit the whole log and complete all deletions, because no followers remain."""
-        self.commits.settle(self._partition.high_watermark)
+        self.commits.try_complete(self._partition.high_watermark)
         self.followers = {}
-        self._settle_deletions()
+        self.deletions.try_complete(self.low_watermark)
 
     # Deleted records
 
@@ -200,25 +198,6 @@ class LeaderState:
             if self._can_follow(broker_id)
         ]
         return min(starts, default=self._partition.log.log_start_offset)
-
-    def wait_deleted(self, offset: int) -> asyncio.Future[None] | None:
-        """Return a future that ends once no online replica has records below `offset`, or None if none has any now."""
-        if self.low_watermark >= offset:
-            return None
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._deletions.append((offset, waiting))
-        return waiting
-
-    @property
-    def deletions(self) -> int:
-        return len(self._deletions)
-
-    def _settle_deletions(self) -> None:
-        low = self.low_watermark
-        for offset, waiting in self._deletions:
-            if offset <= low and not waiting.done():
-                waiting.set_result(None)
-        self._deletions = [entry for entry in self._deletions if not entry[1].done()]
 
     # Steps
 
@@ -235,7 +214,7 @@ class LeaderState:
         )
         if offset > partition.high_watermark:
             partition.advance_high_watermark(offset)
-            self.commits.settle(offset)
+            self.commits.try_complete(offset)
 
     def _let_join(self) -> None:
         if self._altering or self._is_outdated or self.in_sync.asked is not None:

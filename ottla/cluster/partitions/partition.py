@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
-from ottla.cluster.replication.commit_queue import CommitFuture
-from ottla.cluster.replication.leader_state import LeaderContext, LeaderState
-from ottla.cluster.topic_counts import TopicCounts
+from ottla.cluster.partitions.leader_state import LeaderContext, LeaderState
+from ottla.cluster.partitions.purgatory import DelayedOperation, Purgatory, Watcher
+from ottla.cluster.partitions.topic_counts import TopicCounts
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
@@ -24,29 +23,6 @@ NO_LEADER = -1
 _COUNTED_APPENDS = 1000
 
 
-class Waiter(Protocol):
-    """Waits for committed bytes; called in the event loop turn that commits them."""
-
-    def grew(self, partition: Partition, count: int) -> None:
-        """Add `count` newly committed bytes."""
-
-    def changed(self) -> None:
-        """Stop waiting, because the partition has left this broker."""
-
-
-class Watcher(Protocol):
-    """A follower's view of a partition that this broker leads."""
-
-    def appended(self) -> None:
-        """The log has grown or its start offset has moved. Followers fetch uncommitted records, too."""
-
-    def committed(self) -> None:
-        """The high watermark has moved."""
-
-    def changed(self) -> None:
-        """This broker no longer leads the partition, or leads it in another epoch."""
-
-
 class Partition:
     """This broker's replica of a partition.
 
@@ -58,7 +34,6 @@ class Partition:
     __slots__ = (
         "_context",
         "_uncommitted",
-        "_waiters",
         "broker_id",
         "bytes_in",
         "counts",
@@ -76,7 +51,8 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
-        "watchers",
+        "watches_end",
+        "watches_high_watermark",
     )
 
     def __init__(
@@ -101,9 +77,10 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.leading: LeaderState | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.watchers: set[Watcher] = set()
         self._context = context
-        self._waiters: set[Waiter] = set()
+        # Keys of the purgatory; `LeaderState` has those of produce and delete requests.
+        self.watches_end: set[Watcher] = set()  # followers also fetch uncommitted records
+        self.watches_high_watermark: set[Watcher] = set()
         # End offset and size of each uncommitted append, for fetches that wait for a number of bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
         self.on_storage_error: Callable[[PartitionLog, KafkaError], object] | None = None
@@ -145,14 +122,14 @@ class Partition:
             self.leading = None
             self.advance_high_watermark(self.log.log_end_offset)
             if before is not None:
-                before.settle_alone()
+                before.complete_alone()
         elif self.leading is not None:
             self.leading.learn(state)
         else:
             self.leading = LeaderState(self, state, self._context, before)
             self.leading.check()
         if begins:
-            self.tell_changed()
+            self.fail_watchers()
         return begins
 
     def become_follower(self, state: PartitionImage) -> bool:
@@ -173,7 +150,7 @@ class Partition:
             self.leading.close()
             self.leading = None
         if changed:
-            self.tell_changed()
+            self.fail_watchers()
         return changed
 
     def _say(self, message: str, *arguments: object) -> None:
@@ -196,7 +173,7 @@ class Partition:
         if self.leading is not None:
             self.leading.close()
             self.leading = None
-        self.tell_changed()
+        self.fail_watchers()
 
     def _lead_from(self, offset: int) -> None:
         counts = self.counts
@@ -260,7 +237,7 @@ class Partition:
                     self.truncate_fully_and_start_at(first.base_offset)
                     before = first.base_offset
             try:
-                info = log.replicated.append_mirrored(records)
+                info = log.append_mirrored(records)
             except StorageError as error:
                 self.storage_failed(error)
                 raise
@@ -306,33 +283,19 @@ class Partition:
         self.bytes_in += size
         if leading is None:
             self.high_watermark = self.log.log_end_offset
-            if self._waiters:
-                for waiter in tuple(self._waiters):
-                    waiter.grew(self, size)
+            if self.watches_high_watermark:
+                for watcher in tuple(self.watches_high_watermark):
+                    watcher.try_complete(self, size)
         elif not info.duplicate:
             self._count(size)
             leading.appended(info.first_offset)
-            for watcher in self.watchers:
-                watcher.appended()
+            for watcher in self.watches_end:
+                watcher.try_complete(self, size)
 
     def check_min_isr(self) -> None:
         """Reject acks=all if the ISR is smaller than min.insync.replicas."""
         if self.leading is not None and self.leading.is_below_min_isr:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-
-    def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
-        """Return a future that ends once all records below `offset` are committed, or None if they already are.
-
-        The future fails with a KafkaError. Only the leader knows: a follower may have other records at these offsets by
-        now.
-        """
-        if self.leader != self.broker_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.leading is None or self.high_watermark >= offset:
-            return None
-        waiter = CommitFuture()
-        self.leading.commits.add(offset, waiter, None)
-        return waiter.future
 
     def delete_records(self, offset: int) -> int:
         """Delete all records below `offset` (-1: below the high watermark). Return the new log start offset."""
@@ -341,8 +304,8 @@ class Partition:
         if offset < 0 or offset > self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
-        for watcher in self.watchers:
-            watcher.appended()  # followers should learn the new start offset at once
+        for watcher in self.watches_end:
+            watcher.try_complete(self, 0)  # followers should learn the new start offset at once
         return self.log.log_start_offset
 
     # Following
@@ -357,7 +320,7 @@ class Partition:
                 if first.base_offset < before <= first.last_offset:
                     # The leader's log starts in the middle of a batch, because earlier records were deleted.
                     log.truncate_fully_and_start_at(first.base_offset)
-            log.replicated.append(records)
+            log.append_as_follower(records)
         except StorageError as error:
             self.storage_failed(error)
             raise
@@ -411,11 +374,9 @@ class Partition:
         size, uncommitted = 0, self._uncommitted
         while uncommitted and uncommitted[0][0] <= offset:
             size += uncommitted.popleft()[1]
-        for watcher in self.watchers:
-            watcher.committed()
-        if self._waiters:
-            for waiter in tuple(self._waiters):
-                waiter.grew(self, size or 1)
+        if self.watches_high_watermark:
+            for watcher in tuple(self.watches_high_watermark):
+                watcher.try_complete(self, size or 1)
 
     def _count(self, size: int) -> None:
         uncommitted = self._uncommitted
@@ -438,24 +399,17 @@ class Partition:
     # Waiting
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiters)
+    def purgatory(self) -> Purgatory:
+        return self._context.purgatory
 
     @property
-    def waiters(self) -> Iterable[Waiter]:
-        return self._waiters
+    def waiting_fetches(self) -> int:
+        return sum(isinstance(watcher, DelayedOperation) for watcher in self.watches_high_watermark)
 
-    def add_waiter(self, waiter: Waiter) -> None:
-        self._waiters.add(waiter)
-
-    def tell_changed(self) -> None:
-        for watcher in tuple(self.watchers):
-            watcher.changed()
-        for waiter in tuple(self._waiters):
-            waiter.changed()
-
-    def remove_waiter(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
+    def fail_watchers(self) -> None:
+        """End all fetches that wait, because the role has changed."""
+        for watcher in self.watches_end | self.watches_high_watermark:
+            watcher.fail(self, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _is_new(state: PartitionImage) -> bool:

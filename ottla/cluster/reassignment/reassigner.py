@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ottla.cluster.controller.elections import NO_STATE
-from ottla.cluster.controller.partition_states import Deposed
+from ottla.cluster.elections.elections import NO_STATE
+from ottla.cluster.elections.partition_states import Deposed
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments
@@ -143,7 +143,7 @@ class Reassigner:
         for before, after in moved:
             # A concurrent ISR change by the leader must fail: it may count a removed replica.
             leaving = not set(before.replicas) <= set(after.replicas)
-            if after.partition_epoch != NO_STATE and (leaving or not reassignments.is_moving(after)):
+            if after.partition_epoch != NO_STATE and (leaving or not after.is_moving):
                 operations.append(topic_nodes.next_state(after, self._image.controller_epoch))
         # Name only the topic: brokers have to read its states together with its replicas.
         operations.append(notification(topics=[topic.name]))

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ottla.cluster.controller import elections
+from ottla.cluster.elections import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-
-def is_moving(partition: PartitionImage) -> bool:
-    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def origin(partition: PartitionImage) -> tuple[int, ...]:
@@ -48,7 +44,7 @@ def begin(partition: PartitionImage, wanted: Sequence[int], live: Collection[int
 
 def cancel(partition: PartitionImage, live: Collection[int]) -> PartitionImage:
     """Return to the original replicas."""
-    if not is_moving(partition):
+    if not partition.is_moving:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     return begin(partition, origin(partition), live)
 
@@ -56,7 +52,7 @@ def cancel(partition: PartitionImage, live: Collection[int]) -> PartitionImage:
 def finish(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
     """Return the finished reassignment if all target replicas are in sync and one can lead; otherwise None."""
     staying = target(partition)
-    if not is_moving(partition) or not set(staying) <= set(partition.isr):
+    if not partition.is_moving or not set(staying) <= set(partition.isr):
         return None
     if partition.leader not in staying or partition.leader not in live:
         elected = elections.reassign(partition, staying, live)

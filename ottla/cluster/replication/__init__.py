@@ -1,1 +1,1 @@
-"""Leaders and followers: ISR, high watermark, fetching, truncation, throttles."""
+"""Replication on followers: fetching from leaders, truncation, throttles."""

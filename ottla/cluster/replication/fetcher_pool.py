@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_fetcher import FollowerFetcher
 from ottla.cluster.replication.follower_requests import FetcherSettings

@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator
 
 from ottla.cluster.background_tasks import start_task
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_requests import (
@@ -413,9 +413,7 @@ class FollowerFetcher:
         if log.epochs.latest <= partition.leader_epoch:
             return
         _, end = log.epoch_end_offset(partition.leader_epoch)
-        reason = (
-            f"what follows claims leader epoch {log.epochs.latest}, the leader is in {partition.leader_epoch}"
-        )
+        reason = f"the next batch claims leader epoch {log.epochs.latest}, the leader is in {partition.leader_epoch}"
         self._truncate_to(partition, max(end, log.log_start_offset), reason)
 
     async def _move_into_range(self, key: Key, followed: Followed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.peer import PeerConnection
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError

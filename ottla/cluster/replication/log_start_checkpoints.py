@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.log.errors import storage_error
 from ottla.log.log_directory import LogDirectory
 
@@ -18,9 +18,11 @@ from ottla.log.log_directory import LogDirectory
 class LogStartCheckpoints:
     """Writes checkpoints in groups, in a thread. Owner: the event loop."""
 
-    def __init__(self, directories: Iterable[LogDirectory], written: Callable[[Partition], None]) -> None:
+    def __init__(
+        self, directories: Iterable[LogDirectory], on_checkpoint: Callable[[Partition], None]
+    ) -> None:
         self._directories = directories
-        self._written = written
+        self._on_checkpoint = on_checkpoint
         self._waiting: set[Partition] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,7 +49,7 @@ class LogStartCheckpoints:
                         partition.storage_failed(failure)
                     continue
                 for partition in of_directory:
-                    self._written(partition)
+                    self._on_checkpoint(partition)
 
     async def close(self) -> None:
         self._waiting.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.partition import Partition
+from ottla.cluster.partitions.partition import Partition
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 

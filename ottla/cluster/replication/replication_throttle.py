@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.replication_rates import FOLLOWER_RATE, LEADER_RATE
+from ottla.metadata.configs.config_defs import FOLLOWER_RATE, LEADER_RATE
 
 if TYPE_CHECKING:
-    from ottla.cluster.partition import Partition
+    from ottla.cluster.partitions.partition import Partition
 
 logger = logging.getLogger(__name__)
 

@@ -14,13 +14,11 @@ from ottla.cluster.topics import topic_nodes
 from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
 from ottla.log.errors import LogDirectoryError
 from ottla.log.files import descriptors
-from ottla.log.segments.active_files import active_files
+from ottla.log.segments.open_files import active_files
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.client_metrics import validate_client_metrics
-from ottla.metadata.configs.dynamic_passwords import DynamicPasswords, NoSecret
-from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.configs.group_configs import validate_group_configs
 from ottla.metadata.configs.topic_configs import (
     SCHEMA_REGISTRY_URL,
@@ -28,6 +26,8 @@ from ottla.metadata.configs.topic_configs import (
     check_schema_registry,
     validate_topic_configs,
 )
+from ottla.metadata.dynamic_configs.dynamic_broker_config import DynamicBrokerConfig
+from ottla.metadata.dynamic_configs.dynamic_passwords import DynamicPasswords, NoSecret
 from ottla.metadata.stores.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Set, StoreError
 from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -66,7 +66,7 @@ class TopicAdmin:
         self._store = store
         self._image = image
         self._config = config
-        self._passwords = DynamicPasswords(config)
+        self._dynamic = DynamicBrokerConfig(config)
         self._broker_id = broker_id
         self._feed = feed
         self._decisions = TopicDecisions(image, config)
@@ -199,7 +199,7 @@ class TopicAdmin:
         """Alter the configs of this broker, or with None the cluster-wide defaults."""
 
         def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
-            validate_dynamic_broker_configs(self._config, after, before, cluster_default=broker_id is None)
+            self._dynamic.validate(after, before, cluster_default=broker_id is None)
             _check_login_modules(after, before)
             if broker_id is not None and self.check_broker_configs is not None:
                 self.check_broker_configs(after)
@@ -211,7 +211,7 @@ class TopicAdmin:
             )
         path = nodes.broker_config_path(broker_id)
         try:
-            await self._alter_one_by_one(path, alteration, validate, validate_only, self._passwords)
+            await self._alter_one_by_one(path, alteration, validate, validate_only, self._dynamic.passwords)
         except NoSecret as error:
             name = "" if broker_id is None else str(broker_id)
             raise KafkaError(

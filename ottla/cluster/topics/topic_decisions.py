@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics import topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
@@ -109,7 +108,7 @@ class TopicDecisions:
         self, topic: TopicImage, count: int, assignment: Sequence[Sequence[int]] | None
     ) -> dict[int, Replicas]:
         current = len(topic.partitions)
-        if any(map(is_moving, topic.partitions.values())):
+        if any(partition.is_moving for partition in topic.partitions.values()):
             raise KafkaError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
                 f"A partition reassignment is in progress for the topic {topic.name}.",

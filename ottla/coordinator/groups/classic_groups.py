@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.effects import (
     GroupState,
     JoinRequest,
     JoinResult,
@@ -19,8 +18,9 @@ from ottla.coordinator.groups.effects import (
     SyncRequest,
     SyncResult,
 )
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.classic.classic_records import group_key, new_group_value
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.groups.records import group_key, new_group_value
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.consumer.group import ConsumerGroup
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.base.base_group import Group
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.groups.consumer.migration import to_consumer
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.groups.migration import to_consumer
-from ottla.coordinator.groups.subscribing_group import (
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.modern.subscribing_group import (
     HeartbeatRequest,
     HeartbeatResult,
     ModernGroupDescription,

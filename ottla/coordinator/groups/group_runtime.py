@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.consumer.group import ConsumerGroup
-from ottla.coordinator.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
-from ottla.coordinator.groups.group import Group
-from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
-from ottla.coordinator.groups.records import group_key, group_value
+from ottla.coordinator.groups.base.base_group import Group
+from ottla.coordinator.groups.base.committed_offsets import PendingOffsets
+from ottla.coordinator.groups.base.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.topics import Topics
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.classic.classic_records import group_key, group_value
+from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.groups.modern.subscribing_group import ModernGroupDescription, SubscribingGroup
 from ottla.coordinator.groups.replay import Replay
-from ottla.coordinator.groups.share.group import ShareGroup
-from ottla.coordinator.groups.streams.group import StreamsGroup
-from ottla.coordinator.groups.subscribing_group import ModernGroupDescription, SubscribingGroup
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.share.share_group import ShareGroup
+from ottla.coordinator.groups.streams.streams_group import StreamsGroup
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
 from ottla.coordinator.runtime.state_log import KeyValue, StateLog
 from ottla.coordinator.runtime.timers import Timers
@@ -143,7 +143,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
         if not records:
             self.run(shard, group, effects)
             return None
-        classic = group.downgrade(self.clock())
+        classic = group.downgrade(self.clock()) if isinstance(group, ConsumerGroup) else None
         if classic is not None:
             assignments = {member.member_id: member.assignment for member in classic.members}
             value = group_value(classic, assignments)

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ottla.coordinator.groups.consumer.state import Assignment
-from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.base.base_group import Group
+from ottla.coordinator.groups.base.committed_offsets import NO_TOPIC_ID, CommittedOffset, OffsetKey
+from ottla.coordinator.groups.base.offset_records import offset_key, offset_value
+from ottla.coordinator.groups.base.topics import Assignment
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.groups.offsets.committed_offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
-from ottla.coordinator.groups.records import OffsetKey, offset_key, offset_value
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -242,7 +242,7 @@ class Offsets:
             for group in list(shard.groups.values()):
                 if not self._runtime.holds(shard, group):
                     continue
-                expired = expired_offsets(group, self._runtime.clock(), retention_ms)
+                expired = _expired_offsets(group, self._runtime.clock(), retention_ms)
                 if expired:
                     await self._remove(shard, group, expired)
                 if (
@@ -309,3 +309,25 @@ def _partitions(offsets: Sequence[OffsetToCommit]) -> Assignment:
     for offset in offsets:
         by_topic.setdefault(offset.topic_id, set()).add(offset.partition)
     return {topic_id: frozenset(found) for topic_id, found in by_topic.items()}
+
+
+def _expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+    """Return the offsets that have exceeded the retention time.
+
+    Retention counts from the moment a classic group became empty. In a stable group, offsets of unsubscribed topics
+    count from their commit. Other groups without members count from the commit too.
+    """
+    if not group.offsets_may_expire:
+        return []
+    since_empty = group.empty_since
+    expired = []
+    for topic, partition, offset in group.offsets:
+        if group.is_subscribed_to(topic):
+            continue
+        if offset.expire_timestamp >= 0:
+            due = offset.expire_timestamp
+        else:
+            due = (offset.commit_timestamp if since_empty is None else since_empty) + retention_ms
+        if now_ms >= due:
+            expired.append((topic, partition))
+    return expired

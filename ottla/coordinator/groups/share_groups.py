@@ -7,15 +7,15 @@ import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.base.base_group import Group
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.groups.share.group import ShareGroup
-from ottla.coordinator.groups.subscribing_group import (
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.modern.subscribing_group import (
     HeartbeatRequest,
     HeartbeatResult,
     ModernGroupDescription,
 )
+from ottla.coordinator.groups.share.share_group import ShareGroup
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError

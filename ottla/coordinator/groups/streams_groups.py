@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
 from ottla.coordinator.groups.group_runtime import GroupRuntime
-from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.streams.heartbeat import (
     StreamsGroupDescription,
     StreamsHeartbeatRequest,
     StreamsHeartbeatResult,
 )
+from ottla.coordinator.groups.streams.streams_group import StreamsGroup
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.protocol.errors import ErrorCode, KafkaError
 

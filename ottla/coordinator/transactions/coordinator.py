@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from ottla.coordinator.runtime.state_log import StateLog
 from ottla.coordinator.runtime.timers import Timers
-from ottla.coordinator.transactions.records import transaction_key, transaction_value
 from ottla.coordinator.transactions.shard import TransactionalId, TransactionShard
 from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
@@ -31,6 +30,7 @@ from ottla.coordinator.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from ottla.coordinator.transactions.transaction_records import transaction_key, transaction_value
 from ottla.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -285,11 +285,13 @@ class TransactionCoordinator:
             raise
         if pending is not None:
             # The client may disconnect in the meantime; the written record counts regardless.
-            return asyncio.shield(asyncio.ensure_future(self._written(which, changed, pending)))
+            return asyncio.shield(asyncio.ensure_future(self._when_stored(which, changed, pending)))
         which.current, which.pending = changed, None
         return None
 
-    async def _written(self, which: TransactionalId, changed: Transaction, pending: Awaitable[None]) -> None:
+    async def _when_stored(
+        self, which: TransactionalId, changed: Transaction, pending: Awaitable[None]
+    ) -> None:
         try:
             await pending
             which.current = changed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorShard
-from ottla.coordinator.transactions.records import read_transaction_key, read_transaction_value
 from ottla.coordinator.transactions.transaction import Transaction, TransactionState
+from ottla.coordinator.transactions.transaction_records import read_transaction_key, read_transaction_value
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from ottla.log.cleaner.job import CleanJob
-from ottla.log.cleaner.worker.grouping import SourceSegment
+from ottla.log.cleaner.job import CleanJob, SourceSegment
 from ottla.log.config import LONG_MAX, CleanerConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments.segment import LogSegment

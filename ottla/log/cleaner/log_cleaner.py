@@ -9,9 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from ottla.log.cleaner.cleanable import CleanableLog, cleanable, job_for
-from ottla.log.cleaner.status import CleanerStatus
-from ottla.log.cleaner.task import CleanTask
-from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
+from ottla.log.cleaner.task import CleanerStatus, CleanTask, WorkerDied, WorkerProcess
 from ottla.log.config import CleanerConfig
 from ottla.log.errors import StorageError
 from ottla.log.files.checkpoint import TopicPartition, sync_path
@@ -102,6 +100,9 @@ class LogCleaner:
             if name in status.uncleanable or time.monotonic() < self._retry_at.get(name, 0):
                 continue
             try:
+                # Appends roll as well. Without this the last records would wait for the next one.
+                if log.offline_reason is None and log.active.is_due_to_roll(now_ms):
+                    log.roll()
                 found = cleanable(log, candidate.last_stable_offset, now_ms)
             except OSError as error:
                 if not self._storage_failed(log, error):
@@ -152,7 +153,7 @@ class LogCleaner:
 
     def _set_aside(self, name: TopicPartition, reason: str) -> None:
         self.status.uncleanable[name] = reason
-        logger.error("%s-%d cannot be compacted and stays as it is until the next start: %s", *name, reason)
+        logger.error("%s-%d cannot be compacted and stays unchanged until the next start: %s", *name, reason)
 
     def forget(self, topic: str) -> None:
         """Forget a deleted topic. A new topic with the same name may be compacted."""

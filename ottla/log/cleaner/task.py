@@ -1,17 +1,19 @@
-"""The event loop's part of one log's compaction."""
+"""The event loop's part of a compaction: the cleaner process, the swap of segments, and the status."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.helper_process import HelperProcess
 from ottla.log.cleaner.cleanable import CleanableLog
 from ottla.log.cleaner.job import CleanJob
-from ottla.log.cleaner.status import CleanerStatus, FinishedClean, RunningClean
-from ottla.log.cleaner.worker_process import WorkerProcess
+from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.segments.segment import LogSegment
 from ottla.log.segments.swap import discard_cleaned
 
@@ -19,6 +21,95 @@ logger = logging.getLogger(__name__)
 
 #: Logs of at least this size take long in plain Python, which is worth a remark.
 _LARGE_BYTES = 16 << 20
+
+
+_MODULE = "ottla.log.cleaner.worker.main"
+
+
+class WorkerDied(Exception):
+    """The process ended during a job. The message tells how."""
+
+
+class WorkerProcess:
+    """Invariant: at most one process with at most one job. Owner: the event loop."""
+
+    def __init__(self) -> None:
+        self._process = HelperProcess(_MODULE)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    async def run(self, job: CleanJob) -> AsyncGenerator[dict[str, Any]]:
+        """Yield the events of a job; the last one is `done`, `failed` or `cancelled`."""
+        if self._process.pid is None:
+            try:
+                await self._process.start()
+            except OSError as error:
+                raise WorkerDied(f"it could not be started: {error.strerror or error}") from None
+        await self._process.send({"op": "clean", "job": job.to_json()})
+        while (event := await self._process.receive()) is not None:
+            yield event
+            if event["event"] in ("done", "failed", "cancelled"):
+                return
+        code = await self._process.end()
+        raise WorkerDied(f"the cleaner's process ended with {'signal' if code < 0 else 'code'} {abs(code)}")
+
+    async def cancel(self) -> None:
+        """Ask the running job to stop. Its events continue until it confirms."""
+        await self._process.send({"op": "cancel"})
+
+    async def end(self) -> None:
+        """End the process. It notices at once when idle, and after a chunk when working."""
+        await self._process.end()
+
+
+@dataclass(slots=True)
+class RunningClean:
+    """A running compaction. `bytes_total` counts the dirty section twice, since both passes read it."""
+
+    name: TopicPartition
+    bytes_total: int
+    bytes_read: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+
+    @property
+    def fraction(self) -> float:
+        return min(1.0, self.bytes_read / self.bytes_total) if self.bytes_total else 1.0
+
+
+@dataclass(slots=True)
+class FinishedClean:
+    """Outcome of a log's last compaction."""
+
+    name: TopicPartition
+    seconds: float
+    bytes_read: int
+    bytes_before: int
+    bytes_after: int
+    records_read: int
+    records_kept: int
+
+
+@dataclass(slots=True)
+class CleanerStatus:
+    """Progress, backlog and failures of the log cleaner. Owner: the event loop."""
+
+    running: dict[TopicPartition, RunningClean] = field(default_factory=dict)
+    #: Bytes waiting for compaction by log, as of the last check.
+    backlog: dict[TopicPartition, int] = field(default_factory=dict)
+    max_dirty_ratio: float = 0.0
+    #: Logs that cannot be compacted, with the reason. A restart retries them.
+    uncleanable: dict[TopicPartition, str] = field(default_factory=dict)
+    #: Reason why a large log was compacted in plain Python; None if that never happened.
+    uncompiled: str | None = None
+    last: FinishedClean | None = None
+    cleaned_logs: int = 0
+    cancelled: int = 0
+    bytes_read: int = 0
+    records_read: int = 0
+    records_kept: int = 0
 
 
 class CleanTask:
@@ -32,7 +123,7 @@ class CleanTask:
         self._log = log
         self._config = log.config
         self._status = status
-        self._truncations = log.flushing.truncations
+        self._truncations = log.truncations
         self._waiting = {segment.base_offset: segment for segment in found.segments}
         self._sizes = {segment.base_offset: segment.size for segment in found.segments}
         self._bytes_after = 0
@@ -80,7 +171,7 @@ class CleanTask:
     def _is_same(self) -> bool:
         """Return True if nothing was truncated or deleted since: knowledge about later records must still hold."""
         log = self._log
-        return log.flushing.truncations == self._truncations and log.offline_reason is None
+        return log.truncations == self._truncations and log.offline_reason is None
 
     def _swap(self, event: dict[str, Any]) -> bool:
         """Swap in a cleaned segment. Return False if its source segments no longer exist."""

@@ -43,9 +43,9 @@ def replace_file(path: str, data: bytes, *, sync: bool = True) -> None:
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        written = os.write(fd, data)
-        while written < len(data):  # an almost full disk accepts a part first
-            written += os.write(fd, data[written:])
+        done = os.write(fd, data)
+        while done < len(data):  # an almost full disk accepts a part first
+            done += os.write(fd, data[done:])
         if sync:
             os.fsync(fd)
     except OSError:

@@ -1,8 +1,9 @@
-"""`meta.properties`: broker and cluster that own a log directory."""
+"""Files that identify a log directory: `meta.properties` (broker and cluster) and the mark `.ottla`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from crc32c import crc32c
@@ -53,3 +54,27 @@ def write_meta_properties(directory: str, broker_id: int, cluster_id: str) -> No
     body = f"broker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n"
     text = f"{_CHECKSUM}{crc32c(body.encode()):08x}\n{body}"
     replace_file(os.path.join(directory, META_PROPERTIES), text.encode())
+
+
+_MARK_FILE = ".ottla"
+
+
+def mark(directory: str) -> None:
+    """Mark the directory as used by Ottla. An existing mark stays."""
+    with open(os.path.join(directory, _MARK_FILE), "ab"):
+        pass
+
+
+def read_mark(directory: str) -> frozenset[str] | None:
+    """Return the recorded directories, or None if Ottla has never used this one."""
+    try:
+        with open(os.path.join(directory, _MARK_FILE), encoding="utf-8", errors="surrogateescape") as file:
+            return frozenset(file.read().splitlines())
+    except FileNotFoundError:
+        return None
+
+
+def write_mark(directory: str, log_dirs: Iterable[str]) -> None:
+    """Mark the directory and list all directories of its broker."""
+    text = "".join(f"{each}\n" for each in log_dirs)
+    replace_file(os.path.join(directory, _MARK_FILE), text.encode(errors="surrogateescape"))

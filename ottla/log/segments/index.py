@@ -60,9 +60,9 @@ def _read_last(path: str, entry_size: int) -> bytes:
 def _write_at(path: str, data: bytes, position: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        written = os.pwrite(fd, data, position)
-        while written < len(data):  # an almost full disk accepts a part first
-            written += os.pwrite(fd, data[written:], position + written)
+        done = os.pwrite(fd, data, position)
+        while done < len(data):  # an almost full disk accepts a part first
+            done += os.pwrite(fd, data[done:], position + done)
     finally:
         os.close(fd)
 
@@ -116,13 +116,13 @@ class _CheckedFile:
 class OffsetIndex(_CheckedFile):
     """Invariant: offsets and positions rise strictly. Owner: the segment."""
 
-    __slots__ = ("_offsets", "_positions", "_written")
+    __slots__ = ("_offsets", "_on_disk", "_positions")
 
     def __init__(self, path: str, base_offset: int) -> None:
         super().__init__(path, base_offset)
         self._offsets: array[int] | None = None
         self._positions: array[int] = array("I")
-        self._written = 0
+        self._on_disk = 0
 
     def _load(self) -> array[int]:
         entries = array("I", self._read_checked(OFFSET_ENTRY_SIZE))
@@ -138,7 +138,7 @@ class OffsetIndex(_CheckedFile):
         if rising < len(offsets):
             self._crc = None  # the file is longer than its entries
         del offsets[rising:], positions[rising:]
-        self._written = rising
+        self._on_disk = rising
         self._positions = positions
         self._offsets = offsets
         return offsets
@@ -160,7 +160,7 @@ class OffsetIndex(_CheckedFile):
         self._start_checked()
         self._offsets = array("I")
         self._positions = array("I")
-        self._written = 0
+        self._on_disk = 0
 
     def append(self, offset: int, position: int) -> None:
         offsets = self._load() if self._offsets is None else self._offsets
@@ -168,7 +168,7 @@ class OffsetIndex(_CheckedFile):
             return  # the segment rebuilds it
         offsets.append(offset - self.base_offset)
         self._positions.append(position)
-        if len(offsets) - self._written >= GROUP:
+        if len(offsets) - self._on_disk >= GROUP:
             self.write()
 
     def lookup(self, offset: int) -> tuple[int, int]:
@@ -209,34 +209,34 @@ class OffsetIndex(_CheckedFile):
             if create:
                 _write_at(self.path, b"", 0)
             return
-        if len(offsets) == self._written and not create:
+        if len(offsets) == self._on_disk and not create:
             return
-        new = offsets[self._written :]
+        new = offsets[self._on_disk :]
         out = array("I", bytes(OFFSET_ENTRY_SIZE * len(new)))
         out[0::2] = new
-        out[1::2] = self._positions[self._written :]
+        out[1::2] = self._positions[self._on_disk :]
         if _LITTLE:
             out.byteswap()
         data = out.tobytes()
-        _write_at(self.path, data, OFFSET_ENTRY_SIZE * self._written)
+        _write_at(self.path, data, OFFSET_ENTRY_SIZE * self._on_disk)
         self._wrote(data)
-        self._written = len(offsets)
+        self._on_disk = len(offsets)
 
     def truncate_to(self, offset: int) -> None:
         offsets = self._load() if self._offsets is None else self._offsets
         keep = bisect_left(offsets, max(0, offset - self.base_offset))
         del offsets[keep:], self._positions[keep:]
-        self._written = min(self._written, keep)
-        _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
+        self._on_disk = min(self._on_disk, keep)
+        _cut(self.path, OFFSET_ENTRY_SIZE * self._on_disk)
         self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
-        self._written, self._crc = 0, 0
+        self._on_disk, self._crc = 0, 0
         self.write()
-        _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
+        _cut(self.path, OFFSET_ENTRY_SIZE * self._on_disk)
 
     def unload(self) -> None:
-        if self._offsets is not None and len(self._offsets) == self._written:
+        if self._offsets is not None and len(self._offsets) == self._on_disk:
             self._offsets = None
             self._positions = array("I")
 
@@ -246,13 +246,13 @@ class TimeIndex(_CheckedFile):
     a timestamp above t comes after offset o. Owner: the segment.
     """
 
-    __slots__ = ("_offsets", "_timestamps", "_written")
+    __slots__ = ("_offsets", "_on_disk", "_timestamps")
 
     def __init__(self, path: str, base_offset: int) -> None:
         super().__init__(path, base_offset)
         self._timestamps: array[int] | None = None
         self._offsets: array[int] = array("I")
-        self._written = 0
+        self._on_disk = 0
 
     def _load(self) -> array[int]:
         timestamps, offsets = array("q"), array("I")
@@ -268,7 +268,7 @@ class TimeIndex(_CheckedFile):
             last = timestamp
         if len(offsets) * TIME_ENTRY_SIZE < len(data):
             self._crc = None
-        self._written = len(offsets)
+        self._on_disk = len(offsets)
         self._offsets = offsets
         self._timestamps = timestamps
         return timestamps
@@ -285,7 +285,7 @@ class TimeIndex(_CheckedFile):
         self._start_checked()
         self._timestamps = array("q")
         self._offsets = array("I")
-        self._written = 0
+        self._on_disk = 0
 
     def last(self) -> tuple[int, int]:
         """Return the largest timestamp and its offset, or (-1, base offset) without entries."""
@@ -302,7 +302,7 @@ class TimeIndex(_CheckedFile):
     def distrust(self) -> None:
         """Ignore the wrong entries until the segment rebuilds them."""
         self.is_damaged = True
-        self._timestamps, self._offsets, self._written = array("q"), array("I"), 0
+        self._timestamps, self._offsets, self._on_disk = array("q"), array("I"), 0
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         timestamps = self._load() if self._timestamps is None else self._timestamps
@@ -310,7 +310,7 @@ class TimeIndex(_CheckedFile):
             return
         timestamps.append(timestamp)
         self._offsets.append(offset - self.base_offset)
-        if len(timestamps) - self._written >= GROUP:
+        if len(timestamps) - self._on_disk >= GROUP:
             self.write()
 
     def lookup(self, timestamp: int) -> int:
@@ -325,29 +325,29 @@ class TimeIndex(_CheckedFile):
             if create:
                 _write_at(self.path, b"", 0)
             return
-        if len(timestamps) == self._written and not create:
+        if len(timestamps) == self._on_disk and not create:
             return
         pack = _TIME_ENTRY.pack
-        new = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)
+        new = zip(timestamps[self._on_disk :], self._offsets[self._on_disk :], strict=True)
         data = b"".join([pack(timestamp, offset) for timestamp, offset in new])
-        _write_at(self.path, data, TIME_ENTRY_SIZE * self._written)
+        _write_at(self.path, data, TIME_ENTRY_SIZE * self._on_disk)
         self._wrote(data)
-        self._written = len(timestamps)
+        self._on_disk = len(timestamps)
 
     def truncate_to(self, offset: int) -> None:
         timestamps = self._load() if self._timestamps is None else self._timestamps
         keep = bisect_left(self._offsets, max(0, offset - self.base_offset))
         del timestamps[keep:], self._offsets[keep:]
-        self._written = min(self._written, keep)
-        _cut(self.path, TIME_ENTRY_SIZE * self._written)
+        self._on_disk = min(self._on_disk, keep)
+        _cut(self.path, TIME_ENTRY_SIZE * self._on_disk)
         self.expected_crc = self._crc = None
 
     def rewrite(self) -> None:
-        self._written, self._crc = 0, 0
+        self._on_disk, self._crc = 0, 0
         self.write()
-        _cut(self.path, TIME_ENTRY_SIZE * self._written)
+        _cut(self.path, TIME_ENTRY_SIZE * self._on_disk)
 
     def unload(self) -> None:
-        if self._timestamps is not None and len(self._timestamps) == self._written:
+        if self._timestamps is not None and len(self._timestamps) == self._on_disk:
             self._timestamps = None
             self._offsets = array("I")

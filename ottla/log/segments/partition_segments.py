@@ -71,13 +71,14 @@ class LogSegments:
         else:
             return EMPTY_REGION
         position, first = found
+        segment_end = log_end_offset if segment is self._segments[-1] else self.end_of(segment)
         if first.last_offset >= upto:
             if position < segment.unverified_end:
-                # The batch may be committed with a damaged offset: the next batch decides.
-                _require_good(segment, position, position + first.size)
+                # The batch may be committed with a damaged offset: the next batch or the segment's end decides.
+                _require_good(segment, position, position + first.size, segment_end)
             return EMPTY_REGION
         end = segment.size
-        if upto < (log_end_offset if segment is self._segments[-1] else self.end_of(segment)):
+        if upto < segment_end:
             bound = segment.locate(upto)
             end = segment.size if bound is None else bound.position
         size = min(max_bytes, end - position)
@@ -86,7 +87,7 @@ class LogSegments:
                 return EMPTY_REGION
             size = first.size
         if position < segment.unverified_end:
-            size = _require_good(segment, position, position + size) - position
+            size = _require_good(segment, position, position + size, segment_end) - position
         return FileRegion(segment.open_file(), position, size)
 
     def aborted_transactions(
@@ -173,9 +174,9 @@ class LogSegments:
                         sync_path(path)
 
 
-def _require_good(segment: LogSegment, position: int, end: int) -> int:
+def _require_good(segment: LogSegment, position: int, end: int, end_offset: int) -> int:
     """Return the end of the valid part; the first batch must be valid."""
-    reached = segment.verify(position, end)
+    reached = segment.verify(position, end, end_offset)
     if reached == position:
         raise CorruptSegmentError(
             segment.path, position, "the checksum does not match, or the batch behind it does not follow"

@@ -13,9 +13,8 @@ from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.files.file_region import SegmentFile
 from ottla.log.files.segment_manifest import NO_FILE, SegmentNote
-from ottla.log.segments.active_files import active_files
 from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
-from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.open_files import active_files, sealed_files
 from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.protocol.batch_header import BATCH_OVERHEAD, BatchHeader
 
@@ -169,6 +168,12 @@ class LogSegment:
             self.roll_after_timestamp = LONG_MAX
             self.roll_after_time = min(LONG_MAX, self.created_ms + self._roll_ms)
 
+    def is_due_to_roll(self, now_ms: int) -> bool:
+        """Return True if segment.ms has passed for a segment with records, by the clock and by their timestamps."""
+        if not self.size or now_ms <= self.created_ms + self._roll_ms:
+            return False
+        return now_ms > self.roll_after_timestamp or now_ms > self.roll_after_time
+
     # Appending
 
     def append(self, data: memoryview, size: int, last_offset: int, max_timestamp: int) -> int:
@@ -190,9 +195,9 @@ class LogSegment:
         if file is None:
             file = self._open_again()
         try:
-            written = os.write(file.fd, data)
-            while written < size:
-                written += os.write(file.fd, data[written:])
+            done = os.write(file.fd, data)
+            while done < size:
+                done += os.write(file.fd, data[done:])
         except OSError as error:
             failure = storage_error(f"cannot append to {self.path}", error)
             try:
@@ -389,8 +394,8 @@ class LogSegment:
         timestamp, offset = max(headers, default=(-1, -self.base_offset))
         return timestamp, -offset
 
-    def verify(self, position: int, end: int) -> int:
-        """Verify checksums and order of the unverified batches in [position, end).
+    def verify(self, position: int, end: int, end_offset: int = LONG_MAX) -> int:
+        """Verify checksums and order of the unverified batches in [position, end), all below `end_offset`.
 
         Returns the end of the valid part: `end`, or the first corrupt batch; of two batches out of order, the first.
         Only the header of a batch cut by `end` is checked: a client cannot use it.
@@ -403,7 +408,7 @@ class LogSegment:
                 at = known
                 continue
             scan = BatchScan(self.open_file().fd, at, limit, check_crc=True)
-            reached, disorder = self._in_order(scan)
+            reached, disorder = self._in_order(scan, end_offset)
             if reached > at:
                 self._verified = _with_range(self._verified, at, reached)
                 if self._verified == [(0, self.unverified_end)]:
@@ -415,10 +420,12 @@ class LogSegment:
             return reached
         return end
 
-    def _in_order(self, scan: BatchScan) -> tuple[int, bool]:
+    def _in_order(self, scan: BatchScan, end_offset: int) -> tuple[int, bool]:
         """Return the valid end of the scan, and True if the next two batches are out of order."""
         last: BatchAt | None = None
         for position, header in scan:
+            if header.last_offset >= end_offset:
+                return position, True
             if last is not None and order_fault(last.header, header) is not None:
                 return last.position, True
             last = BatchAt(position, header)

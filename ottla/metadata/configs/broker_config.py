@@ -13,7 +13,7 @@ from ottla.metadata.configs.broker_config_table import (
     has_effect,
     is_unused,
 )
-from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, Value, parse_value
+from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, TypedValues, Value, parse_value
 from ottla.metadata.configs.listeners import (
     Listener,
     ListenerError,
@@ -24,7 +24,6 @@ from ottla.metadata.configs.listeners import (
     parse_protocol_map,
 )
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, BrokerSynonym
-from ottla.metadata.configs.typed_values import TypedValues
 from ottla.metadata.nodes import Endpoint
 from ottla.properties import PropertiesError, decode_properties, parse_properties
 
@@ -123,6 +122,7 @@ class BrokerConfig(TypedValues):
         except PropertiesError as error:
             raise ConfigError(f"{source}:{error.line}: {error.reason}.") from None
         properties = {key: value for key, value, _ in found}
+        check_is_config(properties, source)
         origins = {key: f"{source}:{line}" for key, _, line in found}
         for name, value in _read_overrides(overrides).items():
             properties[name] = value
@@ -246,7 +246,6 @@ class BrokerConfig(TypedValues):
 
 
 def refusal(name: str, definition: ConfigDef, text: str) -> str:
-    """Describe an invalid value and its fix."""
     shown = "what it is" if definition.sensitive else repr(text)
     return f"{name} cannot be {shown}; give {definition.advice(text)}."
 
@@ -296,6 +295,32 @@ def _read_overrides(overrides: Overrides) -> dict[str, str]:
 
 def _unused(name: str) -> str:
     return f"{name} is a setting of Kafka that Ottla does not use; it is ignored."
+
+
+_CONTROLLER_LISTENERS = "controller.listener.names"  # of KRaft
+_PROSE = 3  # a file with many keys, all unknown to a broker, is another kind of file
+
+
+def check_is_config(properties: Mapping[str, str], source: str) -> None:
+    """Raise ConfigError for a file of another kind, such as prose or a KRaft controller's settings."""
+    known = (*BROKER_CONFIGS, *ALIASES, *TOPIC_SYNONYMS)
+    if len(properties) >= _PROSE and not any(name in known or is_unused(name) for name in properties):
+        first = next(iter(properties))
+        raise ConfigError(
+            f"{source} is not a server.properties: it sets nothing that a broker knows, but {first!r}. Each line is "
+            "KEY=VALUE, for example broker.id=0."
+        )
+    controllers = [each.strip().upper() for each in properties.get(_CONTROLLER_LISTENERS, "").split(",")]
+    listeners = [
+        each.partition("://")[0].strip().upper() for each in properties.get("listeners", "").split(",")
+    ]
+    if "process.roles" in properties and (
+        extra := [each for each in listeners if each and each in controllers]
+    ):
+        raise ConfigError(
+            f"{source} is for Kafka in KRaft mode (process.roles), and Ottla has no KRaft controllers. Remove "
+            f"{', '.join(extra)} from listeners, and set zookeeper.connect if the broker belongs to a cluster."
+        )
 
 
 def _unknown(name: str) -> str:

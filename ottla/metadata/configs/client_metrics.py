@@ -44,8 +44,8 @@ class _NotEmpty(Validator):
 # fmt: off
 CLIENT_METRICS_CONFIGS = config_table([
     (_INTERVAL, INT,  "300000", None,        "The milliseconds between two pushes of a client."),
-    (_MATCH,    LIST, "",       _NotEmpty(), "Clients that are meant: pairs of a criterion and a pattern."),
-    ("metrics", LIST, "",       _NotEmpty(), "Beginnings of the names of metrics that are meant; * is all."),
+    (_MATCH,    LIST, "",       _NotEmpty(), "Clients to match: pairs of a criterion and a pattern."),
+    ("metrics", LIST, "",       _NotEmpty(), "Prefixes of metric names; * matches all."),
 ])
 # fmt: on
 
@@ -71,8 +71,6 @@ def validate_client_metrics(configs: Mapping[str, str]) -> None:
 
 
 def subscription_of(configs: Mapping[str, str]) -> tuple[dict[str, re.Pattern[str]], list[str], int]:
-    """Return the patterns by criterion, the metrics and the interval of a validated subscription."""
-
     def value(name: str) -> Value:
         definition = CLIENT_METRICS_CONFIGS[name]
         return parse_value(definition, configs.get(name, definition.default))

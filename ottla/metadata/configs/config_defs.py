@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -222,7 +222,6 @@ class ConfigDef(NamedTuple):
         return self.type is ConfigType.PASSWORD
 
     def advice(self, refused: str) -> str:
-        """Return advice for a person whose value was rejected."""
         if self.type in _BITS and _WHOLE.fullmatch(refused.strip()) and len(refused) > 4:
             limit = 1 << _BITS[self.type]
             if len(refused) > 40 or not -limit <= int(refused) < limit:
@@ -341,3 +340,65 @@ def _format_double(value: float) -> str:
         if float(f"{mantissa}e{exponent}") == value:
             break
     return f"{mantissa}E{int(exponent)}"
+
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+_RATES = [ConfigDef(name, LONG, None, Range(0)) for name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)]
+
+
+def wrong_rate(configs: Mapping[str, str]) -> str | None:
+    """Return Kafka's message about an invalid rate, or None."""
+    try:
+        for rate in _RATES:
+            parse_value(rate, configs.get(rate.name))
+    except InvalidValue as error:
+        return str(error)
+    return None
+
+
+class TypedValues:
+    """Typed access with one dict lookup. Asking for the wrong type is a bug and raises TypeError."""
+
+    values: Mapping[str, Value]
+
+    def get(self, name: str) -> Value:
+        return self.values[name]
+
+    def get_int(self, name: str) -> int:
+        value = self.values[name]
+        if type(value) is not int:
+            raise TypeError(f"{name} is {value!r}, not a whole number")
+        return value
+
+    def get_optional_int(self, name: str) -> int | None:
+        return None if self.values[name] is None else self.get_int(name)
+
+    def get_float(self, name: str) -> float:
+        value = self.values[name]
+        if not isinstance(value, float):
+            raise TypeError(f"{name} is {value!r}, not a number")
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        value = self.values[name]
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}, not a boolean")
+        return value
+
+    def get_str(self, name: str) -> str:
+        value = self.values[name]
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}, not a text")
+        return value
+
+    def get_optional_str(self, name: str) -> str | None:
+        return None if self.values[name] is None else self.get_str(name)
+
+    def get_list(self, name: str) -> list[str]:
+        value = self.values[name]
+        if not isinstance(value, list):
+            raise TypeError(f"{name} is {value!r}, not a list")
+        return list(value)

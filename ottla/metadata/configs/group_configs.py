@@ -53,7 +53,6 @@ GROUP_SYNONYMS = {name: f"group.{name}" for name in _LEAST}
 
 
 def _bounds(name: str) -> tuple[str | None, str | None]:
-    """Return the broker settings that bound a group config from below and above."""
     if name == _INITIAL_DELAY:
         return None, None
     if name == _STANDBY_REPLICAS:

@@ -27,7 +27,6 @@ class Listener(NamedTuple):
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """NAME:PROTOCOL,NAME:PROTOCOL"""
     protocols: dict[str, str] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = pair.rpartition(":")
@@ -37,7 +36,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
                 + ", ".join(SECURITY_PROTOCOLS)
             )
         if name.strip().upper() in protocols:
-            raise ListenerError(f"{name.strip().upper()} is there twice: keep one of them")
+            raise ListenerError(f"{name.strip().upper()} appears twice: keep one of them")
         protocols[name.strip().upper()] = protocol.strip().upper()
     return protocols
 
@@ -56,7 +55,7 @@ def parse_listeners(texts: Sequence[str], protocols: Mapping[str, str]) -> tuple
                 f"no security protocol is known for {name}: add it to listener.security.protocol.map"
             )
         if name in listeners:
-            raise ListenerError(f"{name} is there twice: give each listener a name of its own")
+            raise ListenerError(f"{name} appears twice: give each listener its own name")
         listeners[name] = Listener(name, protocols[name], match[2] or match[3] or "", int(match[4]))
     return tuple(listeners.values())
 
@@ -77,7 +76,7 @@ def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listene
     for listener in advertised:
         if listener.host in ("0.0.0.0", "::"):
             raise ListenerError(
-                f"nobody can connect to {listener.host}: name a host that clients can reach, or none at all"
+                f"clients cannot connect to {listener.host}: name a host that clients can reach, or none at all"
             )
         if listener.name not in bound:
             raise ListenerError(f"{listener.name} is not among the listeners: add it there, or drop it here")
@@ -113,6 +112,5 @@ def own_listener_value(
 def listener_value(
     values: Mapping[str, Value], listener: str, name: str, mechanism: str | None = None
 ) -> Value:
-    """Return a setting's value on one listener: its own, or else the broker's."""
     own = own_listener_value(values, listener, name, mechanism)
     return values[name] if own is None else own

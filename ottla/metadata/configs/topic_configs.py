@@ -48,7 +48,7 @@ RECORD_NAME = f"{_STRATEGIES}.RecordNameStrategy"
 TOPIC_RECORD_NAME = f"{_STRATEGIES}.TopicRecordNameStrategy"
 SUBJECT_STRATEGIES = OneOf((TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
 
-# Ottla's own: see docs/mirroring.md.
+# Ottla's own: see docs/how-to/mirror-topics.md.
 MIRROR_ENDS = Pattern(rf"|{PROMOTING}|\d+:\d+(,\d+:\d+)*", f"{PROMOTING}, or partition:offset pairs")
 TOPIC_ID = Pattern(r"|[A-Za-z0-9_-]{22}", "a topic id as kafka-topics shows it")
 
@@ -59,7 +59,7 @@ THROTTLED = ThrottledReplicas()
 # fmt: off
 TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     ("cleanup.policy",          LIST,    "delete",   CLEANUP_POLICIES,
-     "What happens to old segments: delete drops them by age and size, compact keeps the last record of each key, "
+     "Treatment of old segments: delete drops them by age and size, compact keeps the last record of each key, "
      "both do both, and an empty list keeps everything."),
     ("compression.gzip.level",  INT,     "-1",       GZIP_LEVELS, "How hard gzip tries, -1 being its own choice."),
     ("compression.lz4.level",   INT,     "9",        LZ4_LEVELS,  "How hard lz4 tries."),
@@ -74,7 +74,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     ("flush.messages",          LONG,    LONG_MAX,   Range(1),    "Force an fsync after this many records."),
     ("flush.ms",                LONG,    LONG_MAX,   Range(0),    "Force an fsync after this many milliseconds."),
     ("follower.replication.throttled.replicas", LIST,    "",         THROTTLED,   "The replicas whose copying is slowed down on the follower's side."),
-    ("index.interval.bytes",    INT,     "4096",     Range(0),    "How many bytes of log lie between two entries of the offset index."),
+    ("index.interval.bytes",    INT,     "4096",     Range(0),    "Bytes of log between two entries of the offset index."),
     ("internal.segment.bytes",  INT,     None,       None,        "Segment size without the lower bound of segment.bytes, for tests.", INTERNAL),
     ("leader.replication.throttled.replicas", LIST,    "",         THROTTLED,   "The replicas whose copying is slowed down on the leader's side."),
     ("local.retention.bytes",   LONG,    "-2",       Range(-2),   "Bytes kept locally by a topic with tiered storage; -2 means retention.bytes."),
@@ -82,18 +82,18 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     ("max.compaction.lag.ms",   LONG,    LONG_MAX,   Range(1),    "A record of a compacted topic is considered for compaction after this time at the latest."),
     ("max.decompressed.message.bytes", INT,     "2147483639", Range(1),  "The largest record of a compressed batch, decompressed; the broker reads all records to check it."),
     ("max.message.bytes",       INT,     "1048588",  Range(0),    "The largest record batch that is accepted, as it arrives, after compression."),
-    ("message.timestamp.after.max.ms", LONG,    "3600000",  Range(0),    "How far ahead of the broker's clock a record's create time may be."),
-    ("message.timestamp.before.max.ms", LONG,    LONG_MAX,   Range(0),    "How far behind the broker's clock a record's create time may be."),
+    ("message.timestamp.after.max.ms", LONG,    "3600000",  Range(0),    "Maximum time that a record's create time may be ahead of the broker's clock."),
+    ("message.timestamp.before.max.ms", LONG,    LONG_MAX,   Range(0),    "Maximum time that a record's create time may be behind the broker's clock."),
     ("message.timestamp.type",  STRING,  "CreateTime", TIMESTAMP_TYPES, "Whether a record carries the time its producer gave or the time it was appended."),
     ("min.cleanable.dirty.ratio", DOUBLE,  "0.5",      Range(0, 1), "The share of a compacted log that has to be uncompacted before the cleaner takes it up."),
     ("min.compaction.lag.ms",   LONG,    "0",        Range(0),    "The least time a record stays as it is before compaction may drop it."),
     ("min.insync.replicas",     INT,     "1",        Range(1),    "With acks=all, a write is refused while fewer replicas than this are in sync."),
     (MIRROR_LINK,               STRING,  "",         None,        "The mirror link that alone writes to the topic; empty for an ordinary topic.", UNLISTED),
-    (MIRROR_PROMOTED,           STRING,  "",         MIRROR_ENDS, "Where what was mirrored ends, as partition:offset pairs, since the topic is an ordinary one.", UNLISTED),
+    (MIRROR_PROMOTED,           STRING,  "",         MIRROR_ENDS, "End offsets of the mirrored records, as partition:offset pairs, after promotion to an ordinary topic.", UNLISTED),
     (MIRROR_TOPIC_ID,           STRING,  "",         TOPIC_ID,    "The id of the source's topic, which a mirror topic is created with.", UNLISTED),
     ("preallocate",             BOOLEAN, "false",    None,        "Reserve a new segment's full size on disk at once."),
     ("remote.log.copy.disable", BOOLEAN, "false",    None,        "Stop copying segments to tiered storage, keep reading it."),
-    ("remote.log.delete.on.disable", BOOLEAN, "false",    None,        "Delete what is in tiered storage when it is switched off for the topic."),
+    ("remote.log.delete.on.disable", BOOLEAN, "false",    None,        "Delete the tiered data when tiered storage is disabled for the topic."),
     ("remote.storage.enable",   BOOLEAN, "false",    None,        "Use tiered storage, which Ottla does not have."),
     ("retention.bytes",         LONG,    "-1",       None,      "With cleanup.policy delete, the size at which a partition's old segments go; -1 is no limit."),
     ("retention.ms",            LONG,    _WEEK_MS,   Range(-1),   "With cleanup.policy delete, the age at which a segment goes; -1 is no limit."),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
-from ottla.metadata.configs.broker_config import BrokerConfig, broken_requirements
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, broker_config_def
 from ottla.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.configs.config_defs import (
@@ -14,18 +13,14 @@ from ottla.metadata.configs.config_defs import (
     ConfigSource,
     ConfigType,
     InvalidValue,
+    TypedValues,
     UpdateMode,
     Value,
     format_value,
     parse_value,
 )
 from ottla.metadata.configs.group_configs import GROUP_RESOURCE_CONFIGS, GROUP_SYNONYMS
-from ottla.metadata.configs.replication_rates import wrong_rate
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
-from ottla.metadata.configs.typed_values import TypedValues
-from ottla.protocol.errors import ErrorCode, KafkaError
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ConfigSynonym(NamedTuple):
@@ -82,7 +77,6 @@ def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
 def _entry(
     definition: ConfigDef, value: str | None, source: ConfigSource, synonyms: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
-    """Build an entry for anything but a broker: changeable, and not sensitive."""
     return ConfigEntry(
         definition.name, value, source, definition.type, False, False, definition.documentation, synonyms
     )
@@ -130,7 +124,6 @@ def _topic_entry(
 
 
 def effective_broker_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
-    """Return every config of one broker, including unknown names that were set."""
     listed = (name for name, definition in BROKER_CONFIGS.items() if not definition.unlisted)
     names = dict.fromkeys([*listed, *broker.static, *broker.dynamic_default, *broker.dynamic_broker])
     return {name: _broker_entry(broker, name, format_value(broker.values.get(name))) for name in names}
@@ -152,6 +145,10 @@ def _broker_entry(broker: BrokerConfig, name: str, value: str | None) -> ConfigE
     # An unknown setting may be the secret of a plugin.
     sensitive = definition is None or definition.sensitive
     synonyms = _broker_synonyms(broker, name, sensitive)
+    if name == "advertised.listeners" and value is None and "listeners" in broker.static:
+        # Kafka derives the setting from listeners, and reports it as if it were in the file.
+        value = broker.static["listeners"]
+        synonyms = (ConfigSynonym(name, value, ConfigSource.STATIC_BROKER_CONFIG),)
     return ConfigEntry(
         name,
         None if sensitive else value,
@@ -201,49 +198,3 @@ def _broker_synonyms(broker: BrokerConfig, name: str, sensitive: bool) -> tuple[
 def _listener_family(name: str) -> Sequence[str]:
     definition = broker_config_def(name)
     return (name, definition.name) if definition is not None and definition.name != name else (name,)
-
-
-def validate_dynamic_broker_configs(
-    broker: BrokerConfig,
-    changed: Mapping[str, str],
-    before: Mapping[str, str] = _NOTHING,
-    *,
-    cluster_default: bool,
-) -> None:
-    """Reject changes that Kafka rejects for one broker or for all. Raises KafkaError(INVALID_REQUEST).
-
-    `changed` is the layer after the change, `before` the current one. Unchanged values are not checked again, since
-    they may come from Kafka 3.9. Unknown names pass, as Kafka allows for plugins.
-    """
-    known = {
-        name: definition
-        for name in changed
-        if changed[name] != before.get(name) and (definition := broker_config_def(name)) is not None
-    }
-    if fixed := [name for name, each in known.items() if each.update_mode is UpdateMode.READ_ONLY]:
-        raise _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    if bare := [name for name in known if name.startswith("ssl.")]:
-        raise _refused(
-            "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"[{', '.join(bare)}]"
-        )
-    if (wrong := wrong_rate(changed)) is not None:
-        raise _refused(wrong)
-    values = dict(broker.values)
-    try:
-        values |= {name: parse_value(definition, changed[name]) for name, definition in known.items()}
-    except InvalidValue as error:
-        raise _refused(str(error)) from None
-    if cluster_default:
-        per_broker = [name for name, each in known.items() if each.update_mode is UpdateMode.PER_BROKER]
-        if per_broker:
-            raise _refused(
-                "Cannot update these configs at default cluster level, broker id must be specified: "
-                f"[{', '.join(per_broker)}]"
-            )
-    for name, reason in broken_requirements(values):
-        raise _refused(f"requirement failed: {name} {reason}")
-
-
-def _refused(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

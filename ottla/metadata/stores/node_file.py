@@ -67,7 +67,6 @@ class NodeFile:
         self._epoch = 0
 
     def open(self) -> tuple[list[Row], int]:
-        """Return every node, and the number of opens including this one."""
         try:
             return self._open()
         except sqlite3.Error as error:

@@ -1,6 +1,6 @@
 """A tree of versioned nodes modelled on ZooKeeper: the interface of every metadata store.
 
-`tests/metadata/test_store.py` checks this contract for every store:
+`tests/metadata/stores/test_store.py` checks this contract for every store:
 
 - A node has bytes and a version that starts at 0 and grows by one with each `set`. A write that names a
   version succeeds only against that version; -1 means any.
@@ -176,7 +176,6 @@ def check_path(path: str) -> None:
 
 
 async def children_if_any(store: NodeStore, path: str) -> list[str]:
-    """Return the names of the children, or none if the node does not exist."""
     try:
         return await store.children(path)
     except NoNode:

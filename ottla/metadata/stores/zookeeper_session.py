@@ -222,7 +222,6 @@ class ZooKeeperSession:
         return min(self._session_timeout, self._granted_timeout)
 
     def _note_granted_timeout(self, client: KazooClient) -> None:
-        """Record the granted session timeout. kazoo hides it, but the connect response contains it."""
         connection = client._connection
         invoke = connection._invoke
 
@@ -253,8 +252,8 @@ class ZooKeeperSession:
         expired, self._session_id = session_id != self._session_id, session_id
         if expired:
             logger.warning(
-                "The session with ZooKeeper at %s has expired, and a new one has begun: this broker leads nothing "
-                "until it knows what was decided without it",
+                "The session with ZooKeeper at %s has expired, and a new one has begun: this broker leads no "
+                "partition until it has read the cluster's current state",
                 self.connect,
             )
             self._lend_from(self._last_sign)
@@ -278,7 +277,6 @@ class ZooKeeperSession:
         return self._client
 
     async def call(self, ask: Callable[[KazooClient], Any], path: str = "/") -> Any:
-        """Send one request and wait for its answer."""
         if self._client is None:
             await self.open()
         answered: asyncio.Future[None] = self.loop.create_future()
@@ -376,7 +374,6 @@ def _may_enter(client: KazooClient) -> bool | None:
 
 
 def _because(client: KazooClient) -> str:
-    """Return the reason for the last failed connection, if the client knows it."""
     trouble = getattr(client, "trouble", None)
     return "" if trouble is None else f": {trouble}"
 

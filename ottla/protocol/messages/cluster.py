@@ -20,9 +20,11 @@ from ottla.protocol.codec import (
 # ApiVersions, key 18
 
 
-class ApiVersionsRequest(Request, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Request, key=18, versions="0-5", flexible="3+"):
     client_software_name: str = string("3+")
     client_software_version: str = string("3+")
+    cluster_id: str | None = string("5+", nullable="5+", default=None)
+    node_id: int = int32("5+", default=-1)
 
 
 class ApiVersion(Struct):
@@ -43,7 +45,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = int16("3+")
 
 
-class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32("1+")

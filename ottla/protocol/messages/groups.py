@@ -166,15 +166,16 @@ class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
 # DeleteGroups, key 42
 
 
-class DeleteGroupsRequest(Request, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Request, key=42, versions="0-3", flexible="2+"):
     groups_names: list[str] = array(string)
 
 
 class DeletableGroupResult(Struct):
     group_id: str = string()
     error_code: int = int16()
+    error_message: str | None = string("3+", nullable="3+", default=None)
 
 
-class DeleteGroupsResponse(Response, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Response, key=42, versions="0-3", flexible="2+"):
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from ottla.protocol.codec import Request, Response, Struct, array, boolean, int8, int16, int32, int64, string
+from ottla.protocol.codec import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 
 # InitProducerId, key 22
 
@@ -154,11 +166,12 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    name: str = string()
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Request, key=28, versions="0-6", flexible="3+"):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -175,11 +188,12 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    name: str = string()
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
 

@@ -10,10 +10,9 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from ottla.security.encryption.envelope import DataKey, Envelope, parse
-from ottla.security.encryption.errors import BadValue, EncryptionError
 from ottla.security.encryption.fields import FieldPaths, NotAnObject
 from ottla.security.encryption.headers import HEADER, GivenHeaders, Headers, split
-from ottla.security.encryption.key_provider import KeyProvider
+from ottla.security.encryption.key_provider import BadValue, EncryptionError, KeyProvider
 
 
 class Decrypted(NamedTuple):
@@ -97,7 +96,7 @@ class Decryptor:
     def _opener(self, topic: str, envelope: Envelope) -> _Opener:
         data_key = DataKey(self._keys.unwrap(envelope.key_name, envelope.wrapped_key))
         if data_key.id != envelope.data_key_id:
-            raise BadValue(f"The header {HEADER} was changed: its data key is another one than it says.")
+            raise BadValue(f"The header {HEADER} was changed: its data key does not match its header.")
         return _Opener(data_key, envelope, topic)
 
     def _make_room(self, now: float) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from ottla.security.encryption.envelope import MOST_RECORDS, DataKey, Envelope
-from ottla.security.encryption.errors import EncryptionError
 from ottla.security.encryption.fields import FieldPaths, NotAnObject
 from ottla.security.encryption.headers import HEADER, GivenHeaders, Headers, split
-from ottla.security.encryption.key_provider import KeyProvider
+from ottla.security.encryption.key_provider import EncryptionError, KeyProvider
 
 
 class Encrypted(NamedTuple):
@@ -60,8 +59,8 @@ class Encryptor:
         own, others = split(headers)
         if own is not None:
             raise EncryptionError(
-                f"The record has a header {HEADER}, so its value is encrypted already. Of a record that was decrypted, "
-                "pass on the headers that `decrypt` returned."
+                f"The record has a header {HEADER}, so its value is already encrypted. For a decrypted record, pass "
+                "the headers that `decrypt` returned."
             )
         if value is None:
             return Encrypted(None, others)
@@ -69,7 +68,6 @@ class Encryptor:
         return Encrypted(sealed, [*others, (HEADER, header)])
 
     def seal(self, topic: str, value: bytes) -> tuple[bytes, bytes]:
-        """Return the encrypted value and its header."""
         with self._lock:
             current = self._current.get(topic)
             if current is None or not current.left or self._clock() >= current.until:

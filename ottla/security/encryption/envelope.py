@@ -35,8 +35,8 @@ from typing import NamedTuple, NoReturn
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ottla.security.encryption.errors import BadValue
 from ottla.security.encryption.headers import HEADER
+from ottla.security.encryption.key_provider import BadValue
 
 #: Maximum number of values per data key.
 MOST_RECORDS = 1 << 32

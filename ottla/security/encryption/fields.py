@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.security.encryption.errors import EncryptionError
+from ottla.security.encryption.key_provider import EncryptionError
 
 #: Gets a field's path and text, and returns the new text.
 Change = Callable[[str, str], str]

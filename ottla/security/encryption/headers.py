@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ottla.security.encryption.errors import BadValue
+from ottla.security.encryption.key_provider import BadValue
 
 #: Header of a record with an encrypted value.
 HEADER = "ottla.encryption"
@@ -20,7 +20,6 @@ def _pairs(headers: GivenHeaders) -> Headers:
 
 
 def split(headers: GivenHeaders) -> tuple[bytes | None, Headers]:
-    """Return the encryption header, if any, and the others."""
     everything = _pairs(headers)
     own = [value for name, value in everything if name == HEADER]
     others = [pair for pair in everything if pair[0] != HEADER]

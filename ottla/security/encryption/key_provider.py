@@ -1,9 +1,21 @@
-"""Interface to owners of wrapping keys. `ottla.client.encryption` has the implementations."""
+"""Interface to owners of wrapping keys, and its errors. `ottla.client.encryption` has the implementations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Protocol
+
+
+class EncryptionError(Exception):
+    pass
+
+
+class BadValue(EncryptionError):
+    """The value was changed, or encrypted for someone else. It cannot be decrypted."""
+
+
+class KeysUnavailable(EncryptionError):
+    """Keys are unavailable now, or with these settings. This does not indicate a bad value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,6 @@ class GssapiServer:
 def log_in(
     service: str, host: str, principal: str | None = None, keytab: str | None = None
 ) -> ClientExchange:
-    """Log in with the current user's tickets, or with a keytab."""
     try:
         gss = library()
     except NotInstalled as missing:

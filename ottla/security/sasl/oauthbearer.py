@@ -55,7 +55,7 @@ class OAuthBearerServer:
         if self._refused is not None:
             if message == _ACKNOWLEDGED:
                 raise AuthenticationFailed(str(self._refused), told=INVALID_TOKEN)
-            raise AuthenticationFailed("The client goes on after its token was refused.")
+            raise AuthenticationFailed("The client continues after its token was refused.")
         authzid, token, extensions = _parse(message)
         try:
             believed = self._validate(token)
@@ -63,14 +63,13 @@ class OAuthBearerServer:
             self._refused = refused
             return INVALID_TOKEN.encode()
         if authzid not in ("", believed.name):
-            raise AuthenticationFailed("The client wants to act as somebody else.")
+            raise AuthenticationFailed("The client requests another identity than its own.")
         self.extensions = extensions
         self.login = Login(believed.name, expires_at_ms=believed.expires_at_ms)
         return b""
 
 
 def _parse(message: bytes) -> tuple[str, str, dict[str, str]]:
-    """Return the requested identity, the token, and the extensions."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:

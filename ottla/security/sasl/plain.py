@@ -43,7 +43,7 @@ class PlainServer:
             raise AuthenticationFailed("The user does not exist, or the password is wrong.")
         if authzid not in ("", name):
             raise AuthenticationFailed(
-                "The client wants to act as somebody else.",
+                "The client requests another identity than its own.",
                 told="Authentication failed: Client requested an authorization id that is different from username",
             )
         self.login = Login(name)

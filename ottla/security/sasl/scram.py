@@ -148,7 +148,7 @@ class ScramServer:
             raise AuthenticationFailed("The first message of the client is not one of SCRAM.")
         name = _unescaped(first["name"])
         if first["authzid"] and _unescaped(first["authzid"]) != name:
-            raise AuthenticationFailed("The client wants to act as somebody else.")
+            raise AuthenticationFailed("The client requests another identity than its own.")
         extensions = dict(part.split("=", 1) for part in first["extensions"].split(",") if part)
         is_token = extensions.get("tokenauth", "").lower() == "true"
         login = self._token_owners(name) if is_token else Login(name)

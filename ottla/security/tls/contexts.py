@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from ottla.security.tls.ciphers import TLS_1_3, openssl_name
-from ottla.security.tls.settings import TlsError, Versions
+from ottla.security.tls.settings import TLS_1_3, TlsError, Versions, openssl_name
 from ottla.security.tls.stores import KeyStore
 
 _VERSIONS = {

@@ -55,7 +55,6 @@ def element(data: bytes) -> Element:
 
 
 def object_identifier(content: bytes) -> str:
-    """Return an object identifier in dotted notation."""
     numbers: list[int] = []
     number = 0
     for byte in content:

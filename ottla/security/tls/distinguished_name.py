@@ -63,7 +63,6 @@ def _attribute(attribute: Element) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape special characters, and blanks at both ends."""
     leading = len(text) - len(text.lstrip(" "))
     trailing = len(text.rstrip(" "))
     return "".join(

@@ -46,6 +46,6 @@ def _well_formed(kind: str, body: str) -> str:
     try:
         base64.b64decode(packed, validate=True)
     except binascii.Error:
-        raise BadPem(f"what is between BEGIN {kind} and END {kind} is not base64") from None
+        raise BadPem(f"the text between BEGIN {kind} and END {kind} is not base64") from None
     lines = "\n".join(packed[at : at + _LINE] for at in range(0, len(packed), _LINE))
     return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"

@@ -36,7 +36,6 @@ class KeyStore:
 
     @property
     def name(self) -> str:
-        """The subject of the certificate."""
         return subject_name(self.chain[0])
 
     @property
@@ -194,7 +193,6 @@ def _chain(leaf: list[x509.Certificate], others: list[x509.Certificate]) -> list
 
 
 def _belonging(given: Given, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyStore:
-    """Build a key store with the key's own certificate first."""
     public = key.public_key()
     own = next((each for each in certificates if each.public_key() == public), None)
     if own is None:
@@ -230,7 +228,7 @@ def read_trust_store(settings: StoreSettings) -> list[x509.Certificate] | None:
         case _:
             found = _certificates(given, _text(given, data))
     if not found:
-        raise TlsError(f"{_what(given)} has no certificate in it: nobody would be trusted.")
+        raise TlsError(f"{_what(given)} contains no certificate, so no peer would be trusted.")
     return found
 
 
@@ -306,7 +304,6 @@ def _text(given: Given, data: bytes) -> str:
 
 
 def _all_texts(given: Given) -> str:
-    """Return the texts of all files in a directory."""
     try:
         found = [file.read_bytes() for file in sorted(Path(given.value).iterdir()) if file.is_file()]
     except OSError as error:

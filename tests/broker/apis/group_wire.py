@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.network.dispatch import Api, ApiVersion, RequestContext
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.coordinator import GroupCoordinator
+from ottla.broker.network.request_context import Api, ApiVersion, RequestContext
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import (

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.network.dispatch import CloseConnection, served_keys
-from ottla.broker.requests import error_responses
+from ottla.broker.apis import served_keys
+from ottla.broker.network import error_responses
+from ottla.broker.network.request_context import CloseConnection
 from ottla.protocol.codec import Field, Request, Response, Struct
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
@@ -69,7 +70,7 @@ LISTING = {"ListPartitionReassignments", "ConsumerGroupHeartbeat", "DescribeLogD
 
 
 def refuse(request: Request, error: KafkaError = DENIED) -> Response:
-    module = import_module(f"ottla.broker.apis.{served_keys()[request.api_key]}")
+    module = import_module(served_keys()[request.api_key])
     response = getattr(module, "error_response", error_responses.error_response)(request, error)
     return to_the_end(response) if isinstance(response, Generator) else response
 

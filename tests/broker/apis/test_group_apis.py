@@ -349,7 +349,7 @@ async def test_groups_are_listed(version: int) -> None:
         assert (await call(ListGroupsRequest(types_filter=["consumer"]), version)).groups == []
 
 
-@versions(0, 2)
+@versions(0, 3)
 @run
 async def test_groups_are_deleted(version: int) -> None:
     call = await Wire.open()
@@ -361,6 +361,8 @@ async def test_groups_are_deleted(version: int) -> None:
         ("g", ErrorCode.NON_EMPTY_GROUP),
         ("missing", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
+    messages = [None, "Group g is not empty.", "Group missing not found."]
+    assert [r.error_message for r in response.results] == (messages if version >= 3 else [None] * 3)
 
 
 @run

@@ -16,9 +16,9 @@ from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
 from ottla.http.messages import Request, Response
 from ottla.http.metrics import HttpMetrics
-from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.count_reports import CountReport
 from ottla.monitoring.audit.metrics import audit_lines
-from ottla.monitoring.audit.pages import Page
+from ottla.monitoring.audit.tier_counts import TierCounts
 from ottla.monitoring.canary.canary import Canary
 from ottla.monitoring.exporter.exporter import Exporter
 from ottla.spark.pipelines.metrics import query_lines
@@ -58,14 +58,14 @@ def exposed() -> set[str]:
     }
 
 
-def _unbalanced() -> Books:
-    books = Books()
+def _unbalanced() -> TierCounts:
+    tier_counts = TierCounts()
     for tier, time_ms in (("source", 1), ("mirror", 10_000)):
-        page = Page("t", tier, 0, 0, 1, 10_000 + time_ms, "here", 1000)
+        report = CountReport("t", tier, 0, 0, 1, 10_000 + time_ms, "here", 1000)
         if tier == "source":
-            page.note(0, None, b"lost")
-        books.add(page)
-    return books
+            report.note(0, None, b"lost")
+        tier_counts.add(report)
+    return tier_counts
 
 
 def _of_http() -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from ottla.broker.lifecycle.server import StartupError
 from ottla.broker.network import connection as connection_module
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.testing import Broker
@@ -165,3 +166,18 @@ def test_responses_arrive_whole_through_a_socket_that_takes_little_at_a_time():
         for correlation_id in sent:
             answer = client.receive(request, correlation_id=correlation_id)
             assert len(answer.topics[0].partitions) == 500
+
+
+def test_a_client_that_means_another_broker_is_told_to_start_over():
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        here = client.call(MetadataRequest(topics=[]), 12)
+        me = here.brokers[0].node_id
+        named = {"client_software_name": "test", "client_software_version": "1"}
+        for cluster_id, node_id, code in (
+            (None, -1, ErrorCode.NONE),
+            (here.cluster_id, me, ErrorCode.NONE),
+            (here.cluster_id, me + 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+            ("another", me, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ):
+            answer = client.call(ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id, **named), 5)
+            assert (answer.error_code, bool(answer.api_keys)) == (code, code is ErrorCode.NONE)

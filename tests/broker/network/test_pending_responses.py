@@ -44,12 +44,12 @@ class Frames:
         else:
             connection.write([name.encode()], len(name))
 
-    def finish(self, pending: PendingResponse) -> None:
+    def complete(self, pending: PendingResponse) -> None:
         if pending.response is not None:
             response: Any = pending.response
             pending.context.connection.queue([response], len(response))
 
-    def complete(self, name: str, response: bytes | None) -> None:
+    def answer(self, name: str, response: bytes | None) -> None:
         answer: Any = response
         self.pending[name].complete_now(answer)
 
@@ -97,9 +97,9 @@ def run(test: Callable[[Client], Awaitable[None]]) -> None:
 def test_later_responses_wait_for_their_turn() -> None:
     async def check(client: Client) -> None:
         assert await client.ask("p1", "at once", "p2") == ["p1", "at once", "p2"]
-        client.dispatcher.complete("p2", b"<p2>")
+        client.dispatcher.answer("p2", b"<p2>")
         assert await client.read() == ""
-        client.dispatcher.complete("p1", b"<p1>")
+        client.dispatcher.answer("p1", b"<p1>")
         assert await client.read() == "<p1>at once<p2>"
 
     run(check)
@@ -108,9 +108,9 @@ def test_later_responses_wait_for_their_turn() -> None:
 def test_a_blocking_response_holds_back_later_requests_and_no_longer_than_it_is_pending() -> None:
     async def check(client: Client) -> None:
         assert await client.ask("p1", "b", "later") == ["p1", "b"]
-        client.dispatcher.complete("b", b"<b>")
+        client.dispatcher.answer("b", b"<b>")
         assert client.dispatcher.handled == ["p1", "b", "later"]
-        client.dispatcher.complete("p1", b"<p1>")
+        client.dispatcher.answer("p1", b"<p1>")
         assert await client.read() == "<p1><b>later"
 
     run(check)
@@ -119,7 +119,7 @@ def test_a_blocking_response_holds_back_later_requests_and_no_longer_than_it_is_
 def test_a_request_that_expects_no_response_gets_none() -> None:
     async def check(client: Client) -> None:
         await client.ask("b", "next")
-        client.dispatcher.complete("b", None)
+        client.dispatcher.answer("b", None)
         assert await client.read() == "next"
 
     run(check)
@@ -131,7 +131,7 @@ def test_what_a_client_waits_for_is_abandoned_once_when_it_disconnects(name: str
         await client.ask(name)
         client.disconnect()
         await asyncio.sleep(0.01)
-        client.dispatcher.complete(name, b"too late")
+        client.dispatcher.answer(name, b"too late")
         assert client.connection.closed
         assert client.dispatcher.abandoned == [name]
         assert client.dispatcher.pending[name].response is None

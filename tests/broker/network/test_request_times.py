@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.metrics.request_times import TimedTurns
-from ottla.broker.network.dispatch import Answer, Api, ApiVersion
+from ottla.broker.network.request_context import Answer, Api, ApiVersion
+from ottla.broker.network.request_times import TimedTurns
 
 
 def _unused(*_: object) -> Answer:

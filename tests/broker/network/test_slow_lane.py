@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.network.slow_lane import SlowLane, Work, take_apart
-from ottla.broker.requests.split import Split
+from ottla.broker.network.split import Split
 from ottla.protocol.messages.cluster import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.protocol.messages.offsets import (
     OffsetDeleteRequest,

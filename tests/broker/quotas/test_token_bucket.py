@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.quotas.token_bucket import TokenBucket
+from ottla.broker.quotas.rate import TokenBucket
 
 
 def test_a_new_bucket_is_full() -> None:

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import ResourceType as AdminResourceType
 
+from ottla.broker.apis import served_keys
 from ottla.broker.lifecycle.server import StartupError
-from ottla.broker.network.dispatch import served_keys
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (
     cluster,

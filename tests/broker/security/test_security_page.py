@@ -1,4 +1,4 @@
-"""Promise: the broker and client settings shown in docs/security.md work for each mechanism."""
+"""Promise: the broker and client settings shown in docs/how-to/secure-a-cluster.md work for each mechanism."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.issuer import ISSUER, Issuer
 
 pytestmark = pytest.mark.timeout(120)
 
-PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "secure-a-cluster.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,17 @@ def broker():
         yield broker
 
 
+def test_the_last_records_are_compacted_without_waiting_for_another(broker):
+    broker.create_topic("salaries", config=COMPACT)
+    for key, value in ((b"A", b"1000"), (b"B", b"1000"), (b"C", b"1000"), (b"A", b"2000"), (b"B", b"2000")):
+        broker.produce("salaries", value, key=key)
+
+    def kept() -> list[tuple[bytes | None, bytes | None]]:
+        return [(record.key, record.value) for record in broker.records("salaries")]
+
+    until(lambda: kept() == [(b"C", b"1000"), (b"A", b"2000"), (b"B", b"2000")])
+
+
 def test_a_new_reader_sees_the_last_salary_of_each_employee_at_its_original_offset(broker):
     broker.create_topic("employee-salary", config={**COMPACT, "segment.ms": "2000"})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})

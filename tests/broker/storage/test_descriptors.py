@@ -13,7 +13,7 @@ import pytest
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments import segment as segments
-from ottla.log.segments.active_files import ActiveFiles
+from ottla.log.segments.open_files import ActiveFiles
 from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.protocol.messages.produce import (
@@ -105,7 +105,7 @@ def test_a_topic_for_which_no_descriptor_is_left_is_refused_as_a_whole() -> None
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
 
-        from ottla.log.segments.active_files import active_files
+        from ottla.log.segments.open_files import active_files
         from ottla.protocol.errors import KafkaError
         from ottla.testing import Broker
         from ottla.protocol.messages.cluster import ApiVersionsRequest

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.broker.lifecycle.server import StartupError
 from ottla.broker.network import wire
-from ottla.log.cleaner.worker_process import WorkerProcess
+from ottla.log.cleaner.task import WorkerProcess
 from ottla.log.files import checkpoint
 from ottla.log.segments import segment
 from ottla.protocol.errors import ErrorCode, KafkaError

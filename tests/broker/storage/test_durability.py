@@ -1,4 +1,4 @@
-"""Checks every statement in docs/durability.md about power cuts against a disk that keeps only synced data."""
+"""The statements in docs/explanation/durability.md about power cuts hold on a disk that keeps only synced data."""
 
 from __future__ import annotations
 

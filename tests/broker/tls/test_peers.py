@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from ottla.broker.security.certificate_reload import TlsListeners
 from ottla.broker.security.inter_broker import check_inter_broker, inter_broker_security
-from ottla.broker.security.ssl_settings import TlsListeners
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
 from ottla.cluster.peer import PeerConnection, PeerError

@@ -98,7 +98,7 @@ def test_a_broken_file_changes_nothing_and_is_reported_once(
     def reported() -> list[str]:
         return [each.getMessage() for each in caplog.records if "stay as they are" in each.getMessage()]
 
-    with caplog.at_level(logging.ERROR, logger="ottla.broker.security.ssl_settings"):
+    with caplog.at_level(logging.ERROR, logger="ottla.broker.security.certificate_reload"):
         tls.write("broker.pem", b"nonsense")
         wait_for(lambda: len(reported()) == 3)  # once per listener
         assert all("ssl.keystore.location" in line for line in reported())

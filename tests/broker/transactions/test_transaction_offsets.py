@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic
 from ottla.testing import Broker
 from tests.broker.transactions.wire_producer import (
     NONE,
@@ -65,6 +66,19 @@ def test_offsets_are_checked_against_the_group(broker: Broker, producer: MakePro
     assert p.commit_offset(nobody, "missing", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert p.commit_offset(nobody, topic, 1) is NONE
     assert p.end(commit=True) is NONE
+
+
+def test_offsets_of_version_6_name_topics_by_id(
+    broker: Broker, client: Any, producer: MakeProducer, topic: str
+) -> None:
+    broker.ensure_internal_topic("__consumer_offsets")
+    group = f"g-{uuid.uuid4()}"
+    (described,) = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    p = producer(v2=True)
+    assert p.commit_offset(group, uuid.uuid4().bytes, 4, version=6) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert p.commit_offset(group, described.topic_id, 4, version=6) is NONE
+    assert p.end(commit=True) is NONE
+    assert committed(client, group, topic, stable=True) == (NONE, 4)
 
 
 def test_pending_offsets_survive_a_restart(tmp_path: Any) -> None:

@@ -163,16 +163,18 @@ class WireProducer:
         return ErrorCode(answer.error_code)
 
     def commit_offset(
-        self, group_id: str, topic: str, offset: int, *, version: int | None = None, **who: Any
+        self, group_id: str, topic: str | bytes, offset: int, *, version: int | None = None, **who: Any
     ) -> ErrorCode:
+        """Commit an offset of the topic with this name, or from version 6 on with this id."""
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        named = {"topic_id" if isinstance(topic, bytes) else "name": topic}
         answer = self.client.call(
             TxnOffsetCommitRequest(
                 transactional_id=self.transactional_id,
                 group_id=group_id,
                 producer_id=self.producer_id,
                 producer_epoch=self.epoch,
-                topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+                topics=[TxnOffsetCommitRequestTopic(**named, partitions=[partition])],
                 **who,
             ),
             (5 if self.v2 else 3) if version is None else version,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.controller.offline_replicas import Unusable, write_unusable
 from ottla.cluster.image.change_notifications import CHANGES
+from ottla.cluster.image.offline_replicas import Unusable, write_unusable
 from ottla.metadata import nodes
 from ottla.metadata.stores.store import BadVersion, Check, Delete
 from tests.cluster.members import Member, members, until

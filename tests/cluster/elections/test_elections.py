@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.controller import elections
+from ottla.cluster.elections import elections
 from ottla.metadata.cluster_image import PartitionImage
 
 

@@ -9,8 +9,8 @@ import confluent_kafka
 import pytest
 
 from ottla.broker.lifecycle.missing_logs import irreplaceable, lost_logs, out_of_reach
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.offline_replicas import (
+from ottla.cluster.elections import elections
+from ottla.cluster.image.offline_replicas import (
     OFFLINE,
     Unusable,
     decode_unusable,

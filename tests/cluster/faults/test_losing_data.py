@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from ottla.cli.client import Client
+from ottla.cli.jobs.obstacles import undeliverable
 from ottla.log.batch import BatchScan
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
@@ -230,3 +233,33 @@ def test_a_leader_that_finds_its_log_damaged_gives_it_to_another(cluster: Cluste
     wait_until_led(cluster, "rotten", [second])
     assert read_all(cluster.bootstrap_servers, "rotten") == list(range(200))
     assert cluster.leader("rotten") == third
+
+
+def test_a_deleted_directory_with_the_only_copy_is_explained_and_given_up_by_one_command(
+    cluster: Cluster,
+) -> None:
+    owner = next(each for each in cluster.ports if each != cluster.controller())
+    kafka(cluster, "topics", "--create", "--topic", "only-copy", "--replica-assignment", owner)
+    send(cluster, "only-copy", range(10))
+    cluster.stop(owner)
+    shutil.rmtree(cluster.directory(owner))
+    cluster.restart(owner)
+    said = cluster.log(owner).read_text()
+    assert "The logs of only-copy-0" in said
+    assert f"kafka-leader-election --bootstrap-server 127.0.0.1:{cluster.ports[owner]}" in said
+    assert "\tLeader: none\t" in kafka(cluster, "topics", "--describe", "--topic", "only-copy")
+    client = Client(cluster.bootstrap_servers, {}, 30)
+    with contextlib.closing(client.cluster):
+        reason = undeliverable(client, "only-copy")
+    assert reason is not None
+    assert f"broker {owner} runs without its log" in reason.message
+    elected = kafka(cluster, "leader_election", "--election-type", "unclean", "--all-topic-partitions")
+    assert "Successfully completed leader election (UNCLEAN) for partitions" in elected
+    assert "only-copy-0" in elected
+    assert cluster.leader("only-copy") == owner
+    send(cluster, "only-copy", range(10, 20))
+    assert read_all(cluster.bootstrap_servers, "only-copy") == list(range(10, 20))
+    cluster.stop(owner)
+    cluster.restart(owner)
+    cluster.wait_until(lambda: cluster.leader("only-copy") == owner, "it leads again")
+    assert read_all(cluster.bootstrap_servers, "only-copy") == list(range(10, 20))

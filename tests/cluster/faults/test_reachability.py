@@ -1,7 +1,7 @@
 """Cuts of every single link and every single broker: reachable partitions stay available, and the cluster heals itself.
 
-docs/clusters.md names the exception: the partitions of a leader that reaches ZooKeeper, while packets to all other
-brokers vanish. If connections are refused instead, the cluster notices immediately and elects other leaders.
+docs/how-to/run-a-cluster.md names the exception: the partitions of a leader that reaches ZooKeeper, while packets to
+all other brokers vanish. If connections are refused instead, the cluster notices immediately and elects other leaders.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import pytest
 
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
-from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_tier_counts, write_entries
 from ottla.monitoring.audit.counting import Tier, count_topic
+from ottla.monitoring.audit.tier_counts import TierCounts
 from ottla.monitoring.canary.canary import Canary
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
@@ -51,7 +51,7 @@ def test_an_unclean_election_is_a_loss() -> None:
         opened.close()
 
 
-def test_the_books_tell_what_an_unclean_election_took() -> None:
+def test_the_counts_show_the_loss_of_an_unclean_election() -> None:
     """The first tier counted the records before the loss; the second counts the remaining records."""
     with Cluster(2, config={"unclean.leader.election.enable": "true"}) as cluster:
         opened = client.Cluster(
@@ -64,17 +64,19 @@ def test_the_books_tell_what_an_unclean_election_took() -> None:
         while bird.round().acknowledged < 20:
             assert time.monotonic() < until
         tier = Tier("before", bucket_ms=86_400_000)
-        before = list(count_topic(opened, "canary", tier, Books()))
+        before = list(count_topic(opened, "canary", tier, TierCounts()))
         cluster.kill(0)
         cluster.restart(1)
         while not _is_led(opened):
             assert time.monotonic() < until
             time.sleep(0.1)
-        ensure_audit_topic(opened, "books")
-        write_entries(opened, before, "books")
-        books = read_books(opened, "books")
-        write_entries(opened, count_topic(opened, "canary", Tier("after", tier.bucket_ms), books), "books")
-        found = read_books(opened, "books").balance(
+        ensure_audit_topic(opened, "audit-counts")
+        write_entries(opened, before, "audit-counts")
+        tier_counts = read_tier_counts(opened, "audit-counts")
+        write_entries(
+            opened, count_topic(opened, "canary", Tier("after", tier.bucket_ms), tier_counts), "audit-counts"
+        )
+        found = read_tier_counts(opened, "audit-counts").balance(
             "canary", ("before", "after"), grace_ms=-2 * tier.bucket_ms
         )
         assert [(each.tier, each.kind) for each in found] == [("after", "loss")]

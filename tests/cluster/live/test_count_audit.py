@@ -17,10 +17,10 @@ import pytest
 from ottla.client import cluster as client
 from ottla.client.produce import produce
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books, write_entries
-from ottla.monitoring.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Books, Finding
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_tier_counts, write_entries
+from ottla.monitoring.audit.count_reports import NO_PARTITION, CountReport
 from ottla.monitoring.audit.counting import Tier, count_topic
-from ottla.monitoring.audit.pages import NO_PARTITION, Page
+from ottla.monitoring.audit.tier_counts import DUPLICATION, LOSS, SUBSTITUTION, Finding, TierCounts
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_batch
@@ -62,7 +62,7 @@ def opened(cluster: Cluster) -> Iterator[client.Cluster]:
 
 def write_page(opened: client.Cluster, topic: str, tier: str, records: list[tuple[int, bytes]]) -> None:
     """Count the records sent, like a producer."""
-    page = Page(topic, tier, NO_PARTITION, -1, -1, time.time_ns() // 1_000_000, "test", BUCKET)
+    page = CountReport(topic, tier, NO_PARTITION, -1, -1, time.time_ns() // 1_000_000, "test", BUCKET)
     for at, value in records:
         page.note(at, None, value)
     write_entries(opened, [page])
@@ -71,7 +71,7 @@ def write_page(opened: client.Cluster, topic: str, tier: str, records: list[tupl
 def counted(opened: client.Cluster, topic: str, tier: str = "broker") -> int:
     if AUDIT_TOPIC not in opened.topics([AUDIT_TOPIC]):
         return 0
-    return sum(each.count for each in read_books(opened).counts.get((topic, tier), {}).values())
+    return sum(each.count for each in read_tier_counts(opened).counts.get((topic, tier), {}).values())
 
 
 def wait_for_count(cluster: Cluster, opened: client.Cluster, topic: str, count: int) -> None:
@@ -86,12 +86,12 @@ def wait_for_count(cluster: Cluster, opened: client.Cluster, topic: str, count: 
 
 def read_as(opened: client.Cluster, topic: str, tier: str = "reader", known_as: str | None = None) -> None:
     """Count the current records of the topic."""
-    write_entries(opened, count_topic(opened, topic, Tier(tier, BUCKET, known_as), read_books(opened)))
+    write_entries(opened, count_topic(opened, topic, Tier(tier, BUCKET, known_as), read_tier_counts(opened)))
 
 
 def findings(opened: client.Cluster, topic: str, *tiers: str) -> list[Finding]:
-    books: Books = read_books(opened)
-    return books.balance(topic, tiers, grace_ms=0)
+    tier_counts: TierCounts = read_tier_counts(opened)
+    return tier_counts.balance(topic, tiers, grace_ms=0)
 
 
 def send(cluster: Cluster, topic: str, records: list[tuple[int, bytes]], **settings: object) -> None:
@@ -171,7 +171,7 @@ def test_a_loss_by_an_unclean_election_is_found_where_it_was_read(
     cluster: Cluster, opened: client.Cluster
 ) -> None:
     cluster.create_topic("lost", config={"unclean.leader.election.enable": "true"})
-    cluster.wait_until(lambda: counted(opened, "lost") == 0, "there are books")
+    cluster.wait_until(lambda: counted(opened, "lost") == 0, "there are counts")
     leader = cluster.leader("lost")
     others = [each for each in cluster.ports if each != leader]
     send(cluster, "lost", some(range(100), 0))

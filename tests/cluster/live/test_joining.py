@@ -117,7 +117,7 @@ async def test_nothing_is_led_until_all_lost_sessions_are_made_up_for(
 
 def test_a_directory_belongs_to_one_cluster(cluster: Cluster, tmp_path: Path) -> None:
     connect = f"{cluster.zookeeper.connect}/elsewhere"
-    with Broker(data=tmp_path, config={"broker.id": "7"}):
+    with joined(cluster.zookeeper, "/here", {"broker.id": "7"}, tmp_path):
         pass
     said = refused(tmp_path, broker_id="7", zookeeper_connect=connect)
     assert f"{tmp_path} belongs to the cluster" in said
@@ -128,7 +128,10 @@ def test_without_zookeeper_there_is_no_cluster(tmp_path: Path) -> None:
     said = refused(
         tmp_path, broker_id="0", zookeeper_connect="127.0.0.1:1", zookeeper_session_timeout_ms="1000"
     )
-    assert said == "Error: ZooKeeper at 127.0.0.1:1 cannot be reached."
+    assert said == (
+        "Error: ZooKeeper at 127.0.0.1:1 cannot be reached. Start it first (zookeeper-server-start "
+        "config/zookeeper.properties), correct zookeeper.connect, or remove it to run one broker without ZooKeeper."
+    )
 
 
 def test_internal_topics_wait_for_enough_brokers(cluster: Cluster) -> None:

@@ -141,7 +141,7 @@ def test_a_broker_with_the_wrong_password_says_so(
 def test_from_plaintext_to_sasl_ssl_without_losing_anything(
     new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
-    """The three rounds of restarts in docs/security.md, with a producer that never stops."""
+    """The three rounds of restarts in docs/how-to/secure-a-cluster.md, with a producer that never stops."""
     secured = Secured(tmp_path)
     cluster = new_cluster(3)
     rounds = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ottla.cluster.replication.isr import LONG_AGO
+from ottla.cluster.partitions.isr import LONG_AGO
 from ottla.metadata.stores.store import StoreError
 from tests.cluster.replicated import brokers, until, values_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
+from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce, wait_for
 from ottla.log.errors import storage_error
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
@@ -22,11 +22,11 @@ from ottla.protocol.messages.produce import (
 from tests.cluster.replicated import Brokers, batch, brokers, until
 
 
-def written(cluster: Brokers, index: int, value: str) -> Uncommitted:
+def written(cluster: Brokers, index: int, value: str) -> Awaited:
     """Write a batch that reaches broker 0 and not its followers."""
     partition = cluster.held(0, index=index)
     info = partition.append(batch(value), 0, from_client=False)
-    return Uncommitted(partition, info.last_offset + 1, PartitionProduceResponse(index=index))
+    return Awaited(partition, info.last_offset + 1, PartitionProduceResponse(index=index))
 
 
 async def test_a_partition_that_moves_while_another_is_waited_for_is_not_acknowledged(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_a_partition_that_moves_while_another_is_waited_for_is_not_acknowl
             cluster.pause(1, index=index)
             cluster.pause(2, index=index)
         waits = [written(cluster, 0, "stays"), written(cluster, 1, "moves")]
-        waiting = asyncio.create_task(wait_committed(waits, 20_000))
+        waiting = asyncio.create_task(wait_for(DelayedProduce, waits, 20_000))
         await asyncio.sleep(0)
         await cluster.change("t", 1, leader=1, leader_epoch=1)
         await until(lambda: cluster.held(0, index=1).log.log_end_offset == 0, "the batch to be cut off")
@@ -54,7 +54,7 @@ async def test_what_moved_before_it_is_waited_for_is_not_acknowledged(tmp_path: 
         cluster.pause(2)
         waits = [written(cluster, 0, "a")]
         await cluster.elect("t", 1)
-        await wait_committed(waits, 20_000)
+        await wait_for(DelayedProduce, waits, 20_000)
         assert waits[0].answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -84,4 +84,4 @@ async def test_a_disk_that_fails_in_a_request_fails_what_is_on_it_and_nothing_el
             ErrorCode.NONE,
             ErrorCode.KAFKA_STORAGE_ERROR,
         ]
-        assert not cluster.servers[3].broker.delayed_produces
+        assert not cluster.servers[3].broker.purgatory.sizes()["Produce"]

@@ -46,7 +46,7 @@ async def test_who_deletes_records_is_answered_in_the_next_epoch_of_the_same_lea
         await cluster.produce(0, "a", "b", "c")
         cluster.pause(2)
         deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
-        await until(lambda: cluster.held(0).leading._deletions)
+        await until(lambda: cluster.held(0).leading.deletions)
         await cluster.elect("t", 0)  # all replicas follow a new leader
         assert await deleting == (0, 2)
 
@@ -57,7 +57,7 @@ async def test_who_deletes_records_is_answered_when_no_other_replica_is_left(tmp
         await cluster.produce(0, "a", "b", "c")
         cluster.pause(2)
         deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
-        await until(lambda: cluster.held(0).leading._deletions)
+        await until(lambda: cluster.held(0).leading.deletions)
         await cluster.change("t", replicas=(0,), isr=(0,))
         assert await deleting == (0, 2)
 
@@ -70,7 +70,7 @@ async def test_who_deletes_records_hears_when_another_leads(tmp_path: Path) -> N
         for name in ("s", "t", "u"):
             cluster.pause(2, name)
         deleting = asyncio.create_task(delete_many(cluster, {"s": 2, "t": 2, "u": 2}, 15_000))
-        await until(lambda: all(cluster.held(0, name).leading._deletions for name in ("s", "t", "u")))
+        await until(lambda: all(cluster.held(0, name).leading.deletions for name in ("s", "t", "u")))
         await cluster.elect("t", 1)  # while the partitions before and after it still wait
         for name in ("s", "u"):
             cluster.resume(2, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.replication.isr import (
+from ottla.cluster.partitions.isr import (
     LONG_AGO,
     Follower,
     InSync,

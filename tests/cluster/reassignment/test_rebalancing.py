@@ -158,7 +158,7 @@ def test_what_was_interrupted_goes_on_by_itself_and_with_the_next_run(cluster: C
         running.kill()
     assert running.returncode == 130
     assert "Interrupted." in said
-    assert "The same command goes on from there." in said
+    assert "Run the same command again to continue." in said
     assert replicas(cluster, "halted")[0] > 4
     rebalance(cluster, *args)
     check_spread(cluster, "halted", {0: 4, 1: 4, 2: 4}, {0: 4, 1: 4, 2: 4})

@@ -11,7 +11,7 @@ from tests.cluster.replicated import Brokers, brokers, until
 
 def confirmation(cluster: Brokers) -> FollowerConfirmation:
     broker = cluster.servers[0].broker
-    return FollowerConfirmation(0, broker.replicas, broker.leader_fetch_handler)
+    return FollowerConfirmation(0, broker.replicas.partitions, broker.follower_sessions.followers)
 
 
 async def test_a_leader_is_certain_while_all_who_are_in_sync_follow(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ async def test_a_leader_is_certain_while_all_who_are_in_sync_follow(tmp_path: Pa
         assert now < confirmation(cluster).until(now) < now + 1
         assert confirmation(cluster).until(now + 3) == 0, "they have been silent for too long"
         await cluster.kill(2)
-        fetches = cluster.servers[0].broker.leader_fetch_handler
+        fetches = cluster.servers[0].broker.follower_sessions
         await until(lambda: fetches.followers(0) == {1})
         assert confirmation(cluster).until(now) == 0
 
@@ -33,7 +33,7 @@ async def test_who_may_have_joined_the_isr_could_be_elected(tmp_path: Path) -> N
         await cluster.produce(0, "a")
         await cluster.kill(2)
         await cluster.change("t", isr=(0, 1))
-        fetches = cluster.servers[0].broker.leader_fetch_handler
+        fetches = cluster.servers[0].broker.follower_sessions
         await until(lambda: fetches.followers(0) == {1})
         now = monotonic()
         assert confirmation(cluster).until(now) > now

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cluster.partition import Partition
-from ottla.log.replicated_appends import ReplicatedAppends
+from ottla.cluster.partitions.partition import Partition
+from ottla.log.partition_log import PartitionLog
 from tests.cluster.replicated import batch, brokers, until, values_of
 
 
@@ -118,15 +118,15 @@ async def test_a_follower_that_failed_for_no_known_reason_tries_again(
     async with brokers(tmp_path) as cluster:
         await cluster.create("t", replicas=(0, 1))
         await cluster.produce(0, "a")
-        append, failed = ReplicatedAppends.append, []
+        append, failed = PartitionLog.append_as_follower, []
 
-        def fail(appends: ReplicatedAppends, *args: Any) -> None:
+        def fail(log: PartitionLog, *args: Any) -> None:
             if len(failed) < 3:
-                failed.append(appends)
+                failed.append(log)
                 raise RuntimeError("a defect")
-            append(appends, *args)
+            append(log, *args)
 
-        monkeypatch.setattr(ReplicatedAppends, "append", fail)
+        monkeypatch.setattr(PartitionLog, "append_as_follower", fail)
         assert (await cluster.produce(0, "b")).error_code == 0
         assert len(failed) == 3
         assert values_of(await cluster.same_logs(brokers=(0, 1))) == ["a", "b"]

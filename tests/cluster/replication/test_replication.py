@@ -45,7 +45,7 @@ async def test_a_consumer_is_woken_by_the_commit_and_not_by_the_append(tmp_path:
         await cluster.create("t")
         cluster.pause(2)
         fetching = asyncio.create_task(cluster.fetch(0, wait_ms=15_000))
-        await until(lambda: cluster.held(0).waiting == 1)
+        await until(lambda: cluster.held(0).waiting_fetches == 1)
         producing = asyncio.create_task(cluster.produce(0, "a"))
         await until(lambda: cluster.held(1).log.log_end_offset == 1)
         assert not fetching.done()
@@ -80,7 +80,7 @@ async def test_a_produce_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
         cluster.pause(1)
         answer = await cluster.produce(0, "a", timeout_ms=200)
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-        assert len(cluster.servers[0].broker.delayed_produces) == 0
+        assert not cluster.servers[0].broker.purgatory.sizes()["Produce"]
         assert len(cluster.held(0).leading.commits) == 0
 
 

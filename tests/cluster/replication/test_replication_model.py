@@ -15,9 +15,9 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.cluster.partition import Partition
-from ottla.cluster.replication.fetched_partition import FetchedPartition
-from ottla.cluster.replication.leader_state import LeaderContext
+from ottla.broker.fetch.follower_fetch import divergence
+from ottla.cluster.partitions.leader_state import LeaderContext
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.replication.truncation import truncation_offset
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
@@ -117,13 +117,15 @@ class Model:
         assert partition.leading is not None
         written = {info.first_offset + i: value for i, value in enumerate(values)}
         if partition.high_watermark > info.last_offset:
-            self.committed(written, ErrorCode.NONE)
+            self.try_complete(written, partition.high_watermark)
         else:
             partition.leading.commits.add(info.last_offset + 1, self, written)
 
-    def committed(self, written: dict[int, str], error: ErrorCode) -> None:
-        if not error:
-            self.acknowledged.update(written)
+    def try_complete(self, key: dict[int, str], progress: int) -> None:
+        self.acknowledged.update(key)
+
+    def fail(self, key: dict[int, str], error: ErrorCode) -> None:
+        """Producers treat these batches as not acknowledged."""
 
     def fetch(self, broker_id: int, max_bytes: int = 1000) -> None:
         """Fetch once from the presumed leader."""
@@ -137,11 +139,10 @@ class Model:
             leader.check_epoch(follower.leader_epoch)
             assert leader.leading is not None
             log = follower.log
-            target = FetchedPartition(None, b"", 0)  # type: ignore[arg-type]
-            target.fetch_offset = log.log_end_offset
-            if target.diverges(leader, log.epochs.latest):
-                assert target.diverging is not None
-                leaders = (target.diverging.epoch, target.diverging.end_offset)
+            fetch_offset = log.log_end_offset
+            diverging = divergence(leader, fetch_offset, log.epochs.latest)
+            if diverging is not None:
+                leaders = (diverging.epoch, diverging.end_offset)
                 own = log.epoch_end_offset(leaders[0])
                 follower.truncate_to(
                     truncation_offset(log.log_end_offset, follower.high_watermark, own, leaders)
@@ -152,7 +153,7 @@ class Model:
             if error.code not in EXPECTED:
                 raise
             return
-        region = leader.log.read(target.fetch_offset, max_bytes, upto=leader.log.log_end_offset, min_one=True)
+        region = leader.log.read(fetch_offset, max_bytes, upto=leader.log.log_end_offset, min_one=True)
         if region.size:
             follower.append_from_leader(memoryview(bytearray(region.read())))
         follower.follow_offsets(leader.high_watermark, leader.log.log_start_offset)

@@ -10,7 +10,7 @@ import pytest
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
+from ottla.metadata.dynamic_configs.dynamic_broker_config import DynamicBrokerConfig
 from ottla.protocol.errors import KafkaError
 from tests.cluster.replicated import Brokers, batch, brokers, until
 
@@ -106,10 +106,10 @@ def test_a_rate_is_a_number() -> None:
     config = BrokerConfig({"broker.id": "1"})
     for wrong in ("fast", "-1"):
         with pytest.raises(KafkaError, match="Invalid value"):
-            validate_dynamic_broker_configs(
-                config, {"leader.replication.throttled.rate": wrong}, cluster_default=False
+            DynamicBrokerConfig(config).validate(
+                {"leader.replication.throttled.rate": wrong}, cluster_default=False
             )
-    validate_dynamic_broker_configs(config, {"leader.replication.throttled.rate": "5"}, cluster_default=False)
+    DynamicBrokerConfig(config).validate({"leader.replication.throttled.rate": "5"}, cluster_default=False)
 
 
 def test_a_large_batch_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:

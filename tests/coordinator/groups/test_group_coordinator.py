@@ -8,11 +8,10 @@ from functools import wraps
 
 import pytest
 
-from ottla.coordinator.groups.effects import LeavingMember, SyncRequest, SyncResult
-from ottla.coordinator.groups.records import GroupKey, read_group_value, read_key
+from ottla.coordinator.groups.base.effects import LeavingMember, SyncRequest, SyncResult
+from ottla.coordinator.groups.classic.classic_records import GroupKey, read_group_value, read_key
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-from .bench import Bench
+from tests.coordinator.bench import Bench
 
 
 def run(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:

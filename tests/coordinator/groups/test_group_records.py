@@ -8,25 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.classic.members import Member
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.effects import GroupState, MemberProtocol
-from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
-from ottla.coordinator.groups.records import (
-    GroupKey,
-    OffsetKey,
+from ottla.coordinator.groups.base.committed_offsets import CommittedOffset, OffsetKey
+from ottla.coordinator.groups.base.effects import GroupState, MemberProtocol
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.offset_records import (
     _read_any_offset_value,
     _read_common_offset_value,
+    offset_key,
+    offset_value,
+    read_offset_value,
+)
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.classic.classic_records import (
+    GroupKey,
     group_key,
     group_value,
     new_group_value,
-    offset_key,
-    offset_value,
     read_group_value,
     read_key,
-    read_offset_value,
 )
+from ottla.coordinator.groups.classic.members import Member
 from ottla.coordinator.runtime.state_log import java_string_hash, partition_for
 
 TOPIC_ID = bytes.fromhex("fd8df8dc96204008ac81d3536e6bf15a")

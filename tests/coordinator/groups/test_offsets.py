@@ -7,15 +7,15 @@ from collections.abc import Awaitable
 
 import pytest
 
-from ottla.coordinator.groups.effects import LeavingMember
-from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
-from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
-from ottla.coordinator.groups.records import OffsetKey, offset_key, offset_value, read_key
+from ottla.coordinator.groups.base.committed_offsets import CommittedOffset, OffsetKey
+from ottla.coordinator.groups.base.effects import LeavingMember
+from ottla.coordinator.groups.base.offset_records import offset_key, offset_value
+from ottla.coordinator.groups.classic.classic_records import read_key
+from ottla.coordinator.groups.offsets import OffsetToCommit
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, build_batch
-
-from .bench import Bench
-from .test_coordinator import run
+from tests.coordinator.bench import Bench
+from tests.coordinator.groups.test_group_coordinator import run
 
 DAY = 24 * 3_600_000
 NONE = ErrorCode.NONE

@@ -10,10 +10,9 @@ from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, Co
 from ottla.coordinator.runtime.timers import Timers
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record
-
-from .clocks import FakeClock
-from .fake_log import FakeStateLog
-from .test_coordinator import run
+from tests.coordinator.clocks import FakeClock
+from tests.coordinator.fake_log import FakeStateLog
+from tests.coordinator.groups.test_group_coordinator import run
 
 
 class Shard(CoordinatorShard):

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.runtime.timers import Timers
-
-from .clocks import FakeClock
+from tests.coordinator.clocks import FakeClock
 
 
 class Bench:

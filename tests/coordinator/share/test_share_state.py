@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.groups.share.records import (
+from ottla.coordinator.groups.share.share_group_records import (
     ShareGroupState,
     apply_share,
     share_difference,

@@ -10,7 +10,6 @@ import pytest
 
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.transactions.coordinator import Marker, TransactionConfig, TransactionCoordinator
-from ottla.coordinator.transactions.records import read_transaction_value, transaction_key, transaction_value
 from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -22,10 +21,15 @@ from ottla.coordinator.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from ottla.coordinator.transactions.transaction_records import (
+    read_transaction_value,
+    transaction_key,
+    transaction_value,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.clocks import FakeClock
 from tests.coordinator.fake_log import FakeStateLog
-from tests.coordinator.test_coordinator import run
+from tests.coordinator.groups.test_group_coordinator import run
 
 T0, T1 = ("t", 0), ("t", 1)
 

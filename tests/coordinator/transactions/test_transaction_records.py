@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.transactions.records import (
+from ottla.coordinator.transactions.transaction import EMPTY, PREPARE_COMMIT, Transaction, TransactionState
+from ottla.coordinator.transactions.transaction_records import (
     read_transaction_key,
     read_transaction_value,
     transaction_key,
     transaction_value,
 )
-from ottla.coordinator.transactions.transaction import EMPTY, PREPARE_COMMIT, Transaction, TransactionState
 
 PREPARED = Transaction(
     "x", 7, 5, 60_000, PREPARE_COMMIT, frozenset({("t", 1), ("t", 0), ("u", 2)}), 10, 20, 2, 7, 9

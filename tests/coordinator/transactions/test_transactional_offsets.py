@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
+from ottla.coordinator.groups.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.bench import Bench
-from tests.coordinator.test_coordinator import run
-from tests.coordinator.test_offset_coordinator import commit, fetched
+from tests.coordinator.groups.test_group_coordinator import run
+from tests.coordinator.groups.test_offsets import commit, fetched
 
 NONE = ErrorCode.NONE
 PRODUCER = ProducerEpoch(7, 0)

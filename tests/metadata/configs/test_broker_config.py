@@ -215,7 +215,7 @@ class TestErrors:
             ),
             (
                 "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://0.0.0.0:9092",
-                "server.properties:2: advertised.listeners: nobody can connect to 0.0.0.0: "
+                "server.properties:2: advertised.listeners: clients cannot connect to 0.0.0.0: "
                 "name a host that clients can reach, or none at all.",
             ),
             (

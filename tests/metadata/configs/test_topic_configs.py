@@ -7,8 +7,8 @@ import pytest
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import parse_value
-from ottla.metadata.configs.effective_config import TopicConfig
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, validate_topic_configs
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.topics.config_changes import ConfigChange, Operation, changed, replaced
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
+from ottla.metadata.dynamic_configs.config_changes import ConfigChange, Operation, changed, replaced
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = Operation

@@ -6,15 +6,15 @@ import pytest
 
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.config_defs import ConfigSource, ConfigType
-from ottla.metadata.configs.effective_config import (
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
+from ottla.metadata.dynamic_configs.dynamic_broker_config import DynamicBrokerConfig
+from ottla.metadata.dynamic_configs.effective_config import (
     ConfigEntry,
     TopicConfig,
     effective_broker_config,
     effective_cluster_default_config,
     effective_topic_config,
-    validate_dynamic_broker_configs,
 )
-from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG
@@ -194,7 +194,7 @@ class TestChanges:
         self, broker: BrokerConfig, changed: dict[str, str], cluster_default: bool, message: str
     ) -> None:
         with pytest.raises(KafkaError) as caught:
-            validate_dynamic_broker_configs(broker, changed, cluster_default=cluster_default)
+            DynamicBrokerConfig(broker).validate(changed, cluster_default=cluster_default)
         assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
     @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ class TestChanges:
         ],
     )
     def test_what_kafka_takes_is_taken(self, broker: BrokerConfig, changed: dict[str, str]) -> None:
-        validate_dynamic_broker_configs(broker, changed, cluster_default=False)
+        DynamicBrokerConfig(broker).validate(changed, cluster_default=False)
 
 
 @pytest.mark.parametrize("with_file", [False, True])
@@ -223,3 +223,9 @@ def test_what_the_command_line_gives_is_static_even_if_it_is_the_default(tmp_pat
         name: (value, STATIC) for name, value in given.items()
     }
     assert entries["num.network.threads"].source is DEFAULT
+
+
+def test_advertised_listeners_that_follow_from_listeners_are_static():
+    broker = BrokerConfig.embedded({"listeners": "PLAINTEXT://127.0.0.1:9999"})
+    entry = effective_broker_config(broker)["advertised.listeners"]
+    assert (entry.value, entry.source) == ("PLAINTEXT://127.0.0.1:9999", STATIC)

@@ -315,7 +315,7 @@ asyncio.run(main())
 def test_what_was_acknowledged_survives_kill_9_and_a_multi_is_never_half_there(file: Path) -> None:
     for round_ in range(5):
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+            [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
         )
         assert writer.stdout is not None
         acknowledged = 0
@@ -334,7 +334,7 @@ def test_what_was_acknowledged_survives_kill_9_and_a_multi_is_never_half_there(f
 
 def test_a_file_that_another_process_uses_is_refused(file: Path) -> None:
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )
     assert writer.stdout is not None
     try:

@@ -12,9 +12,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.security.tls.ciphers import openssl_name
 from ottla.security.tls.der import BadDer
 from ottla.security.tls.distinguished_name import distinguished_name
+from ottla.security.tls.settings import openssl_name
 
 
 def name(*attributes: tuple[x509.ObjectIdentifier, str]) -> str:

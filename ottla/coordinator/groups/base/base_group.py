@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.committed_offsets import GroupOffsets
+from ottla.coordinator.groups.base.effects import (
     Answer,
     Effect,
     JoinRequest,
@@ -17,13 +18,11 @@ from ottla.coordinator.groups.effects import (
     SyncResult,
     TimerKey,
 )
-from ottla.coordinator.groups.offsets.committed_offsets import GroupOffsets
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.coordinator.groups.classic.group import ClassicGroup
-    from ottla.coordinator.groups.consumer.state import Assignment
+    from ottla.coordinator.groups.base.topics import Assignment
     from ottla.coordinator.share.state_records import ShareKey
 
 # Records of a transition, and effects to execute once the records are in the log.
@@ -164,7 +163,3 @@ class Group(ABC):
     def rollback(self) -> None:
         """Undo the last transition because its records could not be written."""
         return
-
-    def downgrade(self, now_ms: int) -> ClassicGroup | None:
-        """Return the classic group that replaces this one if no member needs the new protocol."""
-        return None

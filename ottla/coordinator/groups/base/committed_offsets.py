@@ -1,14 +1,17 @@
-"""Committed offsets of one group, and their expiration."""
+"""Committed offsets of one group, and pending offsets of transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from ottla.coordinator.groups.group import Group
+from typing import NamedTuple
 
 NO_TOPIC_ID = bytes(16)
+
+
+class OffsetKey(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
 
 
 class CommittedOffset(NamedTuple):
@@ -56,23 +59,31 @@ class GroupOffsets:
                 del self.by_topic[topic]
 
 
-def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
-    """Return the offsets that have exceeded the retention time.
+class PendingOffsets:
+    """Pending offsets of one `__consumer_offsets` partition by producer, in the order of their last commit.
 
-    Retention counts from the moment a classic group became empty. In a stable group, offsets of unsubscribed topics
-    count from their commit. Other groups without members count from the commit too.
+    None marks an offset overtaken by a plain commit. Such an offset is never applied, but the partition stays unstable
+    until the transaction ends.
     """
-    if not group.offsets_may_expire:
-        return []
-    since_empty = group.empty_since
-    expired = []
-    for topic, partition, offset in group.offsets:
-        if group.is_subscribed_to(topic):
-            continue
-        if offset.expire_timestamp >= 0:
-            due = offset.expire_timestamp
-        else:
-            due = (offset.commit_timestamp if since_empty is None else since_empty) + retention_ms
-        if now_ms >= due:
-            expired.append((topic, partition))
-    return expired
+
+    __slots__ = ("by_producer",)
+
+    def __init__(self) -> None:
+        self.by_producer: dict[int, dict[OffsetKey, CommittedOffset | None]] = {}
+
+    def add(self, producer_id: int, key: OffsetKey, offset: CommittedOffset | None) -> None:
+        self.by_producer.setdefault(producer_id, {})[key] = offset
+
+    def overtake(self, key: OffsetKey) -> None:
+        for offsets in self.by_producer.values():
+            if key in offsets:
+                offsets[key] = None
+
+    def is_pending(self, key: OffsetKey) -> bool:
+        return any(key in offsets for offsets in self.by_producer.values())
+
+    def has_group(self, group_id: str) -> bool:
+        return any(key.group_id == group_id for offsets in self.by_producer.values() for key in offsets)
+
+    def end(self, producer_id: int) -> list[tuple[OffsetKey, CommittedOffset | None]]:
+        return list(self.by_producer.pop(producer_id, {}).items())

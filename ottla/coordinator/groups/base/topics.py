@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+# Partitions by topic id.
+Assignment = Mapping[bytes, frozenset[int]]
+
 
 class Topic(NamedTuple):
     name: str

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from ottla.coordinator.groups.classic.members import (
-    CONSUMER_PROTOCOL_TYPE,
-    Member,
-    Membership,
-    subscribed_topics,
-)
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.base_group import Group
+from ottla.coordinator.groups.base.effects import (
     Answer,
     CancelTimer,
     Effect,
@@ -27,7 +21,13 @@ from ottla.coordinator.groups.effects import (
     SyncResult,
     session_timer,
 )
-from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.classic.members import (
+    CONSUMER_PROTOCOL_TYPE,
+    Member,
+    Membership,
+    subscribed_topics,
+)
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ottla.coordinator.groups.effects import JoinedMember, JoinRequest, MemberProtocol
+from ottla.coordinator.groups.base.effects import JoinedMember, JoinRequest, MemberProtocol
 from ottla.protocol.codec import MalformedMessage
 from ottla.protocol.messages.consumer_groups import ConsumerProtocolSubscription
 

@@ -11,23 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE
-from ottla.coordinator.groups.consumer.classic_protocol import (
-    Subscription,
-    read_subscription,
-    write_assignment,
-)
-from ottla.coordinator.groups.consumer.state import (
-    NOTHING,
-    STATIC_LEAVE_EPOCH,
-    Assignment,
-    ClassicProtocols,
-    ConsumerMember,
-    MemberState,
-    is_within,
-    partitions_of,
-)
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.effects import (
     Answer,
     CancelTimer,
     Effect,
@@ -40,12 +25,27 @@ from ottla.coordinator.groups.effects import (
     TimerKey,
     TimerKind,
 )
-from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE
+from ottla.coordinator.groups.consumer.classic_protocol import (
+    Subscription,
+    read_subscription,
+    write_assignment,
+)
+from ottla.coordinator.groups.modern.consumer_state import (
+    NOTHING,
+    STATIC_LEAVE_EPOCH,
+    ClassicProtocols,
+    ConsumerMember,
+    MemberState,
+    is_within,
+    partitions_of,
+)
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.groups.consumer.group import ConsumerGroup
+    from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
 
 
 class ClassicMembers:

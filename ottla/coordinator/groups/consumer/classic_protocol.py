@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.coordinator.groups.consumer.state import Assignment
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.base.topics import Assignment, Topics
 from ottla.protocol.codec import MalformedMessage
 from ottla.protocol.messages.consumer_groups import (
     ConsumerProtocolAssignment,

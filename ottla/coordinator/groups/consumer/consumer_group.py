@@ -10,29 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.consumer.assignors import ASSIGNORS, Subscriber
-from ottla.coordinator.groups.consumer.classic_members import ClassicMembers
-from ottla.coordinator.groups.consumer.reconciliation import reconcile
-from ottla.coordinator.groups.consumer.records import difference, tombstones
-from ottla.coordinator.groups.consumer.state import (
-    FIRST_EPOCH,
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    NOTHING,
-    STATIC_LEAVE_EPOCH,
-    Assignment,
-    ConsumerGroupState,
-    ConsumerMember,
-    ConsumerState,
-    MemberState,
-    ResolvedRegex,
-    is_within,
-    partitions_of,
-)
-from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.effects import (
     CancelTimer,
     Effect,
     JoinRequest,
@@ -42,10 +21,34 @@ from ottla.coordinator.groups.effects import (
     TimerKind,
     rebalance_timer,
 )
-from ottla.coordinator.groups.group import Decision
-from ottla.coordinator.groups.migration import to_classic
-from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult, SubscribingGroup
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.topics import Assignment, Topics
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.consumer.classic_members import ClassicMembers
+from ottla.coordinator.groups.consumer.consumer_records import difference, tombstones
+from ottla.coordinator.groups.consumer.migration import to_classic
+from ottla.coordinator.groups.consumer.reconciliation import reconcile
+from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.groups.modern.assignors import ASSIGNORS, Subscriber
+from ottla.coordinator.groups.modern.consumer_state import (
+    FIRST_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupState,
+    ConsumerMember,
+    ConsumerState,
+    MemberState,
+    ResolvedRegex,
+    is_within,
+    partitions_of,
+)
+from ottla.coordinator.groups.modern.subscribing_group import (
+    HeartbeatRequest,
+    HeartbeatResult,
+    SubscribingGroup,
+)
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ottla.coordinator.groups.consumer.state import (
+from ottla.coordinator.groups.base.effects import MemberProtocol
+from ottla.coordinator.groups.modern.consumer_state import (
     ClassicProtocols,
     ConsumerMember,
     ConsumerState,
-    Held,
     MemberState,
+    PartitionEpochs,
     ResolvedRegex,
 )
-from ottla.coordinator.groups.effects import MemberProtocol
-from ottla.coordinator.groups.modern_records import RecordTypes, put_target
+from ottla.coordinator.groups.modern.modern_records import RecordTypes, put_target
 from ottla.coordinator.runtime.record_codec import (
     decode_key,
     decode_value,
@@ -29,7 +29,7 @@ from ottla.protocol.internal_records import (
     ConsumerCurrentMemberValue,
     ConsumerGroupMetadataValue,
     ConsumerMemberMetadataValue,
-    HeldPartitions,
+    CurrentPartitions,
     MemberKey,
     RegularExpressionValue,
 )
@@ -126,12 +126,12 @@ def _current(member: ConsumerMember) -> bytes:
     return encode_value(value)
 
 
-def _held(held: Held) -> list[HeldPartitions]:
+def _held(held: PartitionEpochs) -> list[CurrentPartitions]:
     parts = []
     for topic_id, epochs in sorted(held.items()):
         partitions = sorted(epochs)
         parts.append(
-            HeldPartitions(
+            CurrentPartitions(
                 topic_id=topic_id, partitions=partitions, assignment_epochs=[epochs[p] for p in partitions]
             )
         )
@@ -211,7 +211,7 @@ def _put_current(state: ConsumerState, member_id: str, value: ConsumerCurrentMem
     )
 
 
-def _read_held(parts: list[HeldPartitions], epoch: int) -> Held:
+def _read_held(parts: list[CurrentPartitions], epoch: int) -> PartitionEpochs:
     held: dict[bytes, Mapping[int, int]] = {}
     for part in parts:
         # Records before Kafka 4.3 carry no assignment epochs.

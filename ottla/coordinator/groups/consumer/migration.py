@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.base.effects import GroupState
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.topics import Topics
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
 from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE, Member
-from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.consumer.classic_protocol import (
     read_assignment,
     read_subscription,
     write_assignment,
 )
-from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
-from ottla.coordinator.groups.consumer.state import NOTHING, ClassicProtocols, ConsumerMember, ConsumerState
-from ottla.coordinator.groups.effects import GroupState
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.modern.consumer_state import (
+    NOTHING,
+    ClassicProtocols,
+    ConsumerMember,
+    ConsumerState,
+)
+from ottla.coordinator.groups.modern.target_assignment import metadata_hash
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.groups.consumer.group import ConsumerGroup
+    from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
 
 
 def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerState:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.coordinator.groups.consumer.state import Assignment, ConsumerMember, Held, MemberState, overlap
+from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.modern.consumer_state import (
+    ConsumerMember,
+    MemberState,
+    PartitionEpochs,
+    overlap,
+)
 
 _NONE: frozenset[int] = frozenset()
 
@@ -67,5 +73,5 @@ def _step(
     return member.at(target_epoch, state, kept)
 
 
-def _still_owns(owned: Assignment | None, revoked: Held) -> bool:
+def _still_owns(owned: Assignment | None, revoked: PartitionEpochs) -> bool:
     return owned is None or overlap(revoked, owned)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ottla.coordinator.groups.consumer.state import Assignment
+from ottla.coordinator.groups.base.topics import Assignment
 
 
 class Subscriber(NamedTuple):

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Self
 
-from ottla.coordinator.groups.effects import MemberProtocol
+from ottla.coordinator.groups.base.effects import MemberProtocol
+from ottla.coordinator.groups.base.topics import Assignment
 
-# Partitions by topic id.
-Assignment = Mapping[bytes, frozenset[int]]
 # Partitions by topic id, each with the epoch of its assignment.
-Held = Mapping[bytes, Mapping[int, int]]
+PartitionEpochs = Mapping[bytes, Mapping[int, int]]
 
 NOTHING: Assignment = {}
-HOLDS_NOTHING: Held = {}
+NO_PARTITION_EPOCHS: PartitionEpochs = {}
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -67,8 +66,8 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Held = field(default_factory=dict)
-    revoking: Held = field(default_factory=dict)
+    assigned: PartitionEpochs = field(default_factory=dict)
+    revoking: PartitionEpochs = field(default_factory=dict)
 
     def subscription(self) -> tuple[object, ...]:
         """Return the contents of the member's metadata record."""
@@ -89,7 +88,11 @@ class ConsumerMember:
         return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
 
     def at(
-        self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
+        self,
+        epoch: int,
+        state: MemberState,
+        assigned: PartitionEpochs,
+        revoking: PartitionEpochs = NO_PARTITION_EPOCHS,
     ) -> ConsumerMember:
         """Return the member in its next epoch. `previous_epoch` serves a member that missed the response."""
         return replace(
@@ -130,13 +133,13 @@ class ConsumerState:
         )
 
 
-def partitions_of(held: Held) -> dict[bytes, frozenset[int]]:
+def partitions_of(held: PartitionEpochs) -> dict[bytes, frozenset[int]]:
     return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
 
 
-def overlap(some: Held, others: Assignment) -> bool:
+def overlap(some: PartitionEpochs, others: Assignment) -> bool:
     return any(not others[t].isdisjoint(partitions) for t, partitions in some.items() if t in others)
 
 
-def is_within(some: Assignment, held: Held) -> bool:
+def is_within(some: Assignment, held: PartitionEpochs) -> bool:
     return all(partitions <= held.get(t, {}).keys() for t, partitions in some.items())

@@ -17,9 +17,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
-from ottla.coordinator.groups.config import GroupConfig, Pace
-from ottla.coordinator.groups.consumer.state import Assignment
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.base_group import Decision, Group
+from ottla.coordinator.groups.base.effects import (
     CancelTimer,
     Effect,
     SetTimer,
@@ -27,8 +26,8 @@ from ottla.coordinator.groups.effects import (
     TimerKind,
     session_timer,
 )
-from ottla.coordinator.groups.group import Decision, Group
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.base.group_config import GroupConfig, Pace
+from ottla.coordinator.groups.base.topics import Assignment, Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ottla.coordinator.groups.consumer.assignors import Subscriber
-from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
-from ottla.coordinator.groups.consumer.state import NOTHING, Assignment, ConsumerMember, ConsumerState
-from ottla.coordinator.groups.modern_group import ModernGroup
-from ottla.coordinator.groups.topics import NamedPartitions, named_partitions
+from ottla.coordinator.groups.base.topics import Assignment, NamedPartitions, named_partitions
+from ottla.coordinator.groups.modern.assignors import Subscriber
+from ottla.coordinator.groups.modern.consumer_state import NOTHING, ConsumerMember, ConsumerState
+from ottla.coordinator.groups.modern.modern_group import ModernGroup
+from ottla.coordinator.groups.modern.target_assignment import compute_target_assignment, metadata_hash
 from ottla.protocol.errors import ErrorCode
 
 State = TypeVar("State", bound=ConsumerState)
@@ -130,18 +130,8 @@ class SubscribingGroup(ModernGroup[State, ConsumerMember]):
 
     def _assign(self, now_ms: int) -> None:
         state = self.change()
-        counts: dict[bytes, int] = {}
-        subscribers: dict[str, Subscriber] = {}
-        for member_id, member in state.members.items():
-            ids = set()
-            for name in self.subscribed_topics(member):
-                topic = self.topics.by_name(name)
-                if topic is not None:
-                    ids.add(topic.topic_id)
-                    counts[topic.topic_id] = topic.partitions
-            target = state.targets.get(member_id, NOTHING)
-            subscribers[member_id] = Subscriber(frozenset(ids), target, member.instance_id)
-        for member_id, target in self.assign(subscribers, counts).items():
+        targets = compute_target_assignment(state, self.topics, self.subscribed_topics, self.assign)
+        for member_id, target in targets.items():
             if state.targets.get(member_id) != target:
                 state.targets[member_id] = target
         state.target_epoch = state.epoch

@@ -10,24 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
-from ottla.coordinator.groups.consumer.state import (
+from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.effects import Effect
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.topics import Assignment, Topic, Topics
+from ottla.coordinator.groups.modern.assignors import Subscriber, assign_simple
+from ottla.coordinator.groups.modern.consumer_state import (
     FIRST_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NOTHING,
-    Assignment,
     ConsumerGroupState,
     ConsumerMember,
     MemberState,
     partitions_of,
 )
-from ottla.coordinator.groups.effects import Effect
-from ottla.coordinator.groups.group import Decision
-from ottla.coordinator.groups.share.records import ShareGroupState, share_difference, share_tombstones
-from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult, SubscribingGroup
-from ottla.coordinator.groups.topics import Topic, Topics
+from ottla.coordinator.groups.modern.subscribing_group import (
+    HeartbeatRequest,
+    HeartbeatResult,
+    SubscribingGroup,
+)
+from ottla.coordinator.groups.share.share_group_records import (
+    ShareGroupState,
+    share_difference,
+    share_tombstones,
+)
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from ottla.coordinator.groups.consumer.state import ConsumerMember, ConsumerState, partitions_of
-from ottla.coordinator.groups.modern_records import RecordTypes, partition_values, put_target
+from ottla.coordinator.groups.modern.consumer_state import ConsumerMember, ConsumerState, partitions_of
+from ottla.coordinator.groups.modern.modern_records import RecordTypes, partition_values, put_target
 from ottla.coordinator.runtime.record_codec import (
     decode_key,
     decode_value,

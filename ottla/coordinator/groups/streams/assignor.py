@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.coordinator.groups.streams.state import NO_TASKS, Task, TaskIds, Tasks, task_ids
+from ottla.coordinator.groups.streams.streams_state import NO_TASKS, Task, TaskIds, Tasks, task_ids
 
 
 class TaskMember(NamedTuple):

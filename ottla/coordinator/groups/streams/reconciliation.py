@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.coordinator.groups.streams.state import Held, MemberState, Role, StreamsMember, Task, Tasks
+from ottla.coordinator.groups.streams.streams_state import (
+    MemberState,
+    Role,
+    StreamsMember,
+    Task,
+    Tasks,
+    TasksWithEpochs,
+)
 
 IsFree = Callable[[Role, Task], bool]
 
@@ -62,12 +69,12 @@ class _Collected:
     def update(self, others: _Collected) -> None:
         self.found += others.found
 
-    def held(self) -> Held:
+    def held(self) -> TasksWithEpochs:
         by_role: dict[Role, dict[str, dict[int, int]]] = {role: {} for role in Role}
         for role, subtopology, partition, since in self.found:
             by_role[role].setdefault(subtopology, {})[partition] = since
-        return Held(*(by_role[role] for role in Role))
+        return TasksWithEpochs(*(by_role[role] for role in Role))
 
 
-def _still_owns(owned: Tasks | None, revoked: Held) -> bool:
+def _still_owns(owned: Tasks | None, revoked: TasksWithEpochs) -> bool:
     return owned is None or revoked.overlaps(owned)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ottla.coordinator.groups.streams.state import (
+from ottla.coordinator.groups.streams.streams_state import (
     Endpoint,
-    Held,
-    HeldTasks,
     MemberState,
     StreamsMember,
     StreamsState,
+    TaskEpochs,
     TaskIds,
     Tasks,
+    TasksWithEpochs,
 )
 from ottla.coordinator.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from ottla.coordinator.runtime.record_codec import (
@@ -157,11 +157,11 @@ def _current(member: StreamsMember) -> bytes:
     )
 
 
-def _held(held: HeldTasks, *, epochs: bool = False) -> list[values.HeldTasks]:
+def _held(held: TaskEpochs, *, epochs: bool = False) -> list[values.TaskEpochs]:
     parts = []
     for subtopology, since in sorted(held.items()):
         partitions = sorted(since)
-        part = values.HeldTasks(subtopology_id=subtopology, partitions=partitions)
+        part = values.TaskEpochs(subtopology_id=subtopology, partitions=partitions)
         if epochs:
             part.assignment_epochs = [since[partition] for partition in partitions]
         parts.append(part)
@@ -287,12 +287,12 @@ def _put_current(state: StreamsState, member_id: str, value: values.StreamsCurre
         epoch=epoch,
         previous_epoch=value.previous_member_epoch,
         state=MemberState(value.state if value.state in known else MemberState.UNKNOWN),
-        assigned=Held(
+        assigned=TasksWithEpochs(
             _read_held(value.active_tasks, epoch),
             _read_held(value.standby_tasks),
             _read_held(value.warmup_tasks),
         ),
-        revoking=Held(
+        revoking=TasksWithEpochs(
             _read_held(value.active_tasks_pending_revocation, epoch),
             _read_held(value.standby_tasks_pending_revocation),
             _read_held(value.warmup_tasks_pending_revocation),
@@ -300,7 +300,7 @@ def _put_current(state: StreamsState, member_id: str, value: values.StreamsCurre
     )
 
 
-def _read_held(parts: list[values.HeldTasks], epoch: int = 0) -> HeldTasks:
+def _read_held(parts: list[values.TaskEpochs], epoch: int = 0) -> TaskEpochs:
     # Active tasks without epochs count from the member epoch.
     return {
         part.subtopology_id: dict(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, Self
 
-from ottla.coordinator.groups.consumer.state import FIRST_EPOCH
+from ottla.coordinator.groups.modern.consumer_state import FIRST_EPOCH
 from ottla.coordinator.groups.streams.topology import Topology
 
 # Partitions by subtopology.
 TaskIds = Mapping[str, frozenset[int]]
 # Partitions by subtopology, each with the epoch of its assignment.
-HeldTasks = Mapping[str, Mapping[int, int]]
+TaskEpochs = Mapping[str, Mapping[int, int]]
 
 
 class Task(NamedTuple):
@@ -43,15 +43,15 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TasksWithEpochs:
     """Tasks held by one member. Active tasks carry their assignment epoch; all others have epoch 0."""
 
-    active: HeldTasks = field(default_factory=dict)
-    standby: HeldTasks = field(default_factory=dict)
-    warmup: HeldTasks = field(default_factory=dict)
+    active: TaskEpochs = field(default_factory=dict)
+    standby: TaskEpochs = field(default_factory=dict)
+    warmup: TaskEpochs = field(default_factory=dict)
 
-    def of(self, role: Role) -> HeldTasks:
-        found: HeldTasks = getattr(self, role.value)
+    def of(self, role: Role) -> TaskEpochs:
+        found: TaskEpochs = getattr(self, role.value)
         return found
 
     def ids(self) -> Tasks:
@@ -76,7 +76,7 @@ class Held:
 
 
 NO_TASKS = Tasks()
-HOLDS_NOTHING = Held()
+NO_TASK_EPOCHS = TasksWithEpochs()
 
 
 def task_ids(tasks: Iterable[Task]) -> dict[str, frozenset[int]]:
@@ -86,7 +86,7 @@ def task_ids(tasks: Iterable[Task]) -> dict[str, frozenset[int]]:
     return {subtopology: frozenset(partitions) for subtopology, partitions in sorted(found.items())}
 
 
-def _ids(held: HeldTasks) -> dict[str, frozenset[int]]:
+def _ids(held: TaskEpochs) -> dict[str, frozenset[int]]:
     return {subtopology: frozenset(partitions) for subtopology, partitions in held.items()}
 
 
@@ -132,8 +132,8 @@ class StreamsMember:
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Held = HOLDS_NOTHING
-    revoking: Held = HOLDS_NOTHING
+    assigned: TasksWithEpochs = NO_TASK_EPOCHS
+    revoking: TasksWithEpochs = NO_TASK_EPOCHS
 
     def metadata(self) -> tuple[object, ...]:
         """Return the contents of the member's metadata record."""
@@ -153,7 +153,11 @@ class StreamsMember:
         return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
 
     def at(
-        self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
+        self,
+        epoch: int,
+        state: MemberState,
+        assigned: TasksWithEpochs,
+        revoking: TasksWithEpochs = NO_TASK_EPOCHS,
     ) -> StreamsMember:
         """Return the member in its next epoch. `previous_epoch` serves a member that missed the response."""
         return replace(

@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple, NoReturn
 
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.base.topics import Topics
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -186,8 +186,8 @@ def _repartition_counts(topology: Topology, sources: Mapping[str, int]) -> dict[
     that write it.
     """
     repartition = topology.repartition_topics()
-    written = {name for sub in topology.subtopologies for name in sub.repartition_sink_topics}
-    if any(not topic.partitions and name not in written for name, topic in repartition.items()):
+    sink_topics = {name for sub in topology.subtopologies for name in sub.repartition_sink_topics}
+    if any(not topic.partitions and name not in sink_topics for name, topic in repartition.items()):
         _invalid(
             "Failed to compute number of partitions for all repartition topics, because a repartition source topic "
             "is never used as a sink topic."

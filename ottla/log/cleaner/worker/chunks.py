@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, header_at
 from ottla.log.cleaner.walk.walk import CHECKSUM, POSITION, SIZE, Row, Walk
-from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.errors import CorruptSegmentError
 from ottla.protocol.batch_header import BATCH_OVERHEAD
+
+
+class Throttle:
+    """Invariant: the average over any longer period stays below `rate` bytes per second.
+
+    `pause` waits, and may end the job by raising. Owner: one job.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rate = rate
+        self._pause = pause
+        self._clock = clock
+        self._free_at = clock()
+
+    def took(self, count: int) -> None:
+        """Account for bytes read or written, and wait if they exceed the rate."""
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + count / self._rate
+        self._pause(max(0.0, self._free_at - now))
 
 
 class Chunk(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress
+from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress, SourceSegment, group_segments
 from ottla.log.cleaner.walk.walk import (
     ATTRIBUTES,
     LAST_OFFSET,
@@ -20,11 +20,9 @@ from ottla.log.cleaner.walk.walk import (
     Rules,
     Walk,
 )
-from ottla.log.cleaner.worker.chunks import Chunk, ChunkReader
+from ottla.log.cleaner.worker.chunks import Chunk, ChunkReader, Throttle
 from ottla.log.cleaner.worker.cleaned_segment import CleanedSegment
-from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.worker.record_filter import RecordFilter, decompressed, marker_key, runs
-from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.cleaner.worker.transactions import CleanedTransactions
 from ottla.log.segments.segment import (
     INDEX_SUFFIX,

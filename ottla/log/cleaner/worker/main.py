@@ -20,7 +20,7 @@ from ottla.log.cleaner.walk.reference import ENTRY_BYTES as REFERENCE_ENTRY_BYTE
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.walk.walk import MalformedRecords, Walk
 from ottla.log.cleaner.worker.compaction import CannotClean, Compaction
-from ottla.log.errors import is_passing
+from ottla.log.errors import is_temporary
 from ottla.protocol.errors import KafkaError
 
 _NICENESS = 15
@@ -108,7 +108,7 @@ def run(job: CleanJob, connection: Connection) -> dict[str, Any]:
         return {
             "event": "failed",
             "reason": f"{error.strerror or error}{where}",
-            "temporary": is_passing(error),
+            "temporary": is_temporary(error),
             "errno": error.errno,
         }
     except (CannotClean, OverflowError, MemoryError) as error:

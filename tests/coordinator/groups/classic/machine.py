@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from ottla.coordinator.groups.classic.group import ClassicGroup
-from ottla.coordinator.groups.config import GroupConfig
-from ottla.coordinator.groups.effects import (
+from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.effects import (
     Answer,
     CancelTimer,
     Effect,
@@ -21,7 +20,8 @@ from ottla.coordinator.groups.effects import (
     SyncResult,
     TimerKey,
 )
-from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
 from ottla.protocol.errors import ErrorCode
 
 RANGE = (MemberProtocol("range", b"range-metadata"),)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.effects import GroupState, LeavingMember
+from ottla.coordinator.groups.base.effects import GroupState, LeavingMember
 from ottla.protocol.errors import ErrorCode
-from tests.coordinator.classic.machine import Machine
+from tests.coordinator.groups.classic.machine import Machine
 
 
 def test_a_dynamic_member_first_asks_for_its_id() -> None:

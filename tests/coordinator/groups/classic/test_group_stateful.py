@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.groups.effects import GroupState, JoinResult, LeavingMember, SyncResult
-from ottla.coordinator.groups.records import group_value, read_group_value
+from ottla.coordinator.groups.base.effects import GroupState, JoinResult, LeavingMember, SyncResult
+from ottla.coordinator.groups.classic.classic_records import group_value, read_group_value
 from ottla.protocol.errors import ErrorCode
-from tests.coordinator.classic.machine import Machine
+from tests.coordinator.groups.classic.machine import Machine
 
 PROTOCOLS = st.sampled_from(
     [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.effects import GroupState, SyncResult
+from ottla.coordinator.groups.base.effects import GroupState, SyncResult
 from ottla.protocol.errors import ErrorCode
-from tests.coordinator.classic.machine import Machine
+from tests.coordinator.groups.classic.machine import Machine
 
 
 def test_a_returning_follower_gets_its_assignment_without_a_rebalance() -> None:

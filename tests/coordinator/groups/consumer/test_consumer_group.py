@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.config import Pace
-from ottla.coordinator.groups.consumer.state import ConsumerGroupState, MemberState
-from ottla.coordinator.groups.effects import TimerKey, TimerKind, session_timer
+from ottla.coordinator.groups.base.effects import TimerKey, TimerKind, session_timer
+from ottla.coordinator.groups.base.group_config import Pace
+from ottla.coordinator.groups.modern.consumer_state import ConsumerGroupState, MemberState
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
+from tests.coordinator.groups.consumer.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
 
 SESSION, REBALANCE = TimerKind.SESSION, TimerKind.REBALANCE
 
@@ -251,7 +251,7 @@ def test_what_could_not_be_written_has_not_happened() -> None:
     machine = ConsumerMachine()
     machine.join("a")
     before = machine.group.state_now.copy()
-    from ottla.coordinator.groups.subscribing_group import HeartbeatRequest
+    from ottla.coordinator.groups.modern.subscribing_group import HeartbeatRequest
 
     machine.group.consumer_heartbeat(
         HeartbeatRequest("b", 0, rebalance_timeout_ms=1, topics=("t",), owned={}), machine.now

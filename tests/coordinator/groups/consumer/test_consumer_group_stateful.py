@@ -6,10 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.groups.consumer.state import Assignment, ConsumerGroupState
-from ottla.coordinator.groups.effects import TimerKind
+from ottla.coordinator.groups.base.effects import TimerKind
+from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.modern.consumer_state import ConsumerGroupState
 from ottla.protocol.errors import KafkaError
-from tests.coordinator.consumer.consumer_machine import ConsumerMachine, FakeTopics
+from tests.coordinator.groups.consumer.consumer_machine import ConsumerMachine, FakeTopics
 
 TOPICS = ("t", "u", "v")
 

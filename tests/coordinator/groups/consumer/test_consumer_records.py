@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.consumer.records import apply, difference, tombstones
-from ottla.coordinator.groups.consumer.state import ConsumerState, MemberState
+from ottla.coordinator.groups.consumer.consumer_records import apply, difference, tombstones
+from ottla.coordinator.groups.modern.consumer_state import ConsumerState, MemberState
 
 GROUP = "vgd29154"
 G = "00087667643239313534"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.groups.config import GroupConfig, Pace, StreamsSettings
-from ottla.coordinator.groups.effects import CancelTimer, Effect, SetTimer, TimerKey
-from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.base.effects import CancelTimer, Effect, SetTimer, TimerKey
+from ottla.coordinator.groups.base.group_config import GroupConfig, Pace, StreamsSettings
 from ottla.coordinator.groups.streams.heartbeat import (
     StreamsHeartbeatRequest,
     StreamsHeartbeatResult,
 )
-from ottla.coordinator.groups.streams.records import apply
-from ottla.coordinator.groups.streams.state import StreamsState, Tasks
+from ottla.coordinator.groups.streams.streams_group import StreamsGroup
+from ottla.coordinator.groups.streams.streams_records import apply
+from ottla.coordinator.groups.streams.streams_state import StreamsState, Tasks
 from ottla.coordinator.groups.streams.topology import InternalTopic, Subtopology, Topology
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer.consumer_machine import FakeTopics
+from tests.coordinator.groups.consumer.consumer_machine import FakeTopics
 
 # A topology that reads `lines`, repartitions and counts them.
 WORD_COUNT = Topology(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.groups.streams.assignor import TaskMember, assign_sticky
-from ottla.coordinator.groups.streams.state import Task, TaskIds, Tasks
+from ottla.coordinator.groups.streams.streams_state import Task, TaskIds, Tasks
 
 COUNTS = st.dictionaries(st.sampled_from("01234"), st.integers(1, 6), max_size=4)
 # Member → process

@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.groups.effects import rebalance_timer, session_timer
-from ottla.coordinator.groups.streams.state import Role, StreamsGroupState, Task, Tasks
+from ottla.coordinator.groups.base.effects import rebalance_timer, session_timer
+from ottla.coordinator.groups.streams.streams_state import Role, StreamsGroupState, Task, Tasks
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer.consumer_machine import FakeTopics
-from tests.coordinator.streams.machine import WORD_COUNT, StreamsMachine
+from tests.coordinator.groups.consumer.consumer_machine import FakeTopics
+from tests.coordinator.groups.streams.machine import WORD_COUNT, StreamsMachine
 
 
 class Client:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.streams.records import STREAMS_KINDS, apply, difference, tombstones
-from ottla.coordinator.groups.streams.state import Endpoint, MemberState, StreamsState, Tasks
+from ottla.coordinator.groups.streams.streams_records import STREAMS_KINDS, apply, difference, tombstones
+from ottla.coordinator.groups.streams.streams_state import Endpoint, MemberState, StreamsState, Tasks
 from ottla.coordinator.groups.streams.topology import InternalTopic
 
 # Keys of the group "e", and of its members "m1" and "m2".

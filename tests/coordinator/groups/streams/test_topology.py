@@ -15,7 +15,7 @@ from ottla.coordinator.groups.streams.topology import (
     validate,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer.consumer_machine import FakeTopics
+from tests.coordinator.groups.consumer.consumer_machine import FakeTopics
 
 INCORRECT = StatusCode.INCORRECTLY_PARTITIONED_TOPICS
 

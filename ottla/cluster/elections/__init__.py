@@ -1,0 +1,1 @@
+"""Elections: the rule, and the partition states that carry it out."""

@@ -1,0 +1,1 @@
+"""Common parts of all group types: their interface, effects and committed offsets."""

@@ -1,0 +1,1 @@
+"""Configs that change at run time: brokers, topics, groups and client metrics."""
