@@ -39,7 +39,6 @@ def _ranges(accept: str) -> list[tuple[str, float]]:
 
 
 def _quality(kind: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """Return the quality given by the most specific range."""
     family = kind.partition("/")[0] + "/*"
     given = dict(ranges)
     for name in (kind, family, "*/*", "*"):

@@ -303,7 +303,6 @@ class Http1Connection(asyncio.Protocol):
             exchange.keep_alive = False
 
     def _finish(self, exchange: Exchange, response: Response) -> None:
-        """Send a response with a complete body."""
         body = response.body
         assert isinstance(body, bytes)
         head = self._head_of(exchange, response, len(body))

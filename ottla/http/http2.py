@@ -348,7 +348,6 @@ class Http2Connection(asyncio.Protocol):
             self._close_if_idle()
 
     def _drop(self, number: int) -> None:
-        """Drop a stream that the client has reset."""
         stream = self._streams.pop(number, None)
         if stream is None:
             return

@@ -87,7 +87,6 @@ class WebSocketConnection(asyncio.Protocol):
         self.closed = False
 
     def begin(self) -> None:
-        """Run the handshake, then the handler."""
         headers = [(name.encode(), value.encode("latin-1")) for name, value in self._request.headers.items()]
         try:
             self._wire.initiate_upgrade_connection(headers, self._request.path)

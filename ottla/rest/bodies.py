@@ -5,24 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.http import Request
-from ottla.rest.errors import bad_request, unprocessable
+from ottla.rest.errors import INVALID_PAYLOAD, bad_request, unprocessable
 
 MISSING = object()
 
 
-async def json_object(request: Request) -> dict[str, Any]:
+async def json_object(request: Request, *fields: str) -> dict[str, Any]:
+    """Return the body. Raises HttpError if it has other fields than these: a typo must not be dropped silently."""
     given = await request.json()
+    if given is None:
+        raise unprocessable("Payload error. Null input provided. Data is required.", INVALID_PAYLOAD)
     if not isinstance(given, dict):
-        raise unprocessable("The body must be a JSON object.")
+        raise bad_request("The body must be a JSON object.")
+    check_fields(given, fields)
     return given
 
 
-def items(given: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return a required list of objects."""
+def items(given: dict[str, Any], name: str, *fields: str) -> list[dict[str, Any]]:
+    """Return a required list of objects with these fields."""
     found = given.get(name)
+    if found is None:
+        raise unprocessable(f"{name} is missing.")
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise unprocessable(f"{name} must be a list of objects.")
+        raise bad_request(f"{name} must be a list of objects.")
+    for each in found:
+        check_fields(each, fields)
     return found
+
+
+def check_fields(given: dict[str, Any], fields: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in fields:
+            raise unprocessable(f"Unrecognized field: {name}")
+
+
+def optional_items(given: dict[str, Any], name: str, *fields: str) -> list[dict[str, Any]]:
+    return [] if given.get(name) is None else items(given, name, *fields)
+
+
+def flag(given: dict[str, Any], name: str) -> bool:
+    found = given.get(name)
+    if found is not None and not isinstance(found, bool):
+        raise bad_request(f"{name} must be true or false, not {found!r}.")
+    return found is True
 
 
 def text(given: dict[str, Any], name: str, default: Any = MISSING) -> Any:
@@ -30,7 +55,7 @@ def text(given: dict[str, Any], name: str, default: Any = MISSING) -> Any:
     if found is MISSING:
         raise unprocessable(f"{name} is missing.")
     if found is not default and not isinstance(found, str):
-        raise unprocessable(f"{name} must be a text, not {found!r}.")
+        raise bad_request(f"{name} must be a text, not {found!r}.")
     return found
 
 
@@ -38,8 +63,11 @@ def number(given: dict[str, Any], name: str, default: Any = MISSING) -> Any:
     found = given.get(name, default)
     if found is MISSING:
         raise unprocessable(f"{name} is missing.")
+    # Confluent's proxy takes numbers in quotes as well.
+    if isinstance(found, str) and found.removeprefix("-").isdecimal():
+        return int(found)
     if found is not default and (not isinstance(found, int) or isinstance(found, bool)):
-        raise unprocessable(f"{name} must be a number, not {found!r}.")
+        raise bad_request(f"{name} must be a number, not {found!r}.")
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.http import HttpError
 from ottla.rest import errors
 from ottla.rest.clients import Clients, Identity, of_aiokafka
-from ottla.rest.errors import CONSUMER_EXISTS, NOT_SUBSCRIBED, bad_request, unprocessable
+from ottla.rest.errors import BAD_CONSUMER, CONSUMER_EXISTS, bad_request, illegal_state, unprocessable
 from ottla.rest.formats import Format
 from ottla.rest.settings import RestSettings
 
@@ -25,6 +25,17 @@ logger = logging.getLogger(__name__)
 _SWEEP_SECONDS = 1.0
 _COMMIT_SECONDS = 5.0
 _LEAST_TIMEOUT = 0.001
+#: isolation.level is an addition to Confluent's.
+CONSUMER_OPTIONS = (
+    "id",
+    "name",
+    "format",
+    "auto.offset.reset",
+    "auto.commit.enable",
+    "consumer.request.timeout.ms",
+    "fetch.min.bytes",
+    "isolation.level",
+)
 
 
 class Instance:
@@ -56,27 +67,45 @@ class Instance:
             TopicPartition, int
         ] = {}  # offset after the last returned record, since the last commit
         self.commits = commits
-        self._is_subscribed = False  # needed because a pattern may match no topic yet
+        self._source: str | None = None  # topics, pattern or partitions: where its partitions come from
         self._next_commit = 0.0
 
     def touch(self) -> None:
         self.used = time.monotonic()
 
     def subscribe(self, topics: list[str]) -> None:
+        self._check_source("topics")
         self.consumer.subscribe(topics=topics, listener=_listener(self))
-        self._is_subscribed = True
+        self._source = "topics"
 
     def subscribe_pattern(self, pattern: str) -> None:
+        self._check_source("pattern")
         try:
             self.consumer.subscribe(pattern=pattern, listener=_listener(self))
-            self._is_subscribed = True
         except ValueError:
             raise unprocessable(f"{pattern} is not a regular expression.") from None
+        self._source = "pattern"
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._check_source("partitions")
+        self.consumer.assign(partitions)
+        self._source = "partitions"
+        self.forget_fetched()
 
     def unsubscribe(self) -> None:
         self.consumer.unsubscribe()
-        self._is_subscribed = False
+        self._source = None
         self.forget_fetched()
+
+    def _check_source(self, wanted: str) -> None:
+        if self._source not in (None, wanted):
+            raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive")
+
+    def check_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        assigned = self.consumer.assignment()
+        for each in partitions:
+            if each not in assigned:
+                raise illegal_state(f"No current assignment for partition {each.topic}-{each.partition}")
 
     def answered_positions(self) -> dict[TopicPartition, int]:
         """Return the positions in currently assigned partitions."""
@@ -101,10 +130,8 @@ class Instance:
         from aiokafka.errors import KafkaError
         from aiokafka.structs import TopicPartition
 
-        if not self._is_subscribed and not self.consumer.assignment():
-            raise HttpError(
-                409, NOT_SUBSCRIBED, "Consumer is not subscribed to any topics or assigned any partitions."
-            )
+        if self._source is None:
+            raise illegal_state("Consumer is not subscribed to any topics or assigned any partitions")
         limit = min(max_bytes or self._max_bytes, self._max_bytes)
         deadline = time.monotonic() + (
             self._request_timeout if timeout is None else min(timeout, self._request_timeout)
@@ -188,10 +215,10 @@ class Consumers:
             )
         reset = options.get("auto.offset.reset", "latest")
         if reset not in ("earliest", "latest", "none"):
-            raise unprocessable(f"auto.offset.reset must be earliest, latest or none, not {reset}.")
+            raise _bad_consumer(f"auto.offset.reset must be earliest, latest or none, not {reset}.")
         isolation = options.get("isolation.level", "read_uncommitted")
         if isolation not in ("read_committed", "read_uncommitted"):
-            raise unprocessable("isolation.level must be read_committed or read_uncommitted.")
+            raise _bad_consumer("isolation.level must be read_committed or read_uncommitted.")
         timeout = _seconds(options, "consumer.request.timeout.ms", self._settings.consumer_request_timeout)
         commits = options.get("auto.commit.enable", "true").lower() == "true"
         fetch_min_bytes = max(int(_seconds(options, "fetch.min.bytes", 0.001) * 1000), 1)
@@ -282,8 +309,12 @@ def _format(name: str) -> Format:
         "protobuf": "protobuf",
     }
     if name.lower() not in found:
-        raise unprocessable(f"Invalid format type: {name}. It must be one of {', '.join(found)}.", 42204)
+        raise _bad_consumer(f"Invalid format type: {name}. It must be one of {', '.join(found)}.")
     return found[name.lower()]
+
+
+def _bad_consumer(reason: str) -> HttpError:
+    return unprocessable(f"Invalid consumer configuration: {reason}", BAD_CONSUMER)
 
 
 def _seconds(options: Mapping[str, str], name: str, default: float) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +22,11 @@ from ottla.client.schema_registry import (
     SchemaRegistry,
 )
 from ottla.http import HttpError
-from ottla.rest import formats
+from ottla.rest import bodies, formats
 from ottla.rest.clients import Identity
 from ottla.rest.errors import (
     BAD_CONVERSION,
+    BAD_SCHEMA,
     KEY_SCHEMA_MISSING,
     VALUE_SCHEMA_MISSING,
     bad_request,
@@ -34,6 +37,7 @@ from ottla.rest.formats import Format
 T = TypeVar("T")
 
 _MOST_CALLERS = 100
+_REGISTRY_BAD_SCHEMA = 42201
 
 _MISSING = {
     "key": (KEY_SCHEMA_MISSING, "Request includes keys but does not include key schema"),
@@ -41,6 +45,7 @@ _MISSING = {
 }
 #: Decoding a payload of this size takes the event loop some milliseconds.
 _LARGE = 1 << 14
+_OF_SCHEMAS = ("subject_name_strategy", "subject", "schema_id", "schema_version", "schema")
 TYPES: dict[Format, str] = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 
 
@@ -93,6 +98,43 @@ def _encoded(found: Registered, data: Any) -> bytes:
         raise unprocessable(str(error), BAD_CONVERSION) from None
 
 
+def _record_name(text: str, schema_type: str) -> str | None:
+    """Return the full name of a record, or None if it has none or the schema is invalid."""
+    if schema_type == PROTOBUF:
+        code = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+        package = re.search(r"\bpackage\s+([\w.]+)\s*;", code)
+        message = re.search(r"\bmessage\s+(\w+)", code)
+        if message is None:
+            return None
+        return message[1] if package is None else f"{package[1]}.{message[1]}"
+    try:
+        schema = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(schema, dict):
+        return None
+    if schema_type == JSON:
+        return schema.get("title")
+    name, namespace = schema.get("name"), schema.get("namespace")
+    return name if not name or not namespace or "." in name else f"{namespace}.{name}"
+
+
+def _subject(topic: str, which: str, kind: Format | None, part: dict[str, Any]) -> str:
+    """Return the subject of a v3 key or value, given by name or by a strategy."""
+    subject, strategy = bodies.text(part, "subject", None), part.get("subject_name_strategy")
+    if subject is not None and strategy is not None:
+        raise bad_request("Only one of 'subject_name_strategy' or 'subject' can be used.")
+    if strategy not in (None, "TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"):
+        raise bad_request(f"Subject name strategy {strategy!r} is unknown.")
+    if strategy in (None, "TOPIC_NAME"):
+        return subject or f"{topic}-{which}"
+    text = part.get("schema")
+    name = None if text is None else _record_name(str(text), TYPES[kind or "avro"])
+    if name is None:
+        raise bad_request(f"'subject_name_strategy={strategy}' needs a 'schema' with a name.")
+    return name if strategy == "RECORD_NAME" else f"{topic}-{name}"
+
+
 class Embedded:
     """With `as_caller`, asks the registry as the caller, so that the caller's rights on subjects apply.
 
@@ -140,9 +182,12 @@ class Embedded:
     ) -> tuple[bytes | None, dict[str, Any]]:
         """Encode a v3 key or value with its own type or schema. Also return its description for the response."""
         if kind is not None and kind not in TYPES:
+            for name in _OF_SCHEMAS:
+                if part.get(name) is not None:
+                    raise bad_request(f"'type={kind.upper()}' cannot be used with '{name}'.")
             data = formats.encode(part.get("data"), kind)
             return data, {"type": kind.upper(), "size": len(data or b"")}
-        subject = str(part.get("subject") or f"{topic}-{which}")
+        subject = _subject(topic, which, kind, part)
         found = await self._registered(caller, kind, subject, part)
         value = part.get("data")
         data = None if value is None else _encoded(found, value)
@@ -166,17 +211,23 @@ class Embedded:
     async def _registered(
         self, caller: Identity, kind: Format | None, subject: str, given: dict[str, Any]
     ) -> Registered:
-        schema_id, text, version = given.get("schema_id"), given.get("schema"), given.get("schema_version")
+        schema_id, text = bodies.number(given, "schema_id", None), given.get("schema")
+        version = bodies.number(given, "schema_version", None)
+        if sum(each is not None for each in (schema_id, text, version)) > 1:
+            raise bad_request("Only one of 'schema_id', 'schema_version' or 'schema' can be used.")
         if schema_id is not None:
-            if not isinstance(schema_id, int) or isinstance(schema_id, bool):
-                raise bad_request(f"The id of a schema must be a number, not {schema_id!r}.")
             return Registered(schema_id, await self._codec(caller, schema_id))
         if text is not None:
             schema = Schema(str(text), TYPES[kind or "avro"])
-            registered = await self._ask(caller, lambda registry: registry.register(subject, schema))
+            try:
+                registered = await self._ask(caller, lambda registry: registry.register(subject, schema))
+            except HttpError as error:
+                if error.error_code == _REGISTRY_BAD_SCHEMA:
+                    raise unprocessable(f"Invalid schema: {error.message}", BAD_SCHEMA) from None
+                raise
             return Registered(registered, await self._codec(caller, registered))
         if version is not None:
-            found = await self._ask(caller, lambda registry: registry.version(subject, int(version)))
+            found = await self._ask(caller, lambda registry: registry.version(subject, version))
         else:
             found = await self._ask(caller, lambda registry: registry.latest(subject))
         return Registered(found.id, await self._codec(caller, found.id))

@@ -11,10 +11,14 @@ PARTITION_NOT_FOUND = 40402
 CONSUMER_NOT_FOUND = 40403
 FORMAT_MISMATCH = 40601
 CONSUMER_EXISTS = 40902
-NOT_SUBSCRIBED = 40903
+ILLEGAL_STATE = 40903
 UNPROCESSABLE = 422
 KEY_SCHEMA_MISSING, VALUE_SCHEMA_MISSING = 42201, 42202
 BAD_CONVERSION = 42203
+BAD_CONSUMER = 42204
+BAD_SCHEMA = 42205
+INVALID_PAYLOAD = 42206
+BAD_BATCH = 42208
 KAFKA_ERROR, KAFKA_RETRIABLE = 50002, 50003
 UNAUTHENTICATED, FORBIDDEN = 40101, 40301
 
@@ -31,6 +35,11 @@ def partition_not_found() -> HttpError:
 
 def consumer_not_found() -> HttpError:
     return HttpError(404, CONSUMER_NOT_FOUND, "Consumer instance not found.")
+
+
+def illegal_state(message: str) -> HttpError:
+    """Refuse a call that does not fit the state of a consumer."""
+    return HttpError(409, ILLEGAL_STATE, f"Illegal state: {message}")
 
 
 def unprocessable(message: str, code: int = UNPROCESSABLE) -> HttpError:

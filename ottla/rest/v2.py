@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.admin.configs import Resource, describe_configs
 from ottla.client.admin.offsets import available_offsets
 from ottla.client.admin.topics import TopicDescription, describe_topics, topic_names
 from ottla.client.cluster import Cluster
 from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
 from ottla.rest import bodies, errors
 from ottla.rest.clients import Clients, Identity, kafka_errors
-from ottla.rest.consumers import Consumers, Instance
+from ottla.rest.consumers import CONSUMER_OPTIONS, Consumers, Instance
 from ottla.rest.embedded import Embedded
-from ottla.rest.errors import FORMAT_MISMATCH, bad_request, unprocessable
+from ottla.rest.errors import FORMAT_MISMATCH, unprocessable
 from ottla.rest.formats import FORMATS, V2_JSON
 from ottla.rest.produce import NewRecord, Producing
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 _PRODUCES = (V2_JSON, "application/json", "application/vnd.kafka+json")
 _READS = (*FORMATS, V2_JSON, "application/json")
 _NOTHING = 204
+_SCHEMAS = ("key_schema", "key_schema_id", "value_schema", "value_schema_id")
+_PARTITION = ("topic", "partition")
+_OFFSET = (*_PARTITION, "offset", "metadata")
 
 
 class V2:
@@ -83,9 +88,11 @@ class V2:
 
     async def topic(self, request: Request) -> Response:
         found = await self._topic(request)
+        resource = Resource("topic", found.name)
+        configs = await self._clients.admin(self._clients.identity(request), describe_configs, resource)
         answer = {
             "name": found.name,
-            "configs": found.configs,
+            "configs": {entry.name: entry.value for entry in configs},
             "partitions": [_partition(each) for each in found.partitions],
         }
         return _answer(request, answer)
@@ -111,9 +118,7 @@ class V2:
     async def _topic(self, request: Request) -> TopicDescription:
         identity = self._clients.identity(request)
         try:
-            [found] = await self._clients.admin(
-                identity, describe_topics, [request.params["topic"]], with_configs=True
-            )
+            [found] = await self._clients.admin(identity, describe_topics, [request.params["topic"]])
         except HttpError as error:
             raise errors.topic_not_found() if error.status == 404 else error from None
         return found
@@ -134,8 +139,10 @@ class V2:
             raise unprocessable("The request has no records.")
         topic = request.params["topic"]
         only = bodies.path_number(request, "partition") if "partition" in request.params else None
-        body = await bodies.json_object(request)
-        given = bodies.items(body, "records")
+        body = await bodies.json_object(request, "records", *_SCHEMAS)
+        given = bodies.items(body, "records", "key", "value", *(() if only is not None else ("partition",)))
+        if not given:
+            raise unprocessable("records must not be empty")
         identity = self._clients.identity(request)
         codec = await self._embedded.encoder(identity, kind, topic, body)
         records = []
@@ -144,7 +151,7 @@ class V2:
             if partition is not None and partition < 0:
                 raise unprocessable(f"partition must not be negative, and is {partition}.")
             records.append(NewRecord(codec.key(each.get("key")), codec.value(each.get("value")), partition))
-        written = await self._producing.write(identity, topic, records) if records else []
+        written = await self._producing.write(identity, topic, records)
         offsets = [
             {"partition": None, "offset": None, "error_code": each.error_code, "error": each.message}
             if isinstance(each, HttpError)
@@ -168,7 +175,7 @@ class V2:
     # Consumers
 
     async def create(self, request: Request) -> Response:
-        given = await bodies.json_object(request) if not request.content.empty else {}
+        given = await _optional(request, *CONSUMER_OPTIONS)
         group = request.params["group"]
         instance = await self._consumers.create(group, self._clients.identity(request), given)
         scheme, host = (
@@ -199,14 +206,10 @@ class V2:
         return Response(_NOTHING, content_type=None)
 
     async def subscribe(self, instance: Instance, request: Request) -> Response:
-        given = await bodies.json_object(request)
+        given = await bodies.json_object(request, "topics", "topic_pattern")
         topics, pattern = given.get("topics"), given.get("topic_pattern")
         if (topics is None) == (pattern is None):
             raise unprocessable("Say topics or topic_pattern, and not both.")
-        if instance.consumer.assignment() and not instance.consumer.subscription():
-            raise HttpError(
-                409, 40903, "Subscription to topics, partitions and pattern are mutually exclusive."
-            )
         if topics is not None:
             if (
                 not isinstance(topics, list)
@@ -227,13 +230,7 @@ class V2:
         return Response(_NOTHING, content_type=None)
 
     async def assign(self, instance: Instance, request: Request) -> Response:
-        if instance.consumer.subscription():
-            raise HttpError(
-                409, 40903, "Subscription to topics, partitions and pattern are mutually exclusive."
-            )
-        partitions = _partitions(await bodies.json_object(request), "partitions")
-        instance.consumer.assign(partitions)
-        instance.forget_fetched()
+        instance.assign(_partitions(await bodies.json_object(request, "partitions")))
         return Response(_NOTHING, content_type=None)
 
     async def assignments(self, instance: Instance, request: Request) -> Response:
@@ -278,16 +275,16 @@ class V2:
         return json_response(answer, content_type=content)
 
     async def commit(self, instance: Instance, request: Request) -> Response:
-        given = await bodies.json_object(request) if not request.content.empty else {}
+        given = await _optional(request, "offsets", "partitions")
         offsets = None
         if "offsets" in given:
             offsets = {
-                _key(each): bodies.number(each, "offset") + 1 for each in bodies.items(given, "offsets")
+                _key(each): bodies.number(each, "offset") + 1
+                for each in bodies.items(given, "offsets", *_OFFSET)
             }
         elif "partitions" in given:
             offsets = {
-                partition: await instance.consumer.position(partition)
-                for partition in _partitions(given, "partitions")
+                partition: await instance.consumer.position(partition) for partition in _partitions(given)
             }
         else:
             offsets = instance.answered_positions()
@@ -297,8 +294,8 @@ class V2:
         return Response(200, b"", V2_JSON)
 
     async def committed(self, instance: Instance, request: Request) -> Response:
-        given = await bodies.json_object(request) if not request.content.empty else {}
-        partitions = _partitions(given, "partitions") if given else sorted(instance.consumer.assignment())
+        given = await _optional(request, "partitions")
+        partitions = _partitions(given) if given else sorted(instance.consumer.assignment())
         answer = []
         with kafka_errors():
             for partition in partitions:
@@ -308,9 +305,23 @@ class V2:
         return _answer(request, {"offsets": answer})
 
     async def seek(self, instance: Instance, request: Request) -> Response:
-        given = bodies.items(await bodies.json_object(request), "offsets")
-        wanted = {_key(each): bodies.number(each, "offset") for each in given}
-        self._check_assigned(instance, list(wanted))
+        given = await bodies.json_object(request, "offsets", "timestamps")
+        wanted = {
+            _key(each): bodies.number(each, "offset")
+            for each in bodies.optional_items(given, "offsets", *_OFFSET)
+        }
+        times = {
+            _key(each): _milliseconds(each)
+            for each in bodies.optional_items(given, "timestamps", *_PARTITION, "timestamp")
+        }
+        instance.check_assigned([*wanted, *times])
+        with kafka_errors():
+            for partition, found in (
+                await instance.consumer.offsets_for_times(times) if times else {}
+            ).items():
+                # Kafka's consumer stays where it is if no record is that young.
+                if found is not None:
+                    wanted[partition] = found.offset
         for partition, offset in wanted.items():
             if offset < 0:
                 raise unprocessable(f"offset must not be negative, and is {offset}.")
@@ -319,25 +330,20 @@ class V2:
         return Response(_NOTHING, content_type=None)
 
     async def seek_beginning(self, instance: Instance, request: Request) -> Response:
-        partitions = _partitions(await bodies.json_object(request), "partitions")
-        self._check_assigned(instance, partitions)
+        partitions = _partitions(await bodies.json_object(request, "partitions"))
+        instance.check_assigned(partitions)
         with kafka_errors():
             await instance.consumer.seek_to_beginning(*partitions)
         instance.forget_fetched()
         return Response(_NOTHING, content_type=None)
 
     async def seek_end(self, instance: Instance, request: Request) -> Response:
-        partitions = _partitions(await bodies.json_object(request), "partitions")
-        self._check_assigned(instance, partitions)
+        partitions = _partitions(await bodies.json_object(request, "partitions"))
+        instance.check_assigned(partitions)
         with kafka_errors():
             await instance.consumer.seek_to_end(*partitions)
         instance.forget_fetched()
         return Response(_NOTHING, content_type=None)
-
-    def _check_assigned(self, instance: Instance, partitions: list[AioPartition]) -> None:
-        for each in partitions:
-            if each not in instance.consumer.assignment():
-                raise bad_request(f"No current assignment for partition {each.topic}-{each.partition}.")
 
 
 def _names_a_format(request: Request) -> bool:
@@ -370,5 +376,17 @@ def _key(given: dict[str, Any]) -> AioPartition:
     return TopicPartition(bodies.text(given, "topic"), bodies.number(given, "partition"))
 
 
-def _partitions(given: dict[str, Any], name: str) -> list[AioPartition]:
-    return [_key(each) for each in bodies.items(given, name)]
+def _partitions(given: dict[str, Any]) -> list[AioPartition]:
+    return [_key(each) for each in bodies.items(given, "partitions", *_PARTITION)]
+
+
+def _milliseconds(given: dict[str, Any]) -> int:
+    text = bodies.text(given, "timestamp")
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise unprocessable(f"timestamp must be like 2026-01-31T12:00:00Z, not {text}.") from None
+
+
+async def _optional(request: Request, *fields: str) -> dict[str, Any]:
+    return {} if request.content.empty else await bodies.json_object(request, *fields)

@@ -241,7 +241,7 @@ def test_users_of_the_cluster_log_in_and_have_the_rights_of_their_topics():
         assert api["writer"].get("/subjects/orders-value/versions") == [1]
         assert api["writer"].register("payments-value", '"int"').status == 403
         assert api["writer"]("DELETE", "/subjects/orders-value").status == 403
-        assert api["reader"].get(f"/schemas/ids/{schema_id}") == {"schema": '"int"'}
+        assert api["reader"].get(f"/schemas/ids/{schema_id}") == {"schemaType": "AVRO", "schema": '"int"'}
         assert api["reader"].register("orders-value", '"long"').status == 403
         assert api["stranger"]("GET", f"/schemas/ids/{schema_id}").status == 403
         assert api["stranger"]("GET", "/subjects").status == 403

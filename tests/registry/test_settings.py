@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.registry.conftest import Api, record
@@ -57,11 +59,61 @@ def test_fields_that_are_omitted_stay_and_null_takes_one_away(api, subject):
     assert "normalize" not in api.get(f"/config/{subject}")
 
 
-def test_a_deleted_subject_has_no_config_any_more(api, subject):
+@pytest.mark.parametrize("path", ["", "/versions/1"])
+def test_config_and_mode_stay_until_the_subject_is_deleted_permanently(api, subject, path):
     api.register(subject, '"int"')
     api("PUT", f"/config/{subject}", {"compatibility": "NONE"})
-    api("DELETE", f"/subjects/{subject}")
+    api("PUT", f"/mode/{subject}", {"mode": "READWRITE"})
+    api("DELETE", f"/subjects/{subject}{path}")
+    assert api.get(f"/config/{subject}") == {"compatibilityLevel": "NONE"}
+    assert api.get(f"/mode/{subject}") == {"mode": "READWRITE"}
+    api("DELETE", f"/subjects/{subject}{path}?permanent=true")
     assert api("GET", f"/config/{subject}").code == 40408
+    assert api("GET", f"/mode/{subject}").code == 40409
+
+
+SCHEMAS_WITH_A_FIELD = [
+    ("AVRO", lambda field: json.dumps(record("A", "a", field))),
+    ("JSON", lambda field: json.dumps({"type": "object", "properties": {"a": {}, field: {}}})),
+    ("PROTOBUF", lambda field: f'syntax = "proto3"; message M {{ string a = 1; oneof o {{ string {field} = 2; }} }}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "with_field"), SCHEMAS_WITH_A_FIELD)
+def test_reserved_fields_are_not_used(api, subject, kind, with_field):
+    reserved = {"properties": {"confluent:reserved": "secret, other"}}
+    schema = with_field("secret")
+    path = f"/compatibility/subjects/{subject}/versions?verbose=true"
+    asked = {"schema": schema, "schemaType": kind, "metadata": reserved}
+    assert api("POST", path, asked).body == {"is_compatible": True, "messages": []}, "not asked for"
+    api("PUT", f"/config/{subject}", {"validateFields": True, "compatibility": "NONE"})
+    refused = api.register(subject, schema, schemaType=kind, metadata=reserved)
+    reason = "The new schema has field that conflicts with the reserved field secret."
+    assert (refused.status, refused.code) == (409, 409)
+    assert refused.message.endswith(f"details: [{reason}, {{validateFields: 'true', compatibility: 'NONE'}}]")
+    assert api("POST", path, asked).body["messages"][0] == reason
+    assert api.register(subject, with_field("b"), schemaType=kind, metadata=reserved).status == 200
+
+
+def test_a_field_stays_reserved(api, subject):
+    api("PUT", f"/config/{subject}", {"validateFields": True})
+    api.register(subject, record("A", "a"), metadata={"properties": {"confluent:reserved": "x,y"}})
+    fewer = {"properties": {"confluent:reserved": "y"}}
+    refused = api.register(subject, record("A", "a", b=""), metadata=fewer)
+    assert refused.code == 409
+    assert (
+        "reserved field x removed from its metadata which is present in the old schema's" in refused.message
+    )
+    more = {"properties": {"confluent:reserved": "x,y,z"}}
+    assert api.register(subject, record("A", "a", b=""), metadata=more).status == 200
+
+
+def test_names_beginning_with_two_dollars_are_refused(api, subject):
+    schema = json.dumps({"type": "object", "properties": {"$$a": {}}})
+    assert api.register(subject, schema, schemaType="JSON").status == 200
+    api("PUT", f"/config/{subject}", {"validateFields": True, "compatibility": "NONE"})
+    changed = json.dumps({"type": "object", "properties": {"$$a": {}, "b": {}}})
+    assert api.register(subject, changed, schemaType="JSON").code == 42201
 
 
 @pytest.mark.parametrize(
@@ -123,8 +175,10 @@ def test_checks_say_what_registering_would(api, subject):
     assert api("POST", f"{path}/latest?verbose=true", good).body == {"is_compatible": True, "messages": []}
     assert api("POST", f"{path}/7", good).code == 40402
     assert api("POST", "/compatibility/subjects/nobody/versions/latest", good).body == {"is_compatible": True}
-    assert api("POST", "/compatibility/subjects/nobody/versions/1", good).code == 40401
+    assert api("POST", "/compatibility/subjects/nobody/versions/1", good).code == 40402
     assert api("POST", f"{path}/latest", {"schema": "{"}).code == 42201
+    invalid = api("POST", f"{path}/latest?verbose=true", {"schema": "{"}).body
+    assert (invalid["is_compatible"], len(invalid["messages"])) == (False, 1)
     assert api.get(f"/subjects/{subject}/versions") == [1]
 
 

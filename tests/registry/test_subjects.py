@@ -14,7 +14,8 @@ def test_a_schema_gets_an_id_and_a_version(api, subject):
     assert registered.headers["Content-Type"] == V1
     assert api.get(f"/subjects/{subject}/versions") == [1]
     version = api.get(f"/subjects/{subject}/versions/1")
-    assert list(version) == ["subject", "version", "id", "schema"]
+    assert list(version) == ["subject", "version", "id", "schemaType", "schema"]
+    assert version["schemaType"] == "AVRO"
     assert version["id"] == registered.body["id"]
     assert version["schema"] == '{"type":"record","name":"A","fields":[{"name":"x","type":"string"}]}'
 
@@ -262,3 +263,33 @@ def test_references_can_be_named_with_their_context(api, subject):
     assert found["references"][0]["subject"] == f":.ref-{subject}:{part}"
     found = api.get(f"/schemas/ids/{schema_id}?subject={whole}&referenceFormat=qualified")
     assert found["references"][0]["subject"] == f":.ref-{subject}:{part}"
+
+
+def test_a_limit_of_zero_is_none(api, subject):
+    api.register(subject, '"int"')
+    api("PUT", f"/config/{subject}", {"compatibility": "NONE"})
+    api.register(subject, '"string"')
+    assert api.get(f"/subjects/{subject}/versions?limit=0") == [1, 2]
+    assert api.get(f"/subjects/{subject}/versions?limit=1") == [1]
+    assert subject in api.get("/subjects?limit=0")
+
+
+def test_codes_of_missing_subjects_and_versions(api, subject):
+    api.register(subject, '"int"')
+    assert api.get(f"/subjects/{subject}/versions?deletedOnly=true") == [], "the subject exists"
+    assert api("GET", "/subjects/nobody/versions?deletedOnly=true").code == 40401
+    for path in ("", "/schema", "/referencedby"):
+        assert api("GET", f"/subjects/nobody/versions/1{path}").code == 40401
+        missing = api("GET", f"/subjects/{subject}/versions/7{path}")
+        assert (missing.code, missing.message) == (40402, "Version 7 not found.")
+    api("DELETE", f"/subjects/{subject}")
+    assert api.get(f"/subjects/{subject}/versions/1/referencedby") == []
+
+
+def test_numbers_in_quotes(api, subject):
+    api("PUT", f"/mode/{subject}", {"mode": "IMPORT"})
+    unique = record(f"Quoted{subject.split('-')[1]}", "x")
+    assert api.register(subject, unique, id="4712", version="2").body["id"] == 4712
+    assert api.get(f"/subjects/{subject}/versions") == [2]
+    wrong = api.register(subject, unique, id="many")
+    assert (wrong.status, wrong.message) == (400, 'id must be an integer, not "many".')

@@ -129,7 +129,7 @@ def test_v3_brings_its_schema_along(http: httpx.Client, topic: str) -> None:
     [
         ("avro", {"records": [{"value": 1}]}, 422, 42202),
         ("avro", {"value_schema": '"string"', "records": [{"key": 1, "value": "a"}]}, 422, 42201),
-        ("avro", {"value_schema": "{", "records": [{"value": 1}]}, 422, 42201),
+        ("avro", {"value_schema": "{", "records": [{"value": 1}]}, 422, 42205),
         ("avro", {"value_schema": '"int"', "records": [{"value": "a"}]}, 422, 42203),
         ("avro", {"value_schema_id": 999, "records": [{"value": "a"}]}, 404, 40403),
         ("avro", {"value_schema_id": "x", "records": [{"value": "a"}]}, 400, 400),
@@ -162,3 +162,48 @@ def test_a_record_without_a_schema_is_named(http: httpx.Client, broker: Broker, 
         answer = http.get(f"{base}/records")
     assert (answer.status_code, answer.json()["error_code"]) == (422, 42203)
     assert f"{topic}-0, offset 0" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"), [("avro", "{"), ("avro", '{"type": "recrd"}'), ("protobuf", "message")]
+)
+def test_an_invalid_schema(http: httpx.Client, topic: str, kind: str, schema: str) -> None:
+    answer = produce(http, topic, kind, {"value_schema": schema, "records": [{"value": {}}]})
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+    assert answer.json()["message"].startswith("Invalid schema: ")
+
+
+def test_an_id_in_quotes_is_taken_as_the_number(http: httpx.Client, topic: str) -> None:
+    first = produce(http, topic, "avro", {"value_schema": '"long"', "records": [{"value": 1}]}).json()
+    quoted = {"value_schema_id": str(first["value_schema_id"]), "records": [{"value": 2}]}
+    assert produce(http, topic, "avro", quoted).json()["value_schema_id"] == first["value_schema_id"]
+    wrong = produce(http, topic, "avro", {"value_schema_id": "one", "records": [{"value": 2}]})
+    assert (wrong.status_code, "schema_id must be a number" in wrong.json()["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [("TOPIC_NAME", "{topic}-value"), ("RECORD_NAME", "User"), ("TOPIC_RECORD_NAME", "{topic}-User")],
+)
+def test_subject_name_strategies(http: httpx.Client, topic: str, strategy: str, subject: str) -> None:
+    [cluster] = http.get("/v3/clusters").json()["data"]
+    value = {"type": "AVRO", "schema": AVRO, "data": {"name": "ann", "age": None}}
+    path = f"{cluster['metadata']['self']}/topics/{topic}/records"
+    written = http.post(path, json={"value": {**value, "subject_name_strategy": strategy}}).json()
+    assert written["value"]["subject"] == subject.format(topic=topic)
+    both = {**value, "subject_name_strategy": strategy, "subject": "s"}
+    assert http.post(path, json={"value": both}).json()["error_code"] == 400
+
+
+@pytest.mark.parametrize(
+    ("uri", "status"), [("https://example.com/mine", 200), ("http://json-schema.org/draft-07/shema#", 422)]
+)
+def test_meta_schemas_of_others_and_mistyped_ones(
+    http: httpx.Client, topic: str, uri: str, status: int
+) -> None:
+    """A schema that can be registered can be written with."""
+    schema = json.dumps({"$schema": uri, "type": "object", "required": ["a"]})
+    written = produce(http, topic, "jsonschema", {"value_schema": schema, "records": [{"value": {"a": 1}}]})
+    assert written.status_code == status, written.text
+    invalid = produce(http, topic, "jsonschema", {"value_schema": schema, "records": [{"value": {}}]})
+    assert invalid.status_code == 422

@@ -53,6 +53,7 @@ class TestTopics:
         assert answer.headers["content-type"].startswith(V2)
         described = answer.json()
         assert described["name"] == topic
+        assert described["configs"]["cleanup.policy"] == "delete", "all settings, not only changed ones"
         assert [each["partition"] for each in described["partitions"]] == [0, 1]
         assert described["partitions"][0]["replicas"] == [{"broker": 0, "leader": True, "in_sync": True}]
         assert http.get(f"/topics/{topic}/partitions/1").json()["leader"] == 0
@@ -118,11 +119,15 @@ class TestProducing:
         ("body", "kind", "status", "code"),
         [
             ("{", JSON, 400, 400),
-            ("[]", JSON, 422, 422),
+            ("[]", JSON, 400, 400),
             ("{}", JSON, 422, 422),
-            ('{"records": [1]}', JSON, 422, 422),
+            ('{"records": [1]}', JSON, 400, 400),
+            ('{"records": []}', JSON, 422, 422),
+            ('{"records": [{"valu": 1}]}', JSON, 422, 422),
+            ('{"record": [{"value": 1}], "records": [{"value": 1}]}', JSON, 422, 422),
+            ("null", JSON, 422, 42206),
             ('{"records": [{"value": "%"}]}', BINARY, 422, 42203),
-            ('{"records": [{"value": 1, "partition": "x"}]}', JSON, 422, 422),
+            ('{"records": [{"value": 1, "partition": "x"}]}', JSON, 400, 400),
             ('{"records": [{"value": 1, "partition": -1}]}', JSON, 422, 422),
             ('{"records": []}', "text/plain", 415, 415),
             ("[" * 100_000, JSON, 400, 400),
@@ -224,11 +229,69 @@ class TestConsuming:
         assert consumer.post("/subscription", {"topic_pattern": f"{topic}.*"}).status_code == 204
         assert consumer.read(1)[0]["topic"] == topic
 
+    def test_assignment_and_subscription_exclude_each_other(self, http: httpx.Client, topic: str) -> None:
+        assigned, subscribed, by_pattern = Consumer(http), Consumer(http), Consumer(http)
+        partitions = {"partitions": [{"topic": topic, "partition": 0}]}
+        assert assigned.post("/assignments", partitions).status_code == 204
+        assert subscribed.post("/subscription", {"topics": [topic]}).status_code == 204
+        assert by_pattern.post("/subscription", {"topic_pattern": topic}).status_code == 204
+        exclusive = "Illegal state: Subscription to topics, partitions and pattern are mutually exclusive"
+        for answer in (
+            assigned.post("/subscription", {"topics": [topic]}),
+            assigned.post("/subscription", {"topic_pattern": topic}),
+            subscribed.post("/assignments", partitions),
+            subscribed.post("/subscription", {"topic_pattern": topic}),
+            by_pattern.post("/subscription", {"topics": [topic]}),
+            by_pattern.post("/assignments", partitions),
+        ):
+            assert (answer.status_code, answer.json()) == (409, {"error_code": 40903, "message": exclusive})
+        assert assigned.post("/assignments", partitions).status_code == 204, "the same kind again"
+        assert http.delete(f"{assigned.base}/subscription").status_code == 204
+        assert assigned.post("/subscription", {"topics": [topic]}).status_code == 204
+
+    def test_seeking_an_unassigned_partition(self, http: httpx.Client, topic: str) -> None:
+        consumer = Consumer(http)
+        consumer.post("/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
+        partition = {"topic": topic, "partition": 1}
+        for path, body in (
+            ("/positions", {"offsets": [{**partition, "offset": 0}]}),
+            ("/positions", {"timestamps": [{**partition, "timestamp": "2026-01-01T00:00:00Z"}]}),
+            ("/positions/beginning", {"partitions": [partition]}),
+            ("/positions/end", {"partitions": [partition]}),
+        ):
+            answer = consumer.post(path, body)
+            message = f"Illegal state: No current assignment for partition {topic}-1"
+            assert (answer.status_code, answer.json()) == (409, {"error_code": 40903, "message": message})
+
+    def test_seeking_by_time(self, http: httpx.Client, broker: Broker, topic: str) -> None:
+        for value, timestamp in ((b"1", 1_000), (b"2", 2_000)):
+            broker.produce(topic, value, partition=0, timestamp=timestamp)
+        consumer = Consumer(http)
+        consumer.post("/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
+        place = {"topic": topic, "partition": 0, "timestamp": "1970-01-01T00:00:01.500Z"}
+        assert consumer.post("/positions", {"timestamps": [place]}).status_code == 204
+        assert [record["value"] for record in consumer.read(1)] == [2]
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/subscription", {"topics": ["t"], "topc": 1}),
+            ("/assignments", {"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}),
+            ("/positions", {"offsets": [{"topic": "t", "partition": 0, "offse": 1}]}),
+            ("/offsets", {"offset": []}),
+        ],
+    )
+    def test_unknown_fields_are_refused(self, http: httpx.Client, path: str, body: dict[str, Any]) -> None:
+        answer = Consumer(http).post(path, body)
+        assert (answer.status_code, answer.json()["error_code"]) == (422, 422)
+        assert answer.json()["message"].startswith("Unrecognized field: ")
+
     @pytest.mark.parametrize(
         ("options", "status", "code"),
         [
             ({"format": "xml"}, 422, 42204),
-            ({"auto.offset.reset": "sometimes"}, 422, 422),
+            ({"auto.offset.reset": "sometimes"}, 422, 42204),
+            ({"formt": "json"}, 422, 422),
             ({"consumer.request.timeout.ms": "soon"}, 400, 400),
         ],
     )

@@ -6,6 +6,7 @@ from ottla.http import Request, Response
 from ottla.registry import errors
 from ottla.registry.api.requests import answer, flag, read_given, read_object, subject_of, version_of
 from ottla.registry.api.resource import Resource
+from ottla.registry.errors import RegistryError
 from ottla.registry.model import compatibility
 from ottla.registry.model.contracts import Json
 from ottla.registry.model.parsing import parse
@@ -20,8 +21,7 @@ class Compatibility(Resource):
         subject, wanted = subject_of(request, self.state), version_of(request)
         found = self.state.version(subject, wanted)
         if found is None and wanted != -1:
-            if next(self.state.versions(subject), None) is None:
-                raise errors.subject_not_found(subject)
+            # Confluent's registry answers the same for an unknown subject.
             raise errors.version_not_found(wanted)
         return self._check(request, subject, given, [] if found is None else [found])
 
@@ -34,10 +34,15 @@ class Compatibility(Resource):
     def _check(self, request: Request, subject: str, given: Given, versions: list[SchemaVersion]) -> Response:
         self.rights.check_references(request, subject, given.references)
         config = effective_config(self.state, subject, self.node.defaults)
-        parsed = parse(self.state, subject, given.schema_type, given.schema, given.references)
-        compared = compatibility.comparable(config, given.metadata, versions)
-        messages = compatibility.check(self.state, config, parsed, compared)
+        verbose = flag(request, "verbose")
+        try:
+            parsed = parse(self.state, subject, given.schema_type, given.schema, given.references)
+            messages = compatibility.check(self.state, config, parsed, given.metadata, versions)
+        except RegistryError as error:
+            if not verbose:
+                raise
+            messages = [error.message]
         verdict: Json = {"is_compatible": not messages}
-        if flag(request, "verbose"):
+        if verbose:
             verdict["messages"] = messages
         return answer(request, verdict)

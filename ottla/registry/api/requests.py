@@ -57,10 +57,10 @@ def flag(request: Request, name: str, *, default: bool = False) -> bool:
 
 
 def page(request: Request, values: list[Any]) -> list[Any]:
-    """Apply `offset` and `limit`; a negative limit means none."""
+    """Apply `offset` and `limit`; a limit of zero or less means none."""
     offset, limit = number(request, "offset", 0), number(request, "limit", -1)
     offset = max(offset, 0)
-    return values[offset:] if limit < 0 else values[offset : offset + limit]
+    return values[offset:] if limit <= 0 else values[offset : offset + limit]
 
 
 def number(request: Request, name: str, default: int) -> int:
@@ -175,8 +175,11 @@ def read_integer(fields: Json, name: str, default: int) -> int:
     value = fields.get(name)
     if value is None:
         return default
+    # Confluent's registry takes numbers in quotes as well.
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= _LARGEST:
-        raise errors.bad_request(f"{name} must be an integer.")
+        raise errors.bad_request(f"{name} must be an integer, not {json.dumps(value)[:100]}.")
     return value
 
 

@@ -26,16 +26,16 @@ _OBJECT = {"type": "object"}
 _PARAMETERS = {
     each.name: each
     for each in (
-        Parameter("deleted", "Whether to include what is soft-deleted.", _BOOLEAN),
-        Parameter("deletedOnly", "Whether to list only what is soft-deleted.", _BOOLEAN),
-        Parameter("permanent", "Whether to delete for good what is soft-deleted.", _BOOLEAN),
+        Parameter("deleted", "Include soft-deleted entries.", _BOOLEAN),
+        Parameter("deletedOnly", "List only soft-deleted entries.", _BOOLEAN),
+        Parameter("permanent", "Delete soft-deleted entries permanently.", _BOOLEAN),
         Parameter("normalize", "Whether to normalize the schema first.", _BOOLEAN),
-        Parameter("verbose", "Whether to say what is incompatible.", _BOOLEAN),
+        Parameter("verbose", "Explain incompatibilities.", _BOOLEAN),
         Parameter("force", "Whether to change the mode although there are schemas.", _BOOLEAN),
         Parameter("recursive", "Whether to delete those of all subjects of the context, too.", _BOOLEAN),
         Parameter("findTags", "Which tags to look for in the schema; `*` is all."),
         Parameter("referenceFormat", "`qualified`: the subjects of references with their context."),
-        Parameter("defaultToGlobal", "Whether to answer what is in force, where nothing is set.", _BOOLEAN),
+        Parameter("defaultToGlobal", "Return the effective value if none is set.", _BOOLEAN),
         Parameter("latestOnly", "Whether to list only the latest version of each subject.", _BOOLEAN),
         Parameter("fetchMaxId", "Whether to answer the highest id too.", _BOOLEAN),
         Parameter("format", "Another format: `resolved` (Avro, JSON), `serialized` (Protobuf)."),
@@ -45,8 +45,8 @@ _PARAMETERS = {
         Parameter("ruleType", "Only schemas with a rule of this type."),
         Parameter("key", "A property of the metadata; may be repeated."),
         Parameter("value", "Its value; may be repeated."),
-        Parameter("offset", "How many to skip.", _INTEGER),
-        Parameter("limit", "How many to answer at most.", _INTEGER),
+        Parameter("offset", "Number of entries to skip.", _INTEGER),
+        Parameter("limit", "Maximum number of entries.", _INTEGER),
     )
 }
 

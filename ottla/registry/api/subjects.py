@@ -56,13 +56,10 @@ class Subjects(Resource):
     def list_versions(self, request: Request) -> Response:
         subject = subject_of(request, self.state)
         deleted, only = flag(request, "deleted"), flag(request, "deletedOnly")
-        versions = [
-            each.version
-            for each in self.state.versions(subject, deleted=deleted or only)
-            if each.deleted or not only
-        ]
-        if not versions:
+        every = list(self.state.versions(subject, deleted=deleted or only))
+        if not every:
             raise errors.subject_not_found(subject)
+        versions = [each.version for each in every if each.deleted or not only]
         return answer(request, page(request, versions))
 
     def get_version(self, request: Request) -> Response:
@@ -75,7 +72,7 @@ class Subjects(Resource):
         return Response(200, (version.schema if text is None else text).encode(), request.produces)
 
     def referenced_by(self, request: Request) -> Response:
-        version = self._find(request)
+        version = self._find(request, deleted=True)
         ids = {
             each.id
             for each in self.state.referring_to(version.subject, version.version)
@@ -99,14 +96,14 @@ class Subjects(Resource):
             raise errors.schema_not_found()
         return answer(request, self._json(request, found[-1]))
 
-    def _find(self, request: Request) -> SchemaVersion:
+    def _find(self, request: Request, *, deleted: bool = False) -> SchemaVersion:
         subject, wanted = subject_of(request, self.state), version_of(request)
-        deleted = flag(request, "deleted")
+        deleted = deleted or flag(request, "deleted")
         found = self.state.version(subject, wanted, deleted=deleted)
         if found is None:
             if next(self.state.versions(subject, deleted=deleted), None) is None:
                 raise errors.subject_not_found(subject)
-            raise errors.version_not_found("latest" if wanted == -1 else wanted)
+            raise errors.version_not_found(wanted)
         return found
 
     def _json(self, request: Request, version: SchemaVersion) -> Json:

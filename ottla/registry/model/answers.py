@@ -14,7 +14,7 @@ def version_json(version: SchemaVersion, text: str | None = None, *, extended: b
     answer: Json = {"subject": version.subject, "version": version.version, "id": version.id}
     if extended:
         answer["guid"] = version.guid
-    answer |= _content(version, text, extended=extended)
+    answer |= _content(version, text)
     if extended:
         answer |= _when(version)
     return answer
@@ -23,7 +23,7 @@ def version_json(version: SchemaVersion, text: str | None = None, *, extended: b
 def schema_json(
     version: SchemaVersion, text: str | None = None, *, extended: bool = False, max_id: int | None = None
 ) -> Json:
-    answer = _content(version, text, extended=extended)
+    answer = _content(version, text)
     if extended:
         answer |= {"guid": version.guid, **_when(version)}
     if max_id is not None:
@@ -37,14 +37,12 @@ def registered_json(version: SchemaVersion, *, extended: bool = False, with_cont
         return {"id": version.id}
     answer: Json = {"id": version.id, "version": version.version, "guid": version.guid}
     if with_content:
-        answer |= _content(version, None, extended=True)
+        answer |= _content(version, None)
     return answer | _when(version)
 
 
-def _content(version: SchemaVersion, text: str | None, *, extended: bool) -> Json:
-    content: Json = {}
-    if extended or version.schema_type != "AVRO":
-        content["schemaType"] = version.schema_type
+def _content(version: SchemaVersion, text: str | None) -> Json:
+    content: Json = {"schemaType": version.schema_type}
     if version.references:
         content["references"] = [each.to_json() for each in version.references]
     if version.metadata is not None:

@@ -27,13 +27,13 @@ def delete_version(
     if permanent:
         if not held.deleted:
             raise errors.version_not_soft_deleted(subject, number)
-        return number, [Write(held.key, None)]
+        writes = [Write(held.key, None)]
+        if all(each.version == number for each in state.versions(subject, deleted=True)):
+            writes += _settings_of(state, subject)
+        return number, writes
     if held.deleted:
         raise errors.version_soft_deleted(subject, number)
-    writes = [held.as_deleted().write()]
-    if all(each.version == number for each in state.versions(subject)):
-        writes += _settings_of(state, subject)
-    return number, writes
+    return number, [held.as_deleted().write()]
 
 
 def delete_subject(
@@ -51,9 +51,9 @@ def delete_subject(
     for each in every:
         _check_unreferenced(state, subject, each.version)
     if permanent:
-        return [each.version for each in every], [Write(each.key, None) for each in every]
-    deleted = Write(Key(DELETE_SUBJECT, subject), {"subject": subject, "version": max(live)})
-    return live, [deleted, *_settings_of(state, subject)]
+        writes = [*(Write(each.key, None) for each in every), *_settings_of(state, subject)]
+        return [each.version for each in every], writes
+    return live, [Write(Key(DELETE_SUBJECT, subject), {"subject": subject, "version": max(live)})]
 
 
 def _check_mode(state: State, subject: str, defaults: Defaults) -> None:
@@ -67,7 +67,7 @@ def _check_unreferenced(state: State, subject: str, version: int) -> None:
 
 
 def _settings_of(state: State, subject: str) -> list[Write]:
-    """Remove config and mode of a subject without versions."""
+    """Remove config and mode of a subject whose last version is deleted permanently."""
     writes = []
     if subject in state.modes:
         writes.append(Write(Key(MODE, subject), None))

@@ -68,8 +68,8 @@ def register(
             return Registration(existing)
     if mode != "IMPORT":
         _check_version(state, subject, given)
-        versions = compatibility.comparable(config, merged.metadata, list(state.versions(subject)))
-        messages = compatibility.check(state, config, parsed, versions)
+        versions = list(state.versions(subject))
+        messages = compatibility.check(state, config, parsed, merged.metadata, versions)
         if messages:
             raise errors.incompatible(subject, messages)
     return _new_version(state, subject, merged)

@@ -101,7 +101,7 @@ class State:
         if any(each.md5 != version.md5 for held, each in others.items() if held != place):
             # Two nodes wrote at the same time, one without leading: the first record counts, on every node.
             _log.error(
-                "Skipped version %d of %s at offset %d: its id %d stands for another schema.",
+                "Skipped version %d of %s at offset %d: its id %d belongs to another schema.",
                 version.version,
                 version.subject,
                 version.offset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ class ParsedSchema(ABC):
     schema_type: str
     references: Mapping[str, ParsedSchema]
     raw: Any
-    """The parsed form: what it is depends on the type."""
+    """Parsed schema; its class depends on the schema type."""
 
     @property
     @abstractmethod
@@ -65,6 +65,11 @@ class ParsedSchema(ABC):
     def formatted(self, format: str) -> str:
         """Return the text for `?format=`. An unknown format yields the stored text."""
         return self.canonical
+
+    @property
+    @abstractmethod
+    def fields(self) -> Collection[str]:
+        """The names of the top-level fields or properties."""
 
     @abstractmethod
     def check(self, writer: Any, policy: str = "STRICT") -> list[Incompatibility]:

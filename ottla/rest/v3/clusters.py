@@ -6,12 +6,13 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
-from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_configs
+from ottla.client.admin.configs import Resource
 from ottla.client.cluster import Cluster, Node
 from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
 from ottla.rest import bodies
 from ottla.rest.errors import bad_request
 from ottla.rest.v3.api import Api, Asked
+from ottla.rest.v3.configs import Configs, of_broker, of_brokers
 from ottla.rest.v3.resources import Links
 from ottla.security.acls import (
     Acl,
@@ -26,6 +27,8 @@ from ottla.security.acls import (
 
 T = TypeVar("T", bound=IntEnum)
 
+_ACL = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
+
 
 class Clusters:
     def __init__(self, api: Api) -> None:
@@ -38,14 +41,13 @@ class Clusters:
         add(router, "GET", "", self.cluster, "The cluster")
         add(router, "GET", "/brokers", self.brokers, "All brokers")
         add(router, "GET", "/brokers/{broker}", self.broker, "One broker")
-        for path, resource, summary in (
-            ("/brokers/{broker}/configs", self._broker_resource, "of a broker"),
-            ("/broker-configs", self._default_resource, "of all brokers"),
-        ):
-            configs = Configs(
-                self._api, resource, "KafkaBrokerConfig" if "{" in path else "KafkaClusterConfig"
-            )
-            configs.add_to(router, path, summary)
+        broker_configs = Configs(self._api, of_broker, "KafkaBrokerConfig")
+        broker_configs.add_to(router, "/brokers/{broker}/configs", "of a broker")
+        Configs(self._api, of_brokers, "KafkaClusterConfig").add_to(
+            router, "/broker-configs", "of all brokers"
+        )
+        self._broker_configs = broker_configs
+        add(router, "GET", "/brokers/-/configs", self.all_broker_configs, "The settings of each broker")
         add(router, "GET", "/acls", self.acls, "ACLs that match")
         add(router, "POST", "/acls", self.create_acl, "Add an ACL")
         add(router, "POST", "/acls:batch", self.create_acls, "Add several ACLs")
@@ -54,10 +56,7 @@ class Clusters:
     async def clusters(self, request: Request) -> Response:
         asked = await self._api.asked(request)
         data = [await self._cluster(asked)]
-        self_ = f"{asked.links.base}/v3/clusters"
-        return json_response(
-            {"kind": "KafkaClusterList", "metadata": {"self": self_, "next": None}, "data": data}
-        )
+        return asked.links.listed_at("KafkaClusterList", f"{asked.links.base}/v3/clusters", data)
 
     async def cluster(self, asked: Asked) -> Response:
         return json_response(await self._cluster(asked))
@@ -90,12 +89,11 @@ class Clusters:
             raise HttpError(404, 404, f"Broker {asked.param('broker')} cannot be found.")
         return json_response(_broker(asked.links, node))
 
-    def _broker_resource(self, asked: Asked) -> tuple[Resource, tuple[object, ...], dict[str, Any]]:
-        broker = bodies.path_number(asked.request, "broker")
-        return Resource("broker", str(broker)), ("brokers", broker, "configs"), {"broker_id": broker}
-
-    def _default_resource(self, asked: Asked) -> tuple[Resource, tuple[object, ...], dict[str, Any]]:
-        return Resource("broker", ""), ("broker-configs",), {"config_type": "BROKER"}
+    async def all_broker_configs(self, asked: Asked) -> Response:
+        nodes = await self._api.admin(asked, Cluster.nodes)
+        return await self._broker_configs.of_many(
+            asked, ("brokers", "-", "configs"), [Resource("broker", str(each)) for each in sorted(nodes)]
+        )
 
     # ACLs
 
@@ -104,99 +102,22 @@ class Clusters:
         return asked.links.listed("KafkaAclList", ("acls",), [_acl(asked.links, acl) for acl in found])
 
     async def create_acl(self, asked: Asked) -> Response:
-        await self._api.admin(asked, create_acls, [_parsed_acl(await bodies.json_object(asked.request))])
+        given = await bodies.json_object(asked.request, *_ACL)
+        await self._api.admin(asked, create_acls, [_parsed_acl(given)])
         return Response(201, content_type=None)
 
     async def create_acls(self, asked: Asked) -> Response:
-        given = bodies.items(await bodies.json_object(asked.request), "data")
+        given = bodies.items(await bodies.json_object(asked.request, "data"), "data", *_ACL)
         await self._api.admin(asked, create_acls, [_parsed_acl(each) for each in given])
         return Response(201, content_type=None)
 
     async def delete_acls(self, asked: Asked) -> Response:
         wanted = _filter(asked.request)
-        if wanted == AclFilter():
-            raise bad_request("Say which ACLs: resource_type, pattern_type and operation at least.")
+        for name in ("resource_type", "pattern_type", "operation", "permission"):
+            if name not in asked.request.query:
+                raise bad_request(f"{name} is missing. Use ANY for all.")
         found = await self._api.admin(asked, delete_acls, [wanted])
         return json_response({"data": [_acl(asked.links, acl) for acl in sorted(found)]})
-
-
-class Configs:
-    """Settings of one resource type, for topics and brokers."""
-
-    def __init__(self, api: Api, resource: Any, kind: str) -> None:
-        self._api = api
-        self._resource = resource
-        self._kind = kind
-
-    def add_to(self, router: Router, path: str, of_what: str) -> None:
-        add = self._api.add
-        add(router, "GET", path, self.all, f"The settings {of_what}")
-        add(router, "POST", f"{path}:alter", self.alter, f"Change settings {of_what}")
-        add(router, "GET", f"{path}/{{name}}", self.one, f"One setting {of_what}")
-        add(router, "PUT", f"{path}/{{name}}", self.update, f"Change a setting {of_what}")
-        add(
-            router, "DELETE", f"{path}/{{name}}", self.reset, f"Bring a setting {of_what} back to its default"
-        )
-
-    async def all(self, asked: Asked) -> Response:
-        resource, path, fields = self._resource(asked)
-        entries = await self._api.admin(asked, describe_configs, resource)
-        data = [self._described(asked.links, path, fields, entry) for entry in entries]
-        return asked.links.listed(f"{self._kind}List", path, data)
-
-    async def one(self, asked: Asked) -> Response:
-        resource, path, fields = self._resource(asked)
-        for entry in await self._api.admin(asked, describe_configs, resource):
-            if entry.name == asked.param("name"):
-                return json_response(self._described(asked.links, path, fields, entry))
-        raise HttpError(404, 404, f"Config {asked.param('name')} cannot be found.")
-
-    async def update(self, asked: Asked) -> Response:
-        resource, _, _ = self._resource(asked)
-        value = bodies.text(await bodies.json_object(asked.request), "value")
-        await self._api.admin(asked, alter_configs, resource, set_={asked.param("name"): value})
-        return Response(204, content_type=None)
-
-    async def reset(self, asked: Asked) -> Response:
-        resource, _, _ = self._resource(asked)
-        await self._api.admin(asked, alter_configs, resource, delete=[asked.param("name")])
-        return Response(204, content_type=None)
-
-    async def alter(self, asked: Asked) -> Response:
-        resource, _, _ = self._resource(asked)
-        given = bodies.items(await bodies.json_object(asked.request), "data")
-        deleted = [
-            bodies.text(each, "name") for each in given if str(each.get("operation")).upper() == "DELETE"
-        ]
-        values = {
-            bodies.text(each, "name"): bodies.text(each, "value")
-            for each in given
-            if each.get("name") not in deleted
-        }
-        await self._api.admin(asked, alter_configs, resource, set_=values, delete=deleted)
-        return Response(204, content_type=None)
-
-    def _described(
-        self, links: Links, path: tuple[object, ...], fields: dict[str, Any], entry: ConfigEntry
-    ) -> dict[str, Any]:
-        owner = "".join(
-            f"/{key.removesuffix('_name').removesuffix('_id')}={value}" for key, value in fields.items()
-        )
-        return links.resource(
-            self._kind,
-            (*path, entry.name),
-            f"{owner}/config={entry.name}",
-            **fields,
-            name=entry.name,
-            value=entry.value,
-            is_default=entry.is_default,
-            is_read_only=entry.read_only,
-            is_sensitive=entry.sensitive,
-            source=entry.source,
-            synonyms=[
-                {"name": each.name, "value": each.value, "source": each.source} for each in entry.synonyms
-            ],
-        )
 
 
 def _broker(links: Links, node: Node) -> dict[str, Any]:

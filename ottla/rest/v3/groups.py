@@ -15,6 +15,7 @@ from ottla.client.admin.groups import (
 )
 from ottla.client.cluster import Cluster
 from ottla.http import HttpError, Response, Router, json_response
+from ottla.rest import bodies
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.resources import Links
 
@@ -34,8 +35,15 @@ class Groups:
         add(router, "GET", f"{group}/consumers", self.consumers, "The members of a group")
         add(router, "GET", consumer, self.consumer, "A member of a group")
         add(router, "GET", f"{consumer}/assignments", self.assignments, "The partitions of a member")
-        add(router, "GET", f"{group}/lag-summary", self.lag_summary, "How far a group is behind")
-        add(router, "GET", f"{group}/lags", self.lags, "How far a group is behind in each partition")
+        add(
+            router,
+            "GET",
+            f"{consumer}/assignments/{{topic}}/partitions/{{partition}}",
+            self.assignment,
+            "One partition of a member",
+        )
+        add(router, "GET", f"{group}/lag-summary", self.lag_summary, "Lag of a group")
+        add(router, "GET", f"{group}/lags", self.lags, "Lag of a group in each partition")
         add(
             router,
             "GET",
@@ -71,21 +79,16 @@ class Groups:
         found = await self._found(asked)
         member = self._member(asked, found)
         path = (_GROUPS, found.group, "consumers", member.consumer_id, "assignments")
-        data = [
-            asked.links.resource(
-                "KafkaConsumerAssignment",
-                (*path, topic, "partitions", partition),
-                f"/consumer-group={found.group}/consumer={member.consumer_id}/assignment={topic}/partition={partition}",
-                consumer_group_id=found.group,
-                consumer_id=member.consumer_id,
-                topic_name=topic,
-                partition_id=partition,
-                partition=asked.links.related("topics", topic, "partitions", partition),
-                lag=asked.links.related(_GROUPS, found.group, "lags", topic, "partitions", partition),
-            )
-            for topic, partition in sorted(member.partitions)
-        ]
+        data = [_assignment(asked.links, found.group, member, *each) for each in sorted(member.partitions)]
         return asked.links.listed("KafkaConsumerAssignmentList", path, data)
+
+    async def assignment(self, asked: Asked) -> Response:
+        found = await self._found(asked)
+        member = self._member(asked, found)
+        wanted = (asked.param("topic"), bodies.path_number(asked.request, "partition"))
+        if wanted not in member.partitions:
+            raise HttpError(404, 404, "Consumer assignment cannot be found.")
+        return json_response(_assignment(asked.links, found.group, member, *wanted))
 
     async def lags(self, asked: Asked) -> Response:
         found, rows = await self._lags(asked)
@@ -155,6 +158,7 @@ def _group(links: Links, found: GroupDescription) -> dict[str, Any]:
         .strip("_")
         .upper(),
         type=(found.type or "classic").upper(),
+        is_mixed_consumer_group=any(each.is_classic for each in found.members),
         coordinator=links.related("brokers", found.coordinator_id),
         consumers=links.related(*path, "consumers"),
         lag_summary=links.related(*path, "lag-summary"),
@@ -172,6 +176,21 @@ def _consumer(links: Links, group: str, member: Member) -> dict[str, Any]:
         instance_id=member.group_instance_id,
         client_id=member.client_id,
         assignments=links.related(*path, "assignments"),
+    )
+
+
+def _assignment(links: Links, group: str, member: Member, topic: str, partition: int) -> dict[str, Any]:
+    consumer = (_GROUPS, group, "consumers", member.consumer_id)
+    return links.resource(
+        "KafkaConsumerAssignment",
+        (*consumer, "assignments", topic, "partitions", partition),
+        f"/consumer-group={group}/consumer={member.consumer_id}/assignment={topic}/partition={partition}",
+        consumer_group_id=group,
+        consumer_id=member.consumer_id,
+        topic_name=topic,
+        partition_id=partition,
+        partition=links.related("topics", topic, "partitions", partition),
+        lag=links.related(_GROUPS, group, "lags", topic, "partitions", partition),
     )
 
 

@@ -6,20 +6,34 @@ Objects that arrive together are written together.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla.http import HttpError, Request, Response, Router
+from ottla.http import HttpError, Request, Response, Router, json_response
 from ottla.rest import bodies, formats
 from ottla.rest.clients import Identity
 from ottla.rest.embedded import Embedded
-from ottla.rest.errors import bad_request
+from ottla.rest.errors import BAD_BATCH, bad_request, unprocessable
 from ottla.rest.formats import v3_type
 from ottla.rest.produce import NewRecord, Producing, Written
 from ottla.rest.v3.api import Api, Asked
 
 _MOST_TOGETHER = 5000
+_MOST_IN_BATCH = 10
+_BATCH_ID = re.compile(r"[0-9a-zA-Z_-]{1,80}")
+_OK = 200
+_FIELDS = ("id", "partition_id", "headers", "key", "value", "timestamp")
+_PART_FIELDS = (
+    "type",
+    "subject",
+    "subject_name_strategy",
+    "schema_id",
+    "schema_version",
+    "schema",
+    "data",
+)
 
 
 class Records:
@@ -29,9 +43,34 @@ class Records:
         self._embedded = embedded
 
     def add_to(self, router: Router) -> None:
-        self._api.add(
-            router, "POST", "/topics/{topic}/records", self.produce, "Write records, one or a stream of them"
-        )
+        add = self._api.add
+        path = "/topics/{topic}/records"
+        add(router, "POST", path, self.produce, "Write records, one or a stream of them")
+        add(router, "POST", f"{path}:batch", self.produce_batch, "Write several records")
+
+    async def produce_batch(self, asked: Asked) -> Response:
+        """Write the entries of a batch. Each has an id, by which the answer names it."""
+        given = await bodies.json_object(asked.request, "entries")
+        entries = bodies.items(given, "entries", *_FIELDS)
+        ids = [each.get("id") for each in entries]
+        for each in ids:
+            if not isinstance(each, str) or not _BATCH_ID.fullmatch(each):
+                raise unprocessable("Batch entry identifier not a valid string.", BAD_BATCH)
+        if len(set(ids)) < len(ids):
+            raise unprocessable("Entry IDs are not distinct.", BAD_BATCH)
+        if not entries:
+            raise unprocessable("Empty batch.", BAD_BATCH)
+        if len(entries) > _MOST_IN_BATCH:
+            raise unprocessable("Too many entries in batch.", BAD_BATCH)
+        results = await self._write(asked, entries)
+        answer: dict[str, list[dict[str, Any]]] = {"successes": [], "failures": []}
+        for name, result in zip(ids, results, strict=True):
+            if result["error_code"] == _OK:
+                del result["error_code"]
+                answer["successes"].append({"id": name, **result})
+            else:
+                answer["failures"].append({"id": name, **result})
+        return json_response(answer, 207)
 
     async def produce(self, asked: Asked) -> Response:
         return Response(200, self._results(asked), "application/json")
@@ -68,6 +107,7 @@ class Records:
     async def _record(self, caller: Identity, topic: str, given: Any) -> tuple[NewRecord, dict[str, Any]]:
         if not isinstance(given, dict):
             raise bad_request("A record must be a JSON object.")
+        _check_fields(given, _FIELDS)
         parts: dict[str, bytes | None] = {}
         sizes: dict[str, Any] = {}
         for which in ("key", "value"):
@@ -77,16 +117,25 @@ class Records:
                 continue
             if not isinstance(part, dict):
                 raise bad_request(f"The {which} must be an object with type and data.")
+            _check_fields(part, _PART_FIELDS)
+            if "data" not in part:
+                raise bad_request(f"The {which} has no data.")
             kind = None if "type" not in part else v3_type(part["type"], which)
             parts[which], sizes[which] = await self._embedded.encode_inline(caller, kind, topic, which, part)
         headers = tuple(
             (bodies.text(each, "name"), formats.encode(each.get("value"), "binary"))
-            for each in (bodies.items(given, "headers") if given.get("headers") else ())
+            for each in bodies.optional_items(given, "headers", "name", "value")
         )
         partition = bodies.number(given, "partition_id", None)
         if partition is not None and partition < 0:
             raise bad_request(f"partition_id must not be negative, and is {partition}.")
         return NewRecord(parts["key"], parts["value"], partition, _timestamp(given), headers), sizes
+
+
+def _check_fields(given: dict[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise bad_request(f'Unrecognized field "{name}". Known fields are {", ".join(known)}.')
 
 
 def _timestamp(given: dict[str, Any]) -> int | None:

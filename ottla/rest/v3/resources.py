@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ottla.http import Request, Response, json_response
+from ottla.rest.errors import bad_request
 
 
 class Links:
     """URLs of resources, as reachable by the caller."""
 
     def __init__(self, request: Request, cluster_id: str, scheme: str) -> None:
+        self._query = request.query
         scheme = request.headers.get("x-forwarded-proto", scheme)
         self.base = f"{scheme}://{request.headers.get('host', 'localhost')}"
         self.cluster_id = cluster_id
@@ -32,6 +34,22 @@ class Links:
         }
 
     def listed(self, kind: str, path: tuple[object, ...], data: list[dict[str, Any]]) -> Response:
-        return json_response(
-            {"kind": kind, "metadata": {"self": self.url(*path), "next": None}, "data": data}
-        )
+        return self.listed_at(kind, self.url(*path), data)
+
+    def listed_at(self, kind: str, url: str, data: list[dict[str, Any]]) -> Response:
+        """Return a list, or with `page_size` one page of it and the URL of the next one."""
+        size, start = self._page("page_size", None), self._page("page_token", 0) or 0
+        next_ = None
+        if size and start + size < len(data):
+            query = {**self._query, "page_size": size, "page_token": start + size}
+            next_ = f"{url}?{urlencode(query)}"
+        page = data[start : start + size] if size else data[start:]
+        return json_response({"kind": kind, "metadata": {"self": url, "next": next_}, "data": page})
+
+    def _page(self, name: str, default: int | None) -> int | None:
+        text = self._query.get(name)
+        if text is None:
+            return default
+        if not text.isdigit():
+            raise bad_request(f"{name} must be a number, not {text}.")
+        return int(text)

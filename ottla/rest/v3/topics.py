@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.client.admin.configs import Resource
+from ottla.client.admin.offsets import available_offsets
 from ottla.client.admin.reassignments import Reassignment, list_reassignments
 from ottla.client.admin.topics import (
     PartitionDescription,
     TopicDescription,
     add_partitions,
     create_topic,
+    default_configs,
     delete_topics,
     describe_topics,
     topic_names,
@@ -19,10 +21,11 @@ from ottla.http import HttpError, Response, Router, json_response
 from ottla.rest import bodies
 from ottla.rest.errors import bad_request
 from ottla.rest.v3.api import Api, Asked
-from ottla.rest.v3.clusters import Configs
+from ottla.rest.v3.configs import Configs, Owner, of_topic
 from ottla.rest.v3.resources import Links
 
 ALL = "-"
+_BOTH_OFFSETS = "earliest_and_latest"
 
 
 class Topics:
@@ -49,7 +52,18 @@ class Topics:
             "The reassignment that is under way",
         )
         add(router, "GET", "/brokers/{broker}/partition-replicas", self.on_broker, "The replicas on a broker")
-        Configs(self._api, _resource, "KafkaTopicConfig").add_to(router, f"{topic}/configs", "of a topic")
+        add(router, "GET", f"{partition}/offset", self.offset, "The first and the next offset of a partition")
+        self._configs = Configs(self._api, of_topic, "KafkaTopicConfig")
+        self._configs.add_to(router, f"{topic}/configs", "of a topic")
+        add(router, "GET", f"{topic}/default-configs", self.default_configs, "The settings of a new topic")
+        add(router, "GET", f"/topics/{ALL}/configs", self.all_configs, "The settings of each topic")
+        add(
+            router,
+            "POST",
+            f"/topics/{ALL}/configs:alter",
+            self._configs.alter_many,
+            "Change settings of several topics",
+        )
 
     async def topics(self, asked: Asked) -> Response:
         names = await self._api.admin(asked, topic_names, True)
@@ -59,32 +73,43 @@ class Topics:
         )
 
     async def create(self, asked: Asked) -> Response:
-        given = await bodies.json_object(asked.request)
+        given = await bodies.json_object(
+            asked.request,
+            "topic_name",
+            "partitions_count",
+            "replication_factor",
+            "replicas_assignments",
+            "configs",
+            "validate_only",
+        )
         name = bodies.text(given, "topic_name")
         assignment = None
         if given.get("replicas_assignments"):
-            listed = bodies.items(given, "replicas_assignments")
+            listed = bodies.items(given, "replicas_assignments", "partition_id", "broker_ids")
             placed = {bodies.number(each, "partition_id"): each.get("broker_ids", []) for each in listed}
             if sorted(placed) != list(range(len(placed))):
                 raise bad_request("replicas_assignments must name the partitions 0 to n, each once.")
             assignment = [placed[number] for number in sorted(placed)]
         configs = {
             bodies.text(each, "name"): bodies.text(each, "value")
-            for each in (bodies.items(given, "configs") if given.get("configs") else ())
+            for each in bodies.optional_items(given, "configs", "name", "value")
         }
-        validate_only = given.get("validate_only") is True
+        partitions = bodies.number(given, "partitions_count", None)
+        replication_factor = bodies.number(given, "replication_factor", None)
+        validate_only = bodies.flag(given, "validate_only")
         await self._api.admin(
             asked,
             create_topic,
             name,
-            partitions=bodies.number(given, "partitions_count", None),
-            replication_factor=bodies.number(given, "replication_factor", None),
+            partitions=partitions,
+            replication_factor=replication_factor,
             configs=configs,
             assignment=assignment,
             validate_only=validate_only,
         )
         if validate_only:
-            return json_response({"topic_name": name}, 200)
+            planned = _topic_named(asked.links, name, False, replication_factor or 0, partitions or 0)
+            return json_response(planned, 200)
         [found] = await self._api.admin(asked, describe_topics, [name])
         described = _topic(asked.links, found)
         return json_response(described, 201, headers={"Location": described["metadata"]["self"]})
@@ -93,7 +118,8 @@ class Topics:
         return json_response(_topic(asked.links, await self._found(asked)))
 
     async def grow(self, asked: Asked) -> Response:
-        count = bodies.number(await bodies.json_object(asked.request), "partitions_count")
+        given = await bodies.json_object(asked.request, "partitions_count")
+        count = bodies.number(given, "partitions_count")
         await self._api.admin(asked, add_partitions, asked.param("topic"), count)
         return await self.topic(asked)
 
@@ -149,6 +175,37 @@ class Topics:
             raise HttpError(404, 404, f"Reassignment of partition {topic}-{partition} cannot be found.")
         return json_response(data[0])
 
+    async def offset(self, asked: Asked) -> Response:
+        kind = asked.request.query.get("offset_type", _BOTH_OFFSETS)
+        if kind != _BOTH_OFFSETS:
+            raise bad_request(f"offset_type:{kind} is invalid")
+        topic, number = asked.param("topic"), (await self._one(asked)).partition
+        key = (topic, number)
+        beginnings, ends = await self._api.admin(asked, available_offsets, [key])
+        return json_response(
+            asked.links.resource(
+                "KafkaPartitionWithOffsets",
+                ("topics", topic, "partitions", number, "offset"),
+                f"/topic={topic}/partition={number}/offset_type={kind}",
+                topic_name=topic,
+                partition_id=number,
+                earliest_offset=beginnings[key],
+                latest_offset=ends[key],
+            )
+        )
+
+    async def default_configs(self, asked: Asked) -> Response:
+        entries = await self._api.admin(asked, default_configs)
+        topic = asked.param("topic")
+        owner = Owner(Resource("topic", topic), ("topics", topic, "default-configs"), {"topic_name": topic})
+        return self._configs.listed(asked, owner.path, [(owner, each) for each in entries])
+
+    async def all_configs(self, asked: Asked) -> Response:
+        names = await self._api.admin(asked, topic_names, True)
+        return await self._configs.of_many(
+            asked, ("topics", ALL, "configs"), [Resource("topic", each) for each in names]
+        )
+
     async def _found(self, asked: Asked) -> TopicDescription:
         [found] = await self._api.admin(asked, describe_topics, [asked.param("topic")])
         described: TopicDescription = found
@@ -162,21 +219,22 @@ class Topics:
         raise HttpError(404, 404, "Partition not found.")
 
 
-def _resource(asked: Asked) -> tuple[Resource, tuple[object, ...], dict[str, Any]]:
-    topic = asked.param("topic")
-    return Resource("topic", topic), ("topics", topic, "configs"), {"topic_name": topic}
-
-
 def _topic(links: Links, found: TopicDescription) -> dict[str, Any]:
-    path = ("topics", found.name)
+    return _topic_named(links, found.name, found.internal, found.replication_factor, len(found.partitions))
+
+
+def _topic_named(
+    links: Links, name: str, internal: bool, replication_factor: int, partitions: int
+) -> dict[str, Any]:
+    path = ("topics", name)
     return links.resource(
         "KafkaTopic",
         path,
-        f"/topic={found.name}",
-        topic_name=found.name,
-        is_internal=found.internal,
-        replication_factor=found.replication_factor,
-        partitions_count=len(found.partitions),
+        f"/topic={name}",
+        topic_name=name,
+        is_internal=internal,
+        replication_factor=replication_factor,
+        partitions_count=partitions,
         partitions=links.related(*path, "partitions"),
         configs=links.related(*path, "configs"),
         partition_reassignments=links.related(*path, "partitions", ALL, "reassignment"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from ottla.registry.schemas.avro.compatibility import check_types
 from ottla.registry.schemas.avro.parser import parse_types
 from ottla.registry.schemas.avro.printer import to_text
-from ottla.registry.schemas.avro.types import AvroType, Named
+from ottla.registry.schemas.avro.types import AvroType, Named, Record
 from ottla.registry.schemas.json_text import load
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
 
@@ -40,6 +40,10 @@ class AvroSchema(ParsedSchema):
     def formatted(self, format: str) -> str:
         """`resolved` defines types of other subjects at their first use."""
         return to_text(self.raw, set()) if format == "resolved" else self.canonical
+
+    @property
+    def fields(self) -> Collection[str]:
+        return [field.name for field in self.raw.fields] if isinstance(self.raw, Record) else []
 
     def check(self, writer: AvroSchema, policy: str = "STRICT") -> list[Incompatibility]:
         return check_types(self.raw, writer.raw)

@@ -39,7 +39,11 @@ def _items(comparison: Comparison, reader: View, writer: View, path: str) -> Ste
     written, rest_written = _positions(writer)
     result: Result = []
     if not read and not written:
-        return (yield comparison.compare(rest_read, rest_written, f"{path}/items"))  # type: ignore[no-any-return]
+        result += yield comparison.compare(rest_read, rest_written, f"{path}/items")
+        # Without a list of items the keyword has no effect, yet Confluent's registry compares it.
+        idle = _idle_additional(reader), _idle_additional(writer)
+        result += yield _rest(comparison, *idle, f"{path}/additionalItems")
+        return result
     for index in range(max(len(read), len(written))):
         here = f"{path}/items/{index}"
         if index < len(read) and index < len(written):
@@ -98,6 +102,11 @@ def _positions(view: View) -> tuple[list[Schema], Schema]:
     if rest is True and not view.evaluates_elsewhere:
         rest = words.get("unevaluatedItems", True)
     return [(schema, document) for schema in first], (rest, document)
+
+
+def _idle_additional(view: View) -> Schema:
+    words, document = view.words, view.document
+    return (words.get("additionalItems", True) if document.draft < 2020 else True), document
 
 
 def _contains(comparison: Comparison, reader: View, writer: View, path: str) -> Steps[Result]:

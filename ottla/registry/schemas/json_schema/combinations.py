@@ -74,7 +74,7 @@ def _accepted_by(comparison: Comparison, keyword: str, reader: View, writer: Vie
     """Return True if the writer as a whole fits one alternative, or all parts of a product."""
     accepted = []
     for part in reader.combined(keyword):
-        fits = not (yield comparison.compare_views(comparison.view(part), writer, path))
+        fits = not (yield comparison.compare_views(comparison.view(part), writer, f"{path}/{keyword}"))
         if fits and keyword != "allOf":
             return True
         if not fits and keyword == "allOf":

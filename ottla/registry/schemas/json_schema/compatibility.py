@@ -2,8 +2,8 @@
 
 A schema is a conjunction of its keywords. Each requirement of the reader must follow from the same keyword of the
 writer; keywords that are not understood must be equal in both. The answer "compatible" is therefore reliable, except
-for two cases that Confluent allows: an added required property with a default, and overlapping alternatives of a
-`oneOf`.
+for three cases that Confluent allows: an added required property with a default, a required property without a schema,
+and overlapping alternatives of a `oneOf`.
 """
 
 from __future__ import annotations

@@ -35,10 +35,13 @@ _BY_NAME = frozenset(
 
 
 def draft_of(schema: Any) -> int:
+    return declared_draft(schema) or DEFAULT_DRAFT
+
+
+def declared_draft(schema: Any) -> int | None:
+    """Return the draft that `$schema` names, or None if it is missing or unknown."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
-    if not isinstance(uri, str):
-        return DEFAULT_DRAFT
-    return _DRAFTS.get(uri.rstrip("#").partition("://")[2], DEFAULT_DRAFT)
+    return _DRAFTS.get(uri.rstrip("#").partition("://")[2]) if isinstance(uri, str) else None
 
 
 def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:

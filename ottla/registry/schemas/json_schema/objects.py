@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Result = list[Incompatibility]
 Schema = tuple[Any, Document]
+_COMBINERS = ("/allOf", "/anyOf", "/oneOf")
 
 
 @dataclass
@@ -92,6 +93,8 @@ class _Objects:
         result: Result = []
         for name in sorted(self._reader.required - self._writer.required):
             known = self._reader.properties.get(name)
+            if known is None and not self._path.endswith(_COMBINERS):
+                continue  # Confluent's registry ignores a requirement for a property without a schema.
             if known is not None and name not in self._writer.properties and not self._accepts_all(known):
                 continue  # a new property: see `_added`
             if known is None or not _has_default(self._comparison.view(known)):
@@ -120,18 +123,18 @@ class _Objects:
                     kind = "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"
                 else:
                     kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-                return self._lost(kind, name, path)
+                if name in self._writer.required:
+                    # Every instance has it, so no policy can ignore the change.
+                    return self._comparison.found_always(kind, path)
+                return self._comparison.found(kind, path)
             covers = [self._reader.additional]
         for cover in covers:
-            if (yield self._comparison.compare(cover, written, path)):
-                return self._lost("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", name, path)
+            different: Result = yield self._comparison.compare(cover, written, path)
+            if different:
+                # LENIENT permits that the property goes, but not that its values become invalid.
+                kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+                return [*different, *self._comparison.found(kind, path)]
         return []
-
-    def _lost(self, kind: str, name: str, path: str) -> Result:
-        if name in self._writer.required:
-            # Every instance has it, so no policy can ignore the change.
-            return self._comparison.found_always(kind, path)
-        return self._comparison.found(kind, path)
 
     def _added(self, name: str, path: str) -> Steps[Result]:
         read = self._reader.properties[name]
@@ -149,12 +152,13 @@ class _Objects:
             return self._comparison.found(kind, path)
         result: Result = []
         covers = covers or [self._writer.additional]
-        covered = False
+        different: Result = []
         for cover in covers:
-            if not (yield self._comparison.compare(read, cover, path)):
-                covered = True
+            different = yield self._comparison.compare(read, cover, path)
+            if not different:
                 break
-        if not covered:
+        if different:
+            result += different
             result += self._comparison.found(
                 "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
             )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache, cached_property
 from typing import Any
 
 import jsonschema_rs
 
 from ottla.registry.schemas.json_schema.document import Document
-from ottla.registry.schemas.json_schema.drafts import META_SCHEMAS, subschemas
+from ottla.registry.schemas.json_schema.drafts import META_SCHEMAS, declared_draft, subschemas
 from ottla.registry.schemas.json_text import dump, load
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
 
@@ -29,6 +29,11 @@ class JsonSchema(ParsedSchema):
     @cached_property
     def normalized(self) -> str:
         return dump(self.raw, sort_keys=True)
+
+    @property
+    def fields(self) -> Collection[str]:
+        properties = self.raw.get("properties") if isinstance(self.raw, dict) else None
+        return list(properties) if isinstance(properties, dict) else []
 
     def check(self, writer: JsonSchema, policy: str = "STRICT") -> list[Incompatibility]:
         from ottla.registry.schemas.json_schema.compatibility import check_documents
@@ -51,8 +56,18 @@ def parse_json_schema(
     # A schema that violates its meta-schema cannot be compared: keywords could have arbitrary values.
     _check_meta_schema(raw, document.draft)
     if not stored:
+        _check_draft(raw)
         _check_patterns(raw)
     return JsonSchema(raw, document, references)
+
+
+def _check_draft(raw: Any) -> None:
+    """Refuse a mistyped `$schema`. A meta-schema of somebody else is taken as draft 7."""
+    uri = raw.get("$schema") if isinstance(raw, dict) else None
+    is_foreign = isinstance(uri, str) and "://" in uri and "//json-schema.org/" not in uri
+    if uri is not None and not is_foreign and declared_draft(raw) is None:
+        known = ", ".join(META_SCHEMAS.values())
+        raise InvalidSchema(f'$schema "{str(uri)[:100]}" is unknown: use one of {known}')
 
 
 def _check_meta_schema(raw: Any, draft: int) -> None:

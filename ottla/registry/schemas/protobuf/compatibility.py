@@ -60,6 +60,7 @@ class _Comparison:
     def __init__(self, reader: Files, writer: Files) -> None:
         self._reader = _messages(reader)
         self._writer = _messages(writer)
+        self._local_names = (_local_names(reader), _local_names(writer))
         self._packages = (reader.raw.package, writer.raw.package)
         self._own = [name for name, type_ in types_of(writer.raw) if isinstance(type_, DescriptorProto)]
         self._compared: set[tuple[str, str]] = set()
@@ -111,13 +112,21 @@ class _Comparison:
                 yield from self._field(other, field, reader, writer, f"{path}/{number}")
             elif field.label == _REQUIRED:
                 yield _incompatibility("REQUIRED_FIELD_REMOVED", f"{path}/{number}")
-            elif number in in_oneofs and in_oneofs[number] in _oneofs(reader):
+            elif number in in_oneofs and self._is_kept(in_oneofs[number], reader, writer):
                 yield _incompatibility("ONEOF_FIELD_REMOVED", f"{path}/{in_oneofs[number]}/{number}")
         for number, field in read.items():
             added = number not in written or written[number].label != _REQUIRED
             if field.label == _REQUIRED and added:
                 yield _incompatibility("REQUIRED_FIELD_ADDED", f"{path}/{number}")
         yield from self._moved(reader, writer, path)
+
+    def _is_kept(self, oneof: str, reader: DescriptorProto, writer: DescriptorProto) -> bool:
+        """Return True if the reader has this oneof, perhaps under a new name."""
+        kept = _oneofs(reader)
+        if oneof in kept:
+            return True
+        members = {field.number for field in _oneofs(writer)[oneof]}
+        return any(members & {field.number for field in fields} for fields in kept.values())
 
     def _moved(
         self, reader: DescriptorProto, writer: DescriptorProto, path: str
@@ -173,7 +182,8 @@ class _Comparison:
                 yield _incompatibility("FIELD_SCALAR_KIND_CHANGED", path)
         else:
             names = (reader.type_name.lstrip("."), writer.type_name.lstrip("."))
-            if _without(names[0], self._packages[0]) != _without(names[1], self._packages[1]):
+            # The file of a type, and with it the package, may be another one.
+            if self._local_names[0][names[0]] != self._local_names[1][names[1]]:
                 yield _incompatibility("FIELD_NAMED_TYPE_CHANGED", path)
             else:
                 self._pending.append(names)
@@ -186,6 +196,15 @@ def _messages(files: Files) -> dict[str, DescriptorProto]:
             if isinstance(type_, DescriptorProto):
                 found[name] = type_
     return found
+
+
+def _local_names(files: Files) -> dict[str, str]:
+    """Return the names of all types without the packages of their files."""
+    return {
+        name: _without(name, file.package)
+        for file in (*files.imports.values(), files.raw)
+        for name, _ in types_of(file)
+    }
 
 
 def _oneofs(message: DescriptorProto) -> dict[str, list[FieldDescriptorProto]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
@@ -26,14 +26,16 @@ _MAX_FIELD = 2**29 - 1
 _MAX_ENUM = 2**31 - 1
 
 
-def to_text(file: FileDescriptorProto, layout: Layout) -> str:
-    return "".join(line + "\n" for line in _Printer(file, layout).lines())
+def to_text(file: FileDescriptorProto, layout: Layout, *, sort_options: bool = False) -> str:
+    """Print a file. `sort_options` sorts options by name; otherwise Protobuf's own precede custom ones."""
+    return "".join(line + "\n" for line in _Printer(file, layout, sort_options).lines())
 
 
 class _Printer:
-    def __init__(self, file: FileDescriptorProto, layout: Layout) -> None:
+    def __init__(self, file: FileDescriptorProto, layout: Layout, sort_options: bool) -> None:
         self._file = file
         self._layout = layout
+        self._sort_options = sort_options
         self._proto3 = file.syntax == "proto3"
 
     def lines(self) -> Iterator[str]:
@@ -51,7 +53,7 @@ class _Printer:
                     yield f"import {'weak ' if index in weak else ''}{quoted(name)};"
             for index in sorted(public):
                 yield f"import public {quoted(file.dependency[index])};"
-        options = list(option_texts(file.options)) if file.HasField("options") else []
+        options = list(self._options(file.options)) if file.HasField("options") else []
         if options:
             yield ""
             yield from (f"option {option};" for option in options)
@@ -97,7 +99,7 @@ class _Printer:
         }
         sections: list[list[str]] = [
             list(_reserved(message.reserved_range, message.reserved_name, 1, _MAX_FIELD)),
-            [f"option {option};" for option in option_texts(message.options)]
+            [f"option {option};" for option in self._options(message.options)]
             if message.HasField("options")
             else [],
             [
@@ -115,11 +117,11 @@ class _Printer:
             ]
             if not fields:
                 continue
-            lines = [f"option {option};" for option in option_texts(oneof.options)]
+            lines = [f"option {option};" for option in self._options(oneof.options)]
             for field in fields:
                 lines.extend(self._field(field, message, entries, path, in_oneof=True))
             sections.append([f"oneof {oneof.name} {{", *_indented(lines), "}"])
-        sections.append(list(_extension_ranges(message)))
+        sections.append(list(self._extension_ranges(message)))
         sections.append(list(self._types(path, message.nested_type, message.enum_type, groups)))
         if message.extension:
             sections.append(list(self._extensions(message.extension, message.nested_type)))
@@ -141,7 +143,7 @@ class _Printer:
         in_oneof: bool = False,
         groups: Any = (),
     ) -> Iterator[str]:
-        options = _field_options(field)
+        options = self._field_options(field)
         label = "" if in_oneof else _LABELS[field.label]
         if self._proto3 and field.label == 1 and not field.proto3_optional:
             label = ""
@@ -171,21 +173,21 @@ class _Printer:
 
     def _enum(self, enum: EnumDescriptorProto) -> Iterator[str]:
         yield f"enum {enum.name} {{"
-        lines = [f"option {option};" for option in option_texts(enum.options)]
+        lines = [f"option {option};" for option in self._options(enum.options)]
         lines.extend(_reserved(enum.reserved_range, enum.reserved_name, 0, _MAX_ENUM))
         for value in enum.value:
-            options = ", ".join(option_texts(value.options))
+            options = ", ".join(self._options(value.options))
             lines.append(f"{value.name} = {value.number}{f' [{options}]' if options else ''};")
         yield from _indented(lines)
         yield "}"
 
     def _service(self, service: ServiceDescriptorProto) -> Iterator[str]:
         yield f"service {service.name} {{"
-        lines = [f"option {option};" for option in option_texts(service.options)]
+        lines = [f"option {option};" for option in self._options(service.options)]
         for method in service.method:
             takes = ("stream " if method.client_streaming else "") + method.input_type
             gives = ("stream " if method.server_streaming else "") + method.output_type
-            options = [f"option {option};" for option in option_texts(method.options)]
+            options = [f"option {option};" for option in self._options(method.options)]
             head = f"rpc {method.name} ({takes}) returns ({gives})"
             if options:
                 lines.extend((head + " {", *_indented(options), "};"))
@@ -193,6 +195,30 @@ class _Printer:
                 lines.append(head + ";")
         yield from _indented(lines)
         yield "}"
+
+    def _options(self, options: Any) -> list[str]:
+        return self._in_order(option_texts(options))
+
+    def _field_options(self, field: FieldDescriptorProto) -> str:
+        texts = []
+        if field.HasField("default_value"):
+            texts.append(f"default = {_default(field)}")
+        if field.HasField("json_name") and field.json_name != camel_case(field.name):
+            texts.append(f"json_name = {quoted(field.json_name)}")
+        texts.extend(option_texts(field.options) if field.HasField("options") else ())
+        return f" [{', '.join(self._in_order(texts))}]" if texts else ""
+
+    def _extension_ranges(self, message: DescriptorProto) -> Iterator[str]:
+        for item in message.extension_range:
+            options = ", ".join(self._options(item.options)) if item.HasField("options") else ""
+            where = _range(item.start, item.end - 1, _MAX_FIELD)
+            yield f"extensions {where}{f' [{options}]' if options else ''};"
+
+    def _in_order(self, texts: Iterable[str]) -> list[str]:
+        """Sort options by name, without parentheses. Values of a repeated option keep their order."""
+        if not self._sort_options:
+            return list(texts)
+        return sorted(texts, key=lambda text: text.partition(" = ")[0].replace("(", "").replace(")", ""))
 
 
 def _indented(lines: Any) -> Iterator[str]:
@@ -212,24 +238,8 @@ def _reserved(ranges: Any, names: Any, beyond: int, highest: int) -> Iterator[st
         yield f"reserved {quoted(name)};"
 
 
-def _extension_ranges(message: DescriptorProto) -> Iterator[str]:
-    for item in message.extension_range:
-        options = ", ".join(option_texts(item.options)) if item.HasField("options") else ""
-        yield f"extensions {_range(item.start, item.end - 1, _MAX_FIELD)}{f' [{options}]' if options else ''};"
-
-
 def _range(first: int, last: int, highest: int) -> str:
     return str(first) if first == last else f"{first} to {'max' if last == highest else last}"
-
-
-def _field_options(field: FieldDescriptorProto) -> str:
-    texts = []
-    if field.HasField("default_value"):
-        texts.append(f"default = {_default(field)}")
-    if field.HasField("json_name") and field.json_name != camel_case(field.name):
-        texts.append(f"json_name = {quoted(field.json_name)}")
-    texts.extend(option_texts(field.options) if field.HasField("options") else ())
-    return f" [{', '.join(texts)}]" if texts else ""
 
 
 def _default(field: FieldDescriptorProto) -> str:

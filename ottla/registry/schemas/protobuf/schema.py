@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -50,7 +50,7 @@ class ProtobufSchema(ParsedSchema):
 
     @cached_property
     def normalized(self) -> str:
-        return to_text(normal_form(resolved(self._written, self.imports)), self._layout)
+        return to_text(normal_form(resolved(self._written, self.imports)), self._layout, sort_options=True)
 
     def formatted(self, format: str) -> str:
         if format == "serialized":
@@ -58,6 +58,10 @@ class ProtobufSchema(ParsedSchema):
         if format == "ignore_extensions":
             return to_text(without_extensions(self._written), self._layout)
         return self.canonical
+
+    @property
+    def fields(self) -> Collection[str]:
+        return [field.name for field in self.raw.message_type[0].field] if self.raw.message_type else []
 
     def check(self, writer: ProtobufSchema, policy: str = "STRICT") -> list[Incompatibility]:
         from ottla.registry.schemas.protobuf.compatibility import check_files

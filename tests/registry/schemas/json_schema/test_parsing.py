@@ -137,3 +137,16 @@ def test_a_schema_of_another_type_is_not_compatible() -> None:
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(InvalidSchema, match="unknown schema type XML: it is one of AVRO, JSON, PROTOBUF"):
         parse("XML", "<a/>", {})
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["http://json-schema.org/draft-07/shema#", "https://json-schema.org/draft/2020-21/schema", "draft-07"],
+)
+def test_an_unknown_draft_is_refused(uri: str) -> None:
+    text = json.dumps({"$schema": uri, "type": "object"})
+    with pytest.raises(
+        InvalidSchema, match=r"\$schema .* is unknown: use one of http://json-schema.org/draft-04"
+    ):
+        parse("JSON", text, {})
+    parse("JSON", text, {}, stored=True)

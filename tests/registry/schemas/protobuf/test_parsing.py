@@ -306,3 +306,30 @@ def test_what_is_wrong_is_said_and_where(text: str, message: str) -> None:
         parse("PROTOBUF", text, {})
 
     assert message in str(refused.value)
+
+
+def test_the_normal_form_sorts_options_by_name() -> None:
+    text = """
+        syntax = "proto3";
+        option java_package = "x.y";
+        option go_package = "z";
+        message M {
+          option no_standard_descriptor_accessor = false;
+          option deprecated = true;
+          int32 x = 1 [packed = false, json_name = "y", deprecated = true];
+        }
+        enum E { A = 0 [deprecated = true]; }
+    """
+    swapped = (
+        text.replace("go_package", "?").replace("java_package", "go_package").replace("?", "java_package")
+    )
+    swapped = swapped.replace('"x.y"', "?").replace('"z"', '"x.y"').replace("?", '"z"')
+    normal = parse("PROTOBUF", text, {}).normalized
+    assert normal == parse("PROTOBUF", swapped, {}).normalized
+    assert [line for line in normal.splitlines() if "option" in line] == [
+        'option go_package = "z";',
+        'option java_package = "x.y";',
+        "  option deprecated = true;",
+        "  option no_standard_descriptor_accessor = false;",
+    ]
+    assert 'int32 x = 1 [deprecated = true, json_name = "y", packed = false];' in normal
