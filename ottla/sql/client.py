@@ -250,7 +250,7 @@ class SqlClient:
             try:
                 return json.loads(response.read())
             except ValueError:
-                raise SqlError(f"What answers at {self.url} is not a SQL server.") from None
+                raise SqlError(f"The server at {self.url} is not a SQL server.") from None
 
 
 def _placed(text: str, position: Position) -> str:

@@ -6,7 +6,6 @@ afterwards, because the session belongs to the caller.
 
 from __future__ import annotations
 
-import copy
 import queue
 import shutil
 import tempfile
@@ -72,8 +71,9 @@ class Engine:
 
     def asking(self, schemas: Schemas) -> Engine:
         """Return a copy for another client, which may use another schema registry."""
-        other = copy.copy(self)
-        other._schemas = schemas
+        other = Engine(self.spark, self._brokers, schemas)
+        other._installed, other._paces, other._planning = self._installed, self._paces, self._planning
+        other.max_offsets = self.max_offsets
         return other
 
     @contextmanager

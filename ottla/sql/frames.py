@@ -56,9 +56,40 @@ def found_frame(
     spark: SparkSession, source: Source, found: Sequence[Found], codecs: Codecs = NONE
 ) -> DataFrame:
     """Build a frame of these table records, as if read from the topic."""
+    if _is_typed(source) and codecs.value is None:
+        return columns_of(_decoded_here(spark, source, found), source, codecs)
     columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
     rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
     return columns_of(_as_read(spark.createDataFrame(rows, columns), source, codecs), source, codecs)
+
+
+def _decoded_here(spark: SparkSession, source: Source, found: Sequence[Found]) -> DataFrame:
+    """Decode JSON with the decoder of the data source, which ignores the case of names."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ottla.spark.formats.json_decoder import JsonDecoder
+    from ottla.sql.pull.json_values import raw_type
+
+    raw = pa.array([each.value for each in found], pa.binary())
+    value = JsonDecoder(raw_type(source.values), "UTC", lax=True).decode(raw).column
+    columns = {
+        "key": pa.array([each.raw for each in found], pa.binary()),
+        "value": value,
+        "badValue": pc.if_else(value.is_valid(), pa.scalar(None, pa.binary()), raw),
+        "partition": pa.array([each.partition for each in found], pa.int32()),
+        "offset": pa.array([each.offset for each in found], pa.int64()),
+        "milliseconds": pa.array([each.timestamp_ms for each in found], pa.int64()),
+    }
+    frame = spark.createDataFrame(pa.table(columns))
+    return frame.selectExpr("key", "value", "badValue", *_others(source))
+
+
+def _others(source: Source) -> list[str]:
+    others = ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
+    if source.headers:
+        others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
+    return others
 
 
 def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> DataFrame:
@@ -71,9 +102,7 @@ def empty_frame(spark: SparkSession, source: Source, codecs: Codecs = NONE) -> D
 
 
 def _as_read(raw: DataFrame, source: Source, codecs: Codecs) -> DataFrame:
-    others = ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
-    if source.headers:
-        others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
+    others = _others(source)
     if not _is_typed(source):
         return raw.selectExpr("key", "value", *others)
     if codecs.value is not None and codecs.value.is_binary:

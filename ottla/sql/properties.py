@@ -9,11 +9,21 @@ from difflib import get_close_matches
 from ottla.client.schema_registry import PREFIX as REGISTRY
 from ottla.sql.errors import Position, SqlError
 
-#: name → default and allowed values (None means a count)
+SCAN = "ksql.query.pull.table.scan.enabled"
+
+WRAPS = "ksql.persistence.wrap.single.values"
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+
+#: name → default and allowed values (None means a count, and no values any text)
 KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "auto.offset.reset": ("latest", ("earliest", "latest")),
     # Maximum records per micro-batch. Without it, a micro-batch takes all available records.
     "ottla.max.offsets.per.trigger": ("", None),
+    # WRAP_SINGLE_VALUE and the topic names of statements that do not say them.
+    WRAPS: ("", ("true", "false")),
+    TOPIC_PREFIX: ("", ()),
+    # Whether a pull query may read a whole table.
+    SCAN: ("true", ("true", "false")),
     "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
 }
 _PREFIX = "ksql.streams."
@@ -38,8 +48,15 @@ class SessionProperties:
     Clients of a server cannot set the registry: the server would send requests to any host that they name.
     """
 
-    def __init__(self, registry: Mapping[str, str] | None = None, *, fixed_registry: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Mapping[str, str] | None = None,
+        *,
+        fixed_registry: bool = False,
+        defaults: Mapping[str, str] | None = None,
+    ) -> None:
         self._set: dict[str, str] = {}
+        self._defaults = dict(defaults or {})
         self._registry = dict(registry or {})
         self._registry_set: dict[str, str] = {}
         self._is_registry_fixed = fixed_registry
@@ -50,7 +67,10 @@ class SessionProperties:
         return {**self._registry, **self._registry_set}
 
     def get(self, name: str) -> str:
-        return self._set.get(name, KNOWN[name][0])
+        return self._set.get(name, self._default(name))
+
+    def _default(self, name: str) -> str:
+        return self._defaults.get(name, KNOWN[name][0])
 
     def set(self, name: str, value: str, position: Position) -> None:
         if name.removeprefix("ksql.").startswith(REGISTRY):
@@ -60,7 +80,7 @@ class SessionProperties:
             return
         name = self._known(name, position)
         allowed = KNOWN[name][1]
-        if allowed is not None and value not in allowed:
+        if allowed and value not in allowed:
             raise SqlError(f"{name} is {' or '.join(allowed)}, not '{value}'.", position)
         if allowed is None and not (value.isascii() and value.isdigit() and int(value) > 0):
             raise SqlError(f"{name} is a positive number, not '{value}'.", position)
@@ -73,7 +93,7 @@ class SessionProperties:
         self._set.pop(self._known(name, position), None)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        rows = [(name, default, self.get(name)) for name, (default, _) in sorted(KNOWN.items())]
+        rows = [(name, self._default(name), self.get(name)) for name in sorted(KNOWN)]
         url = f"{REGISTRY}url"
         rows.append((_URL, _shown(self._registry.get(url, "")), _shown(self.registry().get(url, ""))))
         others = {name: value for name, value in self.registry().items() if name != url}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import hashlib
 import itertools
@@ -12,9 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark import queries
-from ottla.sql.brokers import Brokers
-from ottla.sql.catalogue import Catalogue
 from ottla.sql.engine import Engine
 from ottla.sql.errors import SqlError, spark_errors_at
 from ottla.sql.executing.alterations import (
@@ -30,98 +26,54 @@ from ottla.sql.executing.explaining import graph
 from ottla.sql.executing.function_listing import describe_function, show_functions
 from ottla.sql.executing.insert_values import records
 from ottla.sql.executing.listing import describe, show
-from ottla.sql.executing.places import Places
-from ottla.sql.executing.planner import Planner
 from ottla.sql.executing.printing import printed
 from ottla.sql.executing.results import Result
-from ottla.sql.executing.running_queries import Running, RunningQueries
+from ottla.sql.executing.running_queries import Running
 from ottla.sql.parsing import statements as s
 from ottla.sql.parsing.parser import statements
-from ottla.sql.planning.functions import names
 from ottla.sql.planning.plan import Plan
 from ottla.sql.planning.target import check_target, definition, same_statement
-from ottla.sql.properties import SessionProperties, registry_properties
+from ottla.sql.properties import SCAN, TOPIC_PREFIX, WRAPS, SessionProperties
 from ottla.sql.pull.plain_rows import named_types
 from ottla.sql.pull.pull import PullQueries
 from ottla.sql.registered.schemas import Schemas
+from ottla.sql.shared import Shared
 from ottla.sql.sources import Source, TopicShape, from_statement, shape
 from ottla.sql.sql_types import from_spark
-from ottla.sql.user_functions import UserFunction, UserFunctions
-from ottla.sql.user_functions.loading import load
-from ottla.sql.user_functions.running import register
+from ottla.sql.user_functions import UserFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 
-class SqlSession:
-    """For use by one thread.
-
-    `spark` is a session, or a function that creates one on demand. `checkpoints` is the directory for query
-    checkpoints. By default it comes from Spark's setting spark.ottla.checkpoints, or is a directory of the user.
-    `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is a URL, or
-    properties such as schema.registry.url and schema.registry.basic.auth.user.info. It defaults to Spark's settings
-    spark.ottla.schema.registry.….
-    """
+class Conversation:
+    """Statements of one client, for use by one thread, with its own properties and variables."""
 
     def __init__(
-        self,
-        spark: SparkSession | Callable[[], SparkSession],
-        *,
-        bootstrap_servers: str | None = None,
-        checkpoints: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        functions: Sequence[str | Path | ModuleType | UserFunction] = (),
-        schema_registry: str | Mapping[str, str] | None = None,
+        self, shared: Shared, properties: SessionProperties, variables: Mapping[str, str] | None = None
     ) -> None:
-        self.functions = UserFunctions(load(functions), reserved=names())
-        self._spark = spark
-        self._owns_spark = not hasattr(spark, "readStream")
-        servers = bootstrap_servers or queries.bootstrap_servers(self._session(), None)
-        self.brokers = Brokers(servers, properties)
-        self.catalogue = Catalogue(self.brokers)
-        self.queries = RunningQueries()
-        if schema_registry is None and not self._owns_spark:
-            schema_registry = queries.registry_options(self._session())
-        self._registry = registry_properties(schema_registry)
-        self.properties = SessionProperties(self._registry)
-        self.schemas = Schemas(self.properties.registry)
-        self.variables: dict[str, str] = {}
-        self._checkpoints = checkpoints
-        self._engine: list[Engine] = []  # shared by all conversations once Spark is needed
-        self._starting_spark = threading.Lock()
+        self.shared = shared
+        self.brokers = shared.brokers
+        self.catalogue = shared.catalogue
+        self.queries = shared.queries
+        self.functions = shared.functions
+        self.properties = properties
+        self.schemas = Schemas(properties.registry)
+        self.variables = dict(variables or {})
         self._interrupted = threading.Event()
         #: Receives a message before each slow operation.
         self.progress: Callable[[str], None] = lambda _text: None
-        #: Whether to limit simultaneous query starts, because many clients may start queries at once.
-        self.paced = False
-        #: Whether clients cannot choose another schema registry.
-        self.registry_is_fixed = False
         #: Whether queries are only prepared, and start when resumed.
         self.starts_paused = False
-        #: Numbers for the query ids of INSERT INTO … SELECT.
-        self.insert_numbers: Iterator[int] = itertools.count(1)
-        self._places = Places(self.brokers, self._checkpoints_directory)
-        self._planner = Planner(self.catalogue, self.brokers, self.functions)
+        self._places = shared.places
+        self._planner = shared.planner
         self._pull = PullQueries(
             self.brokers,
             self._places.indexes,
             lambda: self.engine,
             lambda source: self.schemas.codecs(source),
         )
-
-    def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
-        """Return a session for another thread.
-
-        It shares the catalogue, queries and Spark, but has its own properties and variables.
-        """
-        other = copy.copy(self)
-        other.properties = SessionProperties(self._registry, fixed_registry=self.registry_is_fixed)
-        other.schemas = Schemas(other.properties.registry)
-        other.variables = dict(variables or {})
-        other._interrupted = threading.Event()
-        return other
 
     def interrupt(self) -> None:
         """End a push query or PRINT of this session, from another thread."""
@@ -156,44 +108,9 @@ class SqlSession:
         with spark_errors_at(statement):
             yield from self._execute(statement, resume)
 
-    def stop(self) -> None:
-        """Stop all queries of this session. Spark keeps running."""
-        with spark_errors_at():
-            self.queries.stop_all()
-
-    @property
-    def uses_spark(self) -> bool:
-        """Return True if a statement has needed Spark so far."""
-        return bool(self._engine)
-
-    def close(self) -> None:
-        """Stop all queries, and Spark if this session started it."""
-        self.stop()
-        self.brokers.close()
-        if self._owns_spark and self._engine:
-            self._engine.pop().spark.stop()
-
-    # Spark
-
     @property
     def engine(self) -> Engine:
-        with self._starting_spark:
-            if not self._engine:
-                engine = Engine(self._session(), self.brokers, self.schemas, paced=self.paced)
-                register(engine.spark, self.functions.all())
-                self._engine.append(engine)
-            return self._engine[0].asking(self.schemas)
-
-    def _session(self) -> SparkSession:
-        if not hasattr(self._spark, "readStream"):
-            self._spark = self._spark()
-        return self._spark
-
-    def _checkpoints_directory(self) -> str | None:
-        if self._checkpoints is None and hasattr(self._spark, "readStream"):
-            configured: str | None = self._session().conf.get(queries.CHECKPOINTS, None)
-            return configured
-        return self._checkpoints
+        return self.shared.engine(self.schemas)
 
     # Statements
 
@@ -283,12 +200,18 @@ class SqlSession:
 
     def _create(self, statement: s.CreateSource, resume: bool) -> Result:
         there = self._existing(statement)
+        if statement.or_replace and (statement.is_read_only or (there is not None and there.is_read_only)):
+            raise SqlError(
+                f"Cannot add {statement.kind.lower()} '{statement.name}': CREATE OR REPLACE is not supported on source "
+                f"{statement.kind.lower()}s.",
+                statement.position,
+            )
         if there is not None and not statement.or_replace:
             if statement.if_not_exists or (resume and same_statement(there.statement, statement.text)):
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             raise _exists(statement, resume)
         completed, known = self.schemas.completed(statement)
-        source, wanted = from_statement(completed, known)
+        source, wanted = from_statement(completed, known, wraps=self._wraps())
         if there is not None:
             check_replacement(there, source, statement)
         self._ensure_topic(source, wanted, statement)
@@ -324,7 +247,13 @@ class SqlSession:
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             query_id = there.query_id
         plan = self._planner.plan(statement.select)
-        target = definition(statement, plan, self.engine.schema(plan))
+        target = definition(
+            statement,
+            plan,
+            self.engine.schema(plan),
+            topic_prefix=self.properties.get(TOPIC_PREFIX),
+            wraps=self._wraps(),
+        )
         if there is not None and query_id is None:
             check_replacement(there, target, statement)
             query_id = self._continued(there, plan)
@@ -374,7 +303,7 @@ class SqlSession:
             raise SqlError(f"{target.name} is read only, because CREATE SOURCE made it.", statement.position)
         plan = self._planner.plan(statement.select)
         check_target(plan, target, self.engine.schema(plan), statement.position)
-        query_id = f"INSERTQUERY_{next(self.insert_numbers)}"
+        query_id = f"INSERTQUERY_{next(self.shared.insert_numbers)}"
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
         checkpoint = f"INSERT_{target.name}_{target.number}_{digest}"
         query = self._start(query_id, checkpoint, plan, target, statement)
@@ -398,6 +327,10 @@ class SqlSession:
         self.queries.add(running)
         return query
 
+    def _wraps(self) -> bool | None:
+        said = self.properties.get(WRAPS)
+        return None if not said else said == "true"
+
     def _starting(self) -> str:
         return self.properties.get("auto.offset.reset")
 
@@ -412,12 +345,14 @@ class SqlSession:
         select = statement.select
         if select.partition_by and select.emit is None:
             raise SqlError(
-                "PARTITION BY makes the key of what is written: pull queries have none.", select.position
+                "PARTITION BY sets the key of written records, so pull queries do not support it.",
+                select.position,
             )
         plan = self._planner.plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
-            return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
+            found = self._pull.rows(plan, may_scan=self.properties.get(SCAN) == "true")
+            return Result(statement, None, columns, found, kinds=lambda: self._types(plan))
         types = self._types(plan)  # fails early if the query cannot work
         topics = dict.fromkeys(f"'{source.topic}'" for source in plan.sources.values())
         self.progress(f"Reading {', '.join(topics)} …")
@@ -446,8 +381,10 @@ class SqlSession:
             select = statement.query.select
             batch = isinstance(statement.query, s.Query) and select.emit is None
             plan = self._planner.plan(select, batch=batch)
+        because = "" if plan.own_state is None else f", because of {plan.own_state}"
         message = (
-            f"{graph(plan, target)}\n\nMode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+            f"{graph(plan, target)}\n\nMode: {plan.mode}{because}\n\n{plan.sql}\n\n"
+            f"{self.engine.explain(plan).strip()}"
         )
         return Result(statement, message)
 
@@ -476,6 +413,61 @@ class SqlSession:
             self.schemas.dropped(source)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
         return Result(statement, f"Dropped {source.kind.lower()} {source.name}{also}.")
+
+
+class SqlSession(Conversation):
+    """The first conversation, which begins and ends everything that others share.
+
+    `spark` is a session, or a function that creates one on demand. `checkpoints` is the directory for query
+    checkpoints. By default it comes from Spark's setting spark.ottla.checkpoints, or is a directory of the user.
+    `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is a URL, or
+    properties such as schema.registry.url and schema.registry.basic.auth.user.info. It defaults to Spark's settings
+    spark.ottla.schema.registry.….
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        *,
+        bootstrap_servers: str | None = None,
+        checkpoints: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        functions: Sequence[str | Path | ModuleType | UserFunction] = (),
+        schema_registry: str | Mapping[str, str] | None = None,
+    ) -> None:
+        shared = Shared(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            checkpoints=checkpoints,
+            properties=properties,
+            functions=functions,
+            schema_registry=schema_registry,
+        )
+        super().__init__(shared, SessionProperties(shared.registry))
+
+    def conversation(self, variables: Mapping[str, str] | None = None) -> Conversation:
+        """Begin a conversation for another thread, with the defaults of this session."""
+        shared = self.shared
+        properties = SessionProperties(
+            shared.registry, fixed_registry=shared.registry_is_fixed, defaults=shared.defaults
+        )
+        return Conversation(shared, properties, variables)
+
+    def stop(self) -> None:
+        """Stop all queries of this session. Spark keeps running."""
+        with spark_errors_at():
+            self.queries.stop_all()
+
+    @property
+    def uses_spark(self) -> bool:
+        """Return True if a statement has needed Spark so far."""
+        return self.shared.uses_spark
+
+    def close(self) -> None:
+        """Stop all queries, and Spark if this session started it."""
+        self.stop()
+        self.brokers.close()
+        self.shared.stop_spark()
 
 
 #: Statements that depend on definitions of other shells.

@@ -140,9 +140,9 @@ class TopicShape:
 
 
 def from_statement(
-    statement: CreateSource, known: Mapping[str, Any] | None = None
+    statement: CreateSource, known: Mapping[str, Any] | None = None, *, wraps: bool | None = None
 ) -> tuple[Source, TopicShape]:
-    """Build a source from a statement. `known` comes from the schema registry."""
+    """Build a source from a statement. `known` comes from the schema registry, `wraps` from the properties."""
     properties = statement.properties
     _check_names(properties)
     if not any(not column.is_headers for column in statement.columns):
@@ -162,16 +162,20 @@ def from_statement(
         window_size_ms=window_size,
         statement=statement.text,
         is_read_only=statement.is_read_only,
-        **(described(properties, statement.columns, {}) | dict(known or {})),
+        **(described(properties, statement.columns, {}, wraps=wraps) | dict(known or {})),
     )
     check(source, statement.properties, statement.position)
     return source, shape(properties)
 
 
 def described(
-    properties: Properties, columns: tuple[ColumnDefinition, ...], inherited: Mapping[str, str]
+    properties: Properties,
+    columns: tuple[ColumnDefinition, ...],
+    inherited: Mapping[str, str],
+    *,
+    wraps: bool | None = None,
 ) -> dict[str, Any]:
-    """Read formats and timestamps from WITH (…), with inherited defaults."""
+    """Read formats and timestamps from WITH (…), with inherited defaults. `wraps` is that of WRAP_SINGLE_VALUE."""
     both = _format(properties, "format")
     keys = sum(column.is_key for column in columns)
     key_default = inherited.get("key_format", "KAFKA")
@@ -193,12 +197,12 @@ def described(
             )
         _check_timestamp(columns, given, properties)
     for name in ("key_delimiter", "value_delimiter"):
-        delimiter = _text(properties, name)
+        delimiter, form = _text(properties, name), given[name.replace("delimiter", "format")]
         if delimiter is not None:
-            given[name] = _delimiter(
-                delimiter, properties[name].position, given[name.replace("delimiter", "format")]
-            )
-    given["is_unwrapped"] = _is_unwrapped(properties, columns, given["value_format"])
+            given[name] = _delimiter(delimiter, properties[name].position, form)
+        elif form == "DELIMITED" and name in inherited:
+            given[name] = inherited[name]
+    given["is_unwrapped"] = _is_unwrapped(properties, columns, given["value_format"], wraps)
     return given | _schema_properties(properties, given["key_format"], given["value_format"])
 
 
@@ -287,13 +291,15 @@ def _check_timestamp(
         raise SqlError(f"{column.name} is {column.type}, which {need}.", position)
 
 
-def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...], form: str) -> bool:
+def _is_unwrapped(
+    properties: Properties, columns: tuple[ColumnDefinition, ...], form: str, wraps: bool | None
+) -> bool:
+    values = sum(not column.is_key and not column.is_headers for column in columns)
     said = properties.get("wrap_single_value")
     if said is None:
-        return False
+        return wraps is False and values == 1 and can_be_bare(form)
     if not isinstance(said.value, bool):
         raise SqlError("wrap_single_value is TRUE or FALSE.", said.position)
-    values = sum(not column.is_key and not column.is_headers for column in columns)
     if values != 1:
         raise SqlError(
             f"'WRAP_SINGLE_VALUE' is only valid for single-field value schemas, and this has {values} fields.",

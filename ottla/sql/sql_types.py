@@ -96,6 +96,14 @@ def has_map(kind: SqlType) -> bool:
     return kind.name == "MAP" or any(has_map(each) for each in inner)
 
 
+def overflow(kind: SqlType) -> str:
+    """Return ksqlDB's error for a number that a DECIMAL cannot hold."""
+    return (
+        f"Numeric field overflow: A field with precision {kind.precision} and scale {kind.scale} must round to an "
+        f"absolute value less than 10^{kind.precision - kind.scale}."
+    )
+
+
 def quoted_if_needed(name: str) -> str:
     plain = name.replace("_", "A")
     return name if plain.isalnum() and name == name.upper() and not name[:1].isdigit() else quoted(name)

@@ -149,7 +149,6 @@ def test_variables_are_put_in() -> None:
         ("CREATE SINK CONNECTOR x", "line 1, column 8: CREATE SINK is not supported."),
         ("CREATE STREAM x (a FOO)", "line 1, column 20: 'FOO' is not a type"),
         ("CREATE STREAM x (a INT PRIMARY KEY)", "line 1, column 24: A stream has a KEY"),
-        ("CREATE TABLE x (a INT)", "A table needs a column with PRIMARY KEY."),
         ("CREATE STREAM x (a INT, A INT)", "line 1, column 25: There are two columns A."),
         ("SELECT a +\n FROM b", "line 1, column"),
         ("SELECT a FROM b WHERE", "An expression is missing after WHERE."),

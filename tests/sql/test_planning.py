@@ -244,3 +244,28 @@ def test_properties_that_cannot_be(properties: str, message: str) -> None:
 def test_a_definition_survives_the_catalogue() -> None:
     for source in sources().values():
         assert Source.from_json(source.to_json()) == source
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT * FROM counts", ["PAGE", "WINDOWSTART", "WINDOWEND", "N"]),
+        ("SELECT * FROM counts EMIT CHANGES", ["PAGE", "WINDOWSTART", "WINDOWEND", "N"]),
+        ("SELECT *, n + 1 AS m FROM counts", ["PAGE", "WINDOWSTART", "WINDOWEND", "N", "M"]),
+        ("SELECT n, page FROM counts", ["N", "PAGE"]),
+        ("SELECT * FROM late_key", ["ID", "A", "B"]),
+        ("SELECT * FROM late_key EMIT CHANGES", ["ID", "A", "B"]),
+    ],
+)
+def test_a_star_lists_the_key_first_and_then_the_window(query: str, names: list[str]) -> None:
+    more = (
+        "CREATE TABLE counts (n INT, page STRING PRIMARY KEY) "
+        "WITH (kafka_topic='c', window_type='TUMBLING', window_size='1 HOUR');"
+        "CREATE STREAM late_key (a INT, b INT, id INT KEY) WITH (kafka_topic='l');"
+    )
+    known = {each.name: each for each in (from_statement(one)[0] for one in parse(more))}  # type: ignore[arg-type]
+    [statement] = parse(query)
+    assert isinstance(statement, s.Query)
+    batch = statement.select.emit is None
+    made = plan_select(statement.select, lambda name, _: known[name], batch=batch, reader=True)
+    assert made.names == names

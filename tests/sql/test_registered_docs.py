@@ -1,4 +1,4 @@
-"""The statements about schemas in docs/sql.md run as printed."""
+"""The statements about schemas in docs/how-to/run-sql.md run as printed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from ottla.testing import Broker
-from tests.sql.test_docs import PAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.sql import SqlSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-sql.md"
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def opened(spark: SparkSession, place: Path) -> Iterator[tuple[SqlSession, Broke
 
 
 def test_the_statements_about_schemas_run_as_printed(spark: SparkSession, tmp_path: Path) -> None:
-    [block] = re.findall(r"^```sql schemas\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    block, _ = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     with opened(spark, tmp_path) as (session, _):
         session.execute("SET 'auto.offset.reset' = 'earliest';")
         results = session.execute(block)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.sql.errors import SqlError
 from tests.sql.conftest import Sql
 
 TWEETS = (
@@ -127,6 +128,9 @@ def test_print_shows_records_as_they_are(statements: Sql) -> None:
 def test_properties_and_variables(statements: Sql) -> None:
     assert statements("SHOW PROPERTIES;") == [
         ("auto.offset.reset", "latest", "latest"),
+        ("ksql.output.topic.name.prefix", "", ""),
+        ("ksql.persistence.wrap.single.values", "", ""),
+        ("ksql.query.pull.table.scan.enabled", "true", "true"),
         ("ksql.schema.registry.url", "", ""),
         ("ottla.max.offsets.per.trigger", "", ""),
         ("processing.guarantee", "exactly_once_v2", "exactly_once_v2"),
@@ -166,7 +170,7 @@ def test_drop_removes_the_checkpoints_and_the_commit_logs_of_the_queries(
     from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
 
     session, servers = statements.session, statements.broker.bootstrap_servers
-    session._checkpoints = str(tmp_path)
+    session.shared.checkpoints = str(tmp_path)
     statements("CREATE STREAM e (k INT KEY, x INT) WITH (kafka_topic='e', partitions=1);")
     source = session.catalogue.find("E")
     session.catalogue.put(dataclasses.replace(source, query_id="CSAS_E_0"))
@@ -184,3 +188,19 @@ def test_drop_removes_the_checkpoints_and_the_commit_logs_of_the_queries(
         assert [each.name for each in place.iterdir()] == ["CSAS_OTHER_1"]
         assert set(topics.values()) & set(cluster.topics()) == {topics["CSAS_OTHER_1"]}
     assert statements("SHOW TOPICS;") == [("e", 1, 1)]
+
+
+def test_a_conversation_shares_the_catalogue_but_not_its_settings(statements: Sql) -> None:
+    statements(TWEETS)
+    other = statements.session.conversation({"name": "tweets"})
+    other.execute(
+        "SET 'auto.offset.reset' = 'earliest'; SET 'ksql.schema.registry.url' = 'http://127.0.0.1:1';"
+    )
+    assert [row[0] for row in other.execute("DESCRIBE ${name};")[0].rows]
+    assert statements.session.properties.get("auto.offset.reset") == "latest"
+    assert statements.session.variables == {}
+    # Its pull queries ask its own registry.
+    [source] = other.catalogue.all()
+    registered = dataclasses.replace(source, value_format="AVRO")
+    with pytest.raises(SqlError, match=r"127\.0\.0\.1:1"):
+        other._pull._codecs(registered)

@@ -33,9 +33,10 @@ def records(statement: InsertValues, source: Source, codecs: Codecs = NONE) -> l
 
 def _record(statement: InsertValues, source: Source, codecs: Codecs, row: Sequence[exp.Expr]) -> Record:
     position = statement.position
-    named = statement.columns or tuple(column.name for column in source.columns if not column.is_headers)
+    # Without names, the key comes first, as in ksqlDB.
+    named = statement.columns or tuple(column.name for column in (*source.keys, *source.values))
     if not statement.columns and source.headers and len(row) == len(source.columns):
-        named = tuple(column.name for column in source.columns)
+        named = (*named, *(column.name for column in source.headers))
     if len(named) != len(row):
         raise SqlError(f"There are {len(named)} columns and {len(row)} values.", position)
     values = {name: literal(tree, position) for name, tree in zip(named, row, strict=True)}

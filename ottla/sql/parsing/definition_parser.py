@@ -33,8 +33,6 @@ def columns_of(words: Words, kind: s.SourceKind) -> tuple[s.ColumnDefinition, ..
         _check_headers(column, columns, position)
         columns.append(column)
     words.expect(")")
-    if kind == "TABLE" and not any(column.is_key for column in columns):
-        raise words.fail("A table needs a column with PRIMARY KEY.")
     return tuple(columns)
 
 

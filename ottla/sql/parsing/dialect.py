@@ -22,6 +22,8 @@ _ADAPTED = {TokenType.ARROW: (TokenType.DOT, "."), TokenType.FARROW: (TokenType.
 
 
 class KsqlDB(Dialect):
+    IDENTIFIERS_CAN_START_WITH_DIGIT = True
+
     class Tokenizer(tokens.Tokenizer):
         IDENTIFIERS = ["`", '"']
         QUOTES = ["'"]

@@ -137,7 +137,7 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
         if columns is not None:
             raise SqlError("CREATE … AS SELECT takes its columns from the query: omit the list.", listed)
         if read_only:
-            raise SqlError("What a query writes cannot be read only: omit SOURCE.", where["position"])
+            raise SqlError("The result of a query cannot be read-only. Omit SOURCE.", where["position"])
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
     if columns is None and not _may_be_inferred(properties):
         raise words.fail(f"No columns supplied: expected the columns of {name}, or AS SELECT.")
@@ -213,7 +213,7 @@ def _explain(words: Words, where: dict[str, Any]) -> s.Statement:
         return s.Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
     query = _STATEMENTS[words.word()](words, inner)
     if not isinstance(query, s.Query | s.CreateAsSelect | s.InsertSelect):
-        raise SqlError("Only what has a SELECT can be explained.", query.position)
+        raise SqlError("Only statements with a SELECT can be explained.", query.position)
     return s.Explain(query=query, **where)
 
 

@@ -49,6 +49,7 @@ class GroupedScope(Scope):
     calls: list[tuple[AggregateCall, list[str]]] = field(default_factory=list)  # with their arguments as SQL
     types: list[SqlType | None] = field(default_factory=list)  # of the results
     of_rows: Scope | None = None
+    before: bool = False  # whether results are those before a change
 
     @classmethod
     def over(cls, scope: Scope, groups: list[str]) -> GroupedScope:
@@ -79,7 +80,7 @@ class GroupedScope(Scope):
         return SqlError("Table functions cannot be used with aggregations.", position)
 
     def _group(self, node: exp.Expr) -> int | None:
-        if isinstance(node, exp.Literal | exp.Identifier | exp.Star) or has_aggregate(node, self.functions):
+        if isinstance(node, exp.Identifier | exp.Star) or has_aggregate(node, self.functions):
             return None
         assert self.of_rows is not None
         try:
@@ -127,7 +128,7 @@ class GroupedScope(Scope):
         if entry not in self.calls:
             self.calls.append(entry)
             self.types.append(result)
-        return exp.Var(this=quoted(result_column(self.calls.index(entry))))
+        return exp.Var(this=quoted(result_column(self.calls.index(entry), before=self.before)))
 
     def _own(self, node: exp.Anonymous, name: str, given: list[Argument]) -> tuple[AggregateCall, list[str]]:
         try:
@@ -301,20 +302,24 @@ def _shape(call: AggregateCall, written: list[str]) -> str:
             )
         )
         return f"array(named_struct({fields}))"
+    if name == "SUM_LIST":
+        return f"element_at({value}, 1)"
     counts = any(not isinstance(each, bool) for each in call.settings)
     if name in ("COLLECT_LIST", "COLLECT_SET", "TOPK", "TOPKDISTINCT") or counts:
         return f"array({value})"
     return value
 
 
-def final_sql(columns: list[str], having: str | None, *, windowed: bool, flow: str) -> str:
-    """Build the SELECT over the aggregated rows. A row that no longer passes HAVING becomes a tombstone."""
-    kept = "NOT __deleted" if having is None else f"NOT __deleted AND coalesce({having}, false)"
+def final_sql(columns: list[str], having: tuple[str, str] | None, *, windowed: bool, flow: str) -> str:
+    """Build the SELECT over the aggregated rows. A row that no longer passes HAVING becomes a tombstone.
+
+    `having` is the condition over the results, and over the results before the change.
+    """
+    kept = "NOT __deleted" if having is None else f"NOT __deleted AND coalesce({having[0]}, false)"
     rows = [*columns, f"__time AS {ROW_TIME}"]
     if windowed:
         rows += [f"{WINDOW_START} AS {RESULT_START}", f"{WINDOW_END} AS {RESULT_END}"]
     text = f"SELECT {', '.join([*rows, f'{kept} AS {KEEP}'])}\nFROM {flow}"
     if having is not None:
-        before = having.replace(f"`{result_column(0)[:-1]}", f"`{result_column(0, before=True)[:-1]}")
-        text += f"\nWHERE ({kept}) OR ({HAD} AND coalesce({before}, false))"
+        text += f"\nWHERE ({kept}) OR ({HAD} AND coalesce({having[1]}, false))"
     return text

@@ -10,7 +10,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.parsing.dialect import identifier_name
 from ottla.sql.parsing.statements import Select
 from ottla.sql.planning.expression_texts import shown, type_text
-from ottla.sql.planning.functions import AGGREGATES
+from ottla.sql.planning.functions import AGGREGATES, names
 from ottla.sql.planning.scope import Scope
 from ottla.sql.sources import WINDOW_COLUMNS, map_key
 from ottla.sql.sql_types import has_map
@@ -60,6 +60,7 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
         _check_groups(select, scope, groups, batch)
 
 
+_KNOWN = {*names(), "MAP", "STRUCT"}
 _TABLE_FUNCTIONS = {"EXPLODE", "CUBE_EXPLODE"}
 
 
@@ -150,6 +151,11 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
     trees = [item.expression for item in select.items if item.expression is not None]
     aggregates = [node for tree in (*trees, select.having) for node in _aggregates(tree, scope)]
     if not batch and not aggregates:
+        for tree in trees:
+            for call in tree.find_all(exp.Anonymous):
+                name = str(call.this).upper()
+                if name not in _KNOWN and scope.functions.get(name) is None:
+                    raise SqlError(f"Can't find any functions with the name '{name}'.", scope.place(call))
         raise SqlError(
             "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
             scope.place(select.group_by[0]),
@@ -169,7 +175,8 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
 def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | None:
     if isinstance(tree, exp.Lambda) or any(node is tree for node in _aggregates(tree, scope)):
         return None
-    if tree.find(exp.Column) is not None and not any(_aggregates(tree, scope)) and scope.sql(tree) in groups:
+    has_column = tree.find(exp.Column) is not None and not any(_aggregates(tree, scope))
+    if has_column and scope.sql(tree.unnest()) in groups:
         return None
     if isinstance(tree, exp.Column):
         name = tree.name.upper()

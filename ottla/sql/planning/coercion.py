@@ -91,6 +91,8 @@ def member_of(value: exp.Expr, among: Sequence[exp.Expr], type_of: TypeOf, sql_o
     target = type_of(value)
     if target is None or any(type_of(each) is None for each in among if not _may_be_null(each)):
         return None
+    if all(isinstance(each, exp.Null) for each in among):
+        raise NotCoercible(f"{shown(value)} IN (NULL) is never true; use IS NULL")
     left = sql_of(value)
     choices = []
     for each in among:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ottla.sql.planning.expression_texts import shown, type_text
+from ottla.sql.planning.functions.collections import identity
 from ottla.sql.planning.functions.rules import NUMBERS, Argument
-from ottla.sql.sql_types import SqlType, has_map
+from ottla.sql.sql_types import SqlType
 
 #: sqlglot's node → ksqlDB's operator name
 OPERATORS: dict[type[exp.Expr], str] = {
@@ -69,7 +70,4 @@ def compared(node: exp.Expr, left: Argument, right: Argument) -> str:
 
 
 def with_equality(side: Argument) -> str:
-    """Compare maps by their sorted entries, because Spark has no equality for maps."""
-    if side.type is not None and side.type.name == "MAP" and not has_map(side.type.element or side.type):
-        return f"array_sort(map_entries({side.sql}))"
-    return side.sql
+    return identity(side.sql, side.type)

@@ -82,7 +82,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
         if right.kind == "TABLE":
             _check_primary_key(join, left, right, second, scope)
         if of == "table-table" and first not in held:
-            _check_foreign_key(join, first, len(select.joins))
+            _check_foreign_key(join, steps)
             of = "foreign-key"
         same = first in held and value is not None
         by_keys = same and [second] == [scope.column(join.right.alias, key.name) for key in right.keys]
@@ -104,14 +104,14 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
             )
         )
         if of == "foreign-key":
-            return Joins(tuple(steps), [[each] for each in primary], None, None)
+            continue  # the result keeps the key of the left side
         held = [*held, second] if same else [first, second]
-        if join.kind == "RIGHT":
-            held.reverse()
         value = {"RIGHT": second, "FULL": f"coalesce({mine}, {second})"}.get(join.kind, mine)
         has_row_key = join.kind == "FULL" or not _columns(held)
         if join.kind == "FULL":
             held = [value]
+    if all(step.of == "foreign-key" for step in steps):
+        return Joins(tuple(steps), [[each] for each in primary], None, None)
     row_key = _row_key(sources) if has_row_key else None
     return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, row_key)
 
@@ -223,11 +223,10 @@ def _got(join: Join, scope: Scope) -> str:
     return " = ".join(written(side, scope) for side in sides)
 
 
-def _check_foreign_key(join: Join, compared: str, joins: int) -> None:
-    if joins > 1:
+def _check_foreign_key(join: Join, before: Sequence[JoinStep]) -> None:
+    if any(step.kind in ("RIGHT", "FULL") for step in before):
         raise SqlError(
-            f"A JOIN of tables by a foreign key, {_plain(compared)}, cannot be one of several joins; "
-            "CREATE TABLE … AS SELECT it first.",
+            "A JOIN by a foreign key after a RIGHT or FULL JOIN is not supported; CREATE TABLE … AS SELECT that first.",
             join.position,
         )
     if join.kind in ("RIGHT", "FULL"):
@@ -339,7 +338,3 @@ def join_clause(join: Join, left: str, scope: Scope) -> str:
             f" AND {theirs} <= {mine} + INTERVAL '{join.after_ms / 1000:.3f}' SECOND"  # type: ignore[operator]
         )
     return f"{join.kind} JOIN {view(right)} AS {quoted(right)} ON {condition}"
-
-
-def _plain(sql: str) -> str:
-    return sql.replace("`", "")

@@ -46,7 +46,7 @@ def spellings(field: Field, fields: Sequence[Field]) -> list[str]:
         return [field.name]  # quoted names have one spelling
     taken = {name for each in fields if each is not field for name in (each.written, each.name)}
     candidates = dict.fromkeys((field.written, field.name.lower(), field.name))
-    return [each for each in candidates if each == field.written or each not in taken]
+    return [each for each in candidates if each == field.name or each not in taken]
 
 
 def raw_schema(fields: Sequence[Field], corrupt: bool = False) -> str:

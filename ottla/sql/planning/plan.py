@@ -67,6 +67,7 @@ class Plan:
     missing_key: str | None  # error if the result is written to a topic
     joins: tuple[JoinStep, ...] = ()
     aggregation: AggregationPlan | None = None  # for stateful queries; the SELECT reads the groups
+    own_state: str | None = None  # why a stateful query does not run on Spark's operators
 
     @property
     def names(self) -> list[str]:
@@ -130,12 +131,12 @@ class _Planner:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
             scope.replaced["WINDOWEND"] = f"unix_millis({column}.end)"
-        groups = [scope.sql_in("GROUP BY", each) for each in select.group_by]
+        groups = [scope.sql_in("GROUP BY", each.unnest()) for each in select.group_by]
         scope.order = self._order(groups)
         partitions = (
             []
             if _is_null(select.partition_by)
-            else [scope.sql_in("PARTITION BY", each) for each in select.partition_by]
+            else [scope.sql_in("PARTITION BY", each.unnest()) for each in select.partition_by]
         )
         key_sql = self._key(groups, partitions)
         check_select(select, scope, groups, batch=self._batch)
@@ -159,11 +160,12 @@ class _Planner:
             self._watermarks(),
             missing,
             () if joins is None else joins.steps,
+            own_state=self._own_state() if mode == "stateful" else None,
         )
 
     def _grouped(self, joins: Joins | None) -> Plan:
         select, rows = self._select, self._scope
-        groups = [rows.sql_in("GROUP BY", each) for each in select.group_by]
+        groups = [rows.sql_in("GROUP BY", each.unnest()) for each in select.group_by]
         grouped = GroupedScope.over(rows, groups)
         checked: Scope = rows
         if select.window is not None:
@@ -174,7 +176,9 @@ class _Planner:
         key_sql = [[grouped.group(number)] for number in range(len(groups))]
         check_select(select, checked, groups, batch=self._batch)
         outputs = Projection(select, self._sources, grouped, self._reader).outputs(key_sql)
-        having = None if select.having is None else grouped.sql(select.having)
+        having = None
+        if select.having is not None:
+            having = grouped.sql(select.having), replace(grouped, before=True).sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
         columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
         missing = missing_key(select, rows, joins, key_sql, outputs)
@@ -199,6 +203,7 @@ class _Planner:
                 table_key=self._table_key(joins) if self._left.kind == "TABLE" else None,
                 flow=FLOW,
             ),
+            self._own_state(),
         )
 
     def _table_key(self, joins: Joins | None) -> str:
@@ -211,30 +216,34 @@ class _Planner:
     # Mode of execution
 
     def _mode(self) -> Mode:
-        select = self._select
         if self._batch:
             return "batch"
-        if select.joins:
+        if self._own_state() is not None:
             return "stateful"
         if self._aggregates:
-            return "stateful" if self._needs_own_state() else "update"
+            return "update"
         return "changes" if self._left.kind == "TABLE" else "append"
 
-    def _needs_own_state(self) -> bool:
-        """Return True if Spark cannot run the aggregation, or runs it differently than ksqlDB."""
+    def _own_state(self) -> str | None:
+        """Return why the query needs Ottla's own state: Spark cannot run it, or runs it differently than ksqlDB."""
         select, functions = self._select, self._scope.functions
-        return (
-            self._left.kind == "TABLE"
-            or select.emit == "FINAL"
-            or select.having is not None
-            or (select.window is not None and select.window.kind == "SESSION")
-            or any(
-                functions.is_aggregate(str(node.this).upper())
-                for item in select.items
-                if item.expression is not None
-                for node in item.expression.find_all(exp.Anonymous)
-            )
-        )
+        if select.joins:
+            return "JOIN"
+        if not self._aggregates:
+            return None
+        if self._left.kind == "TABLE":
+            return "GROUP BY over a table"
+        if select.emit == "FINAL":
+            return "EMIT FINAL"
+        if select.having is not None:
+            return "HAVING"
+        if select.window is not None and select.window.kind == "SESSION":
+            return "SESSION windows"
+        for item in select.items:
+            for node in () if item.expression is None else item.expression.find_all(exp.Anonymous):
+                if functions.is_aggregate(str(node.this).upper()):
+                    return f"the aggregate {str(node.this).upper()} in Python"
+        return None
 
     def _check_clauses(self) -> None:
         select, position = self._select, self._select.position
@@ -371,6 +380,10 @@ class _Planner:
             filters.append("window.start >= timestamp_millis(0)")  # Kafka has no windows before time 0
         if filters:
             text += f"\nHAVING {' AND '.join(filters)}"
+        if mode == "batch" and self._left.kind == "TABLE" and not select.joins and not self._aggregates:
+            # ksqlDB's stores are ordered by key.
+            names = [*(column.name for column in self._left.keys), *self._left.window_columns]
+            text += f"\nORDER BY {', '.join(scope.column(alias, name) for name in names)}"
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"
         return text
@@ -404,7 +417,11 @@ def inherited_formats(plan: Plan, columns: Sequence[ColumnDefinition]) -> Mappin
     left = plan.sources[plan.select.source.alias]
     values = [column for column in columns if not column.is_key]
     holds = left.value_format != "NONE" and (left.value_format != "KAFKA" or len(values) == 1)
-    return {
+    inherited = {
         "key_format": left.key_format if left.key_format != "NONE" else "KAFKA",
         "value_format": left.value_format if holds else "JSON",
     }
+    for part, form in (("key", left.key_format), ("value", left.value_format)):
+        if form == "DELIMITED":
+            inherited[f"{part}_delimiter"] = getattr(left, f"{part}_delimiter")
+    return inherited

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -53,9 +53,18 @@ class Projection:
             if item.all_fields:
                 named += [(name, sql, True, item.position) for name, sql in self._fields(item.expression)]
                 continue
-            name = item.alias or self._name(item.expression, [each[0] for each in named]) or next(generated)
-            may_be_key = not _is_call(item.expression, "AS_VALUE")
-            named.append((name, self._scope.sql(item.expression), may_be_key, item.position))
+            tree = item.expression.unnest()
+            if isinstance(tree, exp.Null):
+                raise SqlError(
+                    "Can't infer a type of null. Please explicitly cast it to a required type, e.g. "
+                    "CAST(null AS VARCHAR).",
+                    item.position,
+                )
+            name = item.alias or self._name(tree, [each[0] for each in named]) or next(generated)
+            may_be_key = not _is_call(tree, "AS_VALUE") or any(
+                _is_call(each.unnest(), "AS_VALUE") for each in self._select.group_by
+            )
+            named.append((name, self._scope.sql(tree), may_be_key, item.position))
         made = self._new_keys(named, generated)
         named = made + named
         names = [name for name, *_ in named]
@@ -84,7 +93,7 @@ class Projection:
                 names = sorted(name for name, _ in same)
                 raise SqlError(
                     f"The projection contains a key column (`{key}`) more than once, aliased as: "
-                    f"{', '.join(names[:-1])} and {names[-1]}. Write AS_VALUE(…) around what is to be a value.",
+                    f"{', '.join(names[:-1])} and {names[-1]}. Use AS_VALUE(…) for a column of the value.",
                     same[1][1],
                 )
         outputs = [Output(name, sql, name in keys, position) for name, sql, _, position in named]
@@ -130,15 +139,12 @@ class Projection:
         return columns
 
     def _listed(self, source: Source) -> list[str]:
-        names = [column.name for column in source.columns]
-        if self._reader:
-            return [*names, *source.window_columns]
         keys = [column.name for column in source.keys]
-        values = [name for name in names if name not in keys]
+        values = [column.name for column in source.columns if not column.is_key]
         joined = bool(self._select.joins)
-        if not self._select.partition_by:
-            # As in ksqlDB, a join includes the windows of each source.
-            return [*keys, *(source.window_columns if joined else ()), *values]
+        if self._reader or not self._select.partition_by:
+            # As in ksqlDB, readers and joins also get the windows of each source.
+            return [*keys, *(source.window_columns if joined or self._reader else ()), *values]
         # The old key follows the values, which matters for formats without field names. As in ksqlDB, a join with a
         # new key also includes the pseudo columns.
         return [*values, *(PSEUDO_COLUMNS if joined else ()), *keys]
@@ -152,23 +158,23 @@ class Projection:
         return [(field.name, f"{sql}.{quoted(field.name)}") for field in kind.fields]
 
     def _name(self, tree: exp.Expr, before: Sequence[str]) -> str | None:
-        """Return the name of a column or struct field, numbered if the name is taken."""
+        """Return the name of a column or struct field. A field is numbered if a source or the result has its name."""
         if isinstance(tree, exp.Column):
             parts = [identifier_name(part) for part in tree.parts]
             qualified = len(parts) > 1 and parts[0] in self._sources and self._sources[parts[0]].has(parts[1])
             rest = parts[1:] if qualified else parts
             if len(rest) > 1:
-                return _numbered(rest[-1], before)
+                return _numbered(rest[-1], {*before, *self._taken})
             twice = sum(source.has(rest[0]) for source in self._sources.values()) > 1
             return f"{parts[0]}_{rest[0]}" if twice and qualified else rest[0]
         if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
-            return _numbered(identifier_name(tree.expression), before)
+            return _numbered(identifier_name(tree.expression), {*before, *self._taken})
         return None
 
 
-def _numbered(name: str, before: Sequence[str]) -> str:
+def _numbered(name: str, taken: Collection[str]) -> str:
     number, chosen = 0, name
-    while chosen in before:
+    while chosen in taken:
         number += 1
         chosen = f"{name}_{number}"
     return chosen

@@ -13,7 +13,9 @@ _COLUMNS = ("ROWTIME", *WINDOW_COLUMNS)
 
 
 def milliseconds(text: str) -> int:
-    """Parse ksqlDB's time format: a date and an optional partial time, in UTC unless a zone is given."""
+    """Parse ksqlDB's format: a year, a month, or a date with an optional partial time. The default zone is UTC."""
+    if len(text) in (4, 7) and text.replace("-", "").isdigit():
+        text = f"{text}-01-01"[:10]
     found = datetime.fromisoformat(text if "T" not in text or text[-1] != "T" else text[:-1])
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)

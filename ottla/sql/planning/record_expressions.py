@@ -66,7 +66,16 @@ def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
 
 def _delimited_encoded(column: ColumnDefinition) -> str:
     name = quoted(column.name)
+    if column.type.name == "DECIMAL" and column.type.scale > 6:
+        return _plain_decimal(name, column.type.scale)
     return f"base64({name})" if column.type.name == "BYTES" else encoded(name, column.type)
+
+
+def _plain_decimal(value: str, scale: int) -> str:
+    """Write a decimal without an exponent, which Spark uses for numbers below 0.000001."""
+    whole = f"CAST(abs({value}) * CAST('1e{scale}' AS DECIMAL({min(scale + 1, 38)},0)) AS DECIMAL(38,0))"
+    small = f"concat(IF({value} < 0, '-', ''), '0.', lpad(CAST({whole} AS STRING), {scale}, '0'))"
+    return f"CASE WHEN CAST({value} AS STRING) LIKE '%E%' THEN {small} ELSE CAST({value} AS STRING) END"
 
 
 def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:

@@ -13,7 +13,7 @@ from ottla.sql.parsing.dialect import identifier_name
 from ottla.sql.planning.coercion import NotCoercible, coerced, coerced_list, common_type, member_of
 from ottla.sql.planning.comparisons import OPERATORS, compared
 from ottla.sql.planning.comparisons import refusal as refusal_to_compare
-from ottla.sql.planning.expression_texts import type_text
+from ottla.sql.planning.expression_texts import shown, type_text
 from ottla.sql.planning.expression_types import cast_type, field_type, type_of
 from ottla.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArguments, render
 from ottla.sql.planning.functions.aggregates import listed
@@ -83,6 +83,10 @@ class Scope:
             return self._by_type(node)
         if isinstance(node, exp.Case):
             self._check_case(node)
+        if isinstance(node, exp.Between | exp.Like | exp.Connector | exp.Not):
+            self._check_condition(node)
+        if isinstance(node, exp.Literal):
+            self._check_number(node)
         for child in list(node.iter_expressions()):
             changed = self._changed(child)
             if changed is not child:
@@ -149,6 +153,9 @@ class Scope:
                 place = Argument(f"nullif({place.sql}, 0)")
             return exp.Var(this=f"try_element_at({left.sql}, {place.sql})")
         right = self._argument(node.expression)
+        if isinstance(node.this, exp.Null) or isinstance(node.expression, exp.Null):
+            kinds = " ".join("null" if each.type is None else each.type.name for each in (left, right))
+            raise SqlError(f"Unsupported arithmetic types. {kinds}; CAST one of them.", where)
         texts = isinstance(node, exp.Add) and left.is_a("STRING") and right.is_a("STRING")
         if left.type and right.type and not texts and not (left.is_a(*NUMBERS) and right.is_a(*NUMBERS)):
             raise SqlError(
@@ -166,13 +173,56 @@ class Scope:
             return exp.Var(this=f"concat({left.sql}, {right.sql})")
         return exp.Var(this=f"{left.sql} + {right.sql}")
 
+    def _check_condition(self, node: exp.Expr) -> None:
+        """Refuse operands that ksqlDB refuses: texts beside numbers, and conditions that are not boolean."""
+        reason: str | None = None
+        if isinstance(node, exp.Between):
+            for operator, bound in ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])):
+                pair = operator(this=node.this.copy(), expression=bound.copy())
+                reason = reason or refusal_to_compare(pair, self.type_of(node.this), self.type_of(bound))
+        elif isinstance(node, exp.Like):
+            for side in (node.this, node.expression):
+                kind = self.type_of(side)
+                if kind is not None and kind.name != "STRING":
+                    reason = (
+                        f"Like condition must be between strings, and {shown(side)} is {type_text(kind)}."
+                    )
+        else:
+            for side in node.iter_expressions():
+                kind = self.type_of(side)
+                if kind is not None and kind.name != "BOOLEAN":
+                    reason = f"{shown(side)} should evaluate to boolean but is {type_text(kind)} instead."
+        if reason is not None:
+            raise SqlError(reason, self.place(node))
+
+    def _check_number(self, node: exp.Literal) -> None:
+        if node.is_string or not node.name.isdigit():
+            return
+        limit = (1 << 63) + isinstance(node.parent, exp.Neg)
+        if int(node.name) >= limit:
+            raise SqlError(f"Invalid numeric literal: {node.name} is beyond BIGINT.", self.place(node))
+
     def _check_case(self, node: exp.Case) -> None:
+        for each in node.args["ifs"]:
+            kind = self.type_of(each.this)
+            if kind is not None and kind.name != "BOOLEAN" and node.this is None:
+                raise SqlError(
+                    f"WHEN operand type should be boolean, and {shown(each.this)} is {type_text(kind)}.",
+                    self.place(node),
+                )
         results = [each.args["true"] for each in node.args["ifs"]]
         if node.args.get("default") is not None:
             results.append(node.args["default"])
         results = [each for each in results if not isinstance(each, exp.Null)]
         if not results:
             raise SqlError("Invalid Case expression. All case branches have NULL type.", self.place(node))
+        try:
+            common_type(results, self.type_of)
+        except NotCoercible as error:
+            raise SqlError(
+                f"Invalid Case expression. Type for all 'THEN' clauses should be the same: {error}.",
+                self.place(node),
+            ) from None
 
     # Types
 
@@ -261,6 +311,10 @@ class Scope:
         if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
             return self._invocation(node, name, given)
         given = self.aggregate_arguments(name, given)
+        if any(isinstance(each, exp.Star) for each in given):
+            raise SqlError(
+                f"Function '{name}' does not accept parameters (*); name columns.", self.place(node)
+            )
         arguments = []
         for i, argument in enumerate(given):
             if i == 0 and name in UNITS_FIRST:
@@ -300,16 +354,13 @@ class Scope:
             return exp.Var(
                 this=_whole(made, made) if name == "TRANSFORM" and _calculates(one, inner) else made
             )
-        written = [self._lambda_sql(each, [STRING, inner]) for each in lambdas]
         if name == "FILTER":
-            return exp.Var(this=f"map_filter({source.sql}, {written[0]})")
-        if len(written) != 2:
+            return exp.Var(this=f"map_filter({source.sql}, {self._lambda_sql(lambdas[0], [STRING, inner])})")
+        if len(lambdas) != 2:
             raise SqlError(
                 "TRANSFORM of a map takes two lambdas: of the key and of the value.", self.place(node)
             )
-        keys, values = (each.split(" -> ", 1)[1] for each in written)
-        names = [quoted(identifier_name(each)) for each in lambdas[0].expressions]
-        other = [quoted(identifier_name(each)) for each in lambdas[1].expressions]
+        (names, keys), (other, values) = (self._lambda_parts(each, [STRING, inner]) for each in lambdas)
         # Both lambdas see the original entry.
         entry = f"map_entries({source.sql})"
         pair = (
@@ -333,8 +384,7 @@ class Scope:
             body = self._lambda_sql(node, [start.type, inner])
             reduced = f"aggregate({source.sql}, {start.sql}, {body})"
         else:
-            state, key, value = (quoted(identifier_name(each)) for each in node.expressions)
-            body = self._lambda_sql(node, [start.type, STRING, inner]).split(" -> ", 1)[1]
+            (state, key, value), body = self._lambda_parts(node, [start.type, STRING, inner])
             one = f"transform(array(e.key), {key} -> transform(array(e.value), {value} -> {body})[0])[0]"
             reduced = f"aggregate(map_entries({source.sql}), {start.sql}, ({state}, e) -> {one})"
         return exp.Var(this=f"CASE WHEN {source.sql} IS NULL THEN {start.sql} ELSE {reduced} END")
@@ -437,6 +487,11 @@ class Scope:
         return exp.Var(this=self._lambda_sql(node, [None] * len(node.expressions)))
 
     def _lambda_sql(self, node: exp.Lambda, types: Sequence[SqlType | None]) -> str:
+        names, body = self._lambda_parts(node, types)
+        return f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} -> {body}"
+
+    def _lambda_parts(self, node: exp.Lambda, types: Sequence[SqlType | None]) -> tuple[list[str], str]:
+        """Return the names of the parameters and the body."""
         names = [identifier_name(each) for each in node.expressions]
         inner = replace(
             self,
@@ -451,9 +506,7 @@ class Scope:
                 else each
             )
         )
-        written = ", ".join(quoted(name) for name in names)
-        parameters = written if len(names) == 1 else f"({written})"
-        return f"{parameters} -> {_sql(inner._changed(body))}"
+        return [quoted(name) for name in names], _sql(inner._changed(body))
 
     # Positions
 

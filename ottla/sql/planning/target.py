@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Source:
+def definition(
+    statement: CreateAsSelect,
+    plan: Plan,
+    schema: StructType,
+    *,
+    topic_prefix: str = "",
+    wraps: bool | None = None,
+) -> Source:
     if plan.result != statement.kind:
         raise SqlError(
             f"Invalid result type. Your SELECT query produces a {plan.result}. "
@@ -43,10 +50,10 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
     source = Source(
         statement.kind,
         statement.name,
-        topic_of(statement.properties, statement.name),
+        topic_of(statement.properties, topic_prefix + statement.name),
         columns,
         statement=statement.text,
-        **described(statement.properties, columns, inherited_formats(plan, columns)),
+        **described(statement.properties, columns, inherited_formats(plan, columns), wraps=wraps),
     )
     if plan.window is not None:
         size = None if plan.window.kind == "SESSION" else plan.window.size_ms

@@ -29,7 +29,7 @@ def json_parser(columns: Sequence[Field], *, alone: bool = False) -> Callable[[b
     Times are numbers.
     """
     fields = [Field("k", "k", columns[0].type)] if alone else list(columns)
-    parse = row_parser(raw_type(fields), UTC)
+    parse = row_parser(raw_type(fields), UTC, lax=True)
 
     def read(data: bytes) -> tuple[Any, ...]:
         try:

@@ -12,10 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from ottla.client.errors import ClientError, Unreachable
 from ottla.sql.brokers import Brokers
 from ottla.sql.errors import SqlError
+from ottla.sql.planning.expression_texts import shown
 from ottla.sql.planning.plan import Plan
+from ottla.sql.properties import SCAN
 from ottla.sql.pull.json_values import NeedsSpark
 from ottla.sql.pull.key_bounds import bounds
 from ottla.sql.pull.key_codec import Odd
@@ -47,9 +51,12 @@ class PullQueries:
         self._directory = directory
         self._engine = engine
 
-    def rows(self, plan: Plan) -> list[Row]:
+    def rows(self, plan: Plan, *, may_scan: bool = True) -> list[Row]:
+        """Return the current rows. Unless `may_scan` is set, a query over a table must name its keys."""
         wanted = bounds(plan)
         if wanted is None:
+            if not may_scan:
+                _check_keys(plan)
             return self._engine().pull(plan)
         [source] = plan.sources.values()
         try:
@@ -109,3 +116,25 @@ class PullQueries:
             json.dumps([plain.get(name) for name in what]).encode(), digest_size=8
         ).hexdigest()
         return self._directory() / f"{source.name}-{digest}"
+
+
+def _check_keys(plan: Plan) -> None:
+    """Refuse a query that would read a whole table."""
+    select = plan.select
+    source = plan.sources[select.source.alias]
+    if source.kind == "STREAM":
+        return
+    hint = f"SET '{SCAN}' = 'true' allows reading the whole table."
+    if select.where is None:
+        raise SqlError(f"Missing WHERE clause. {hint}", select.position)
+    keys = {column.name for column in source.keys}
+    named = {column.name.upper() for column in select.where.find_all(exp.Column)} & keys
+    if named and named != keys:
+        raise SqlError(
+            "Multi-column sources must specify every key in the WHERE clause. "
+            f"Specified: {sorted(named)} Expected: {sorted(keys)}. {hint}",
+            select.position,
+        )
+    raise SqlError(
+        f"WHERE clause missing key column for disjunct: {shown(select.where)}. {hint}", select.position
+    )

@@ -139,7 +139,14 @@ class PartCodec:
     # Writing
 
     def _encoding(self) -> Callable[[pa.Array], pa.Array]:
-        encoding = Encoding(self.kind, self.part, self._target(), schema=self.schema, frame=self.frame)
+        encoding = Encoding(
+            self.kind,
+            self.part,
+            self._target(),
+            schema=self.schema,
+            frame=self.frame,
+            null_is_default=True,
+        )
 
         def encode(column: pa.Array) -> pa.Array:
             return encode_column(encoding, column)

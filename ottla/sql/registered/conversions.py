@@ -69,8 +69,10 @@ def asked_type(kind: SqlType, known: pa.DataType | None, form: str) -> pa.DataTy
         inner = known.item_type if known is not None and pa.types.is_map(known) else None
         key = known.key_type if known is not None and pa.types.is_map(known) else pa.string()
         return pa.map_(key, asked_type(kind.element, inner, form))
-    if known is not None and (form != "AVRO" or kind.name == "TIME"):
-        return known  # messages have exact types and are cast later
+    if known is not None and (form != "AVRO" or kind.name == "TIME" or _becomes_text(known, kind)):
+        return (
+            known  # messages have exact types and are cast later, and Avro does not turn numbers into strings
+        )
     if kind.name == "DECIMAL":
         return DECIMAL if form != "AVRO" else pa.decimal128(kind.precision, kind.scale)
     if kind.name == "DATE":
@@ -78,6 +80,11 @@ def asked_type(kind: SqlType, known: pa.DataType | None, form: str) -> pa.DataTy
     if kind.name == "TIME":
         return TIME_OF_DAY if form != "AVRO" else pa.int32()
     return _SIMPLE[kind.name]
+
+
+def _becomes_text(known: pa.DataType, kind: SqlType) -> bool:
+    is_number = pa.types.is_integer(known) or pa.types.is_floating(known)
+    return kind.name == "STRING" and (is_number or pa.types.is_boolean(known))
 
 
 def _named_like(name: str, struct: pa.DataType | None) -> list[pa.Field]:

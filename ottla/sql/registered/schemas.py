@@ -387,7 +387,7 @@ def _not_found(topic: str, part: str, subject: str, wanted: int | None) -> str:
             "- The topic itself does not exist: use SHOW TOPICS; to check.",
             "- Messages on the topic are not serialized with a schema: "
             f"use PRINT '{topic}' FROM BEGINNING; to verify.",
-            "- The schema is registered on another schema registry: GET /subjects lists what is there.",
+            "- The schema is registered on another schema registry: GET /subjects lists the existing subjects.",
             f"- You do not have permissions to access the Schema Registry subject {subject}.",
         ]
     )

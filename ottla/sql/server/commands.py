@@ -31,7 +31,7 @@ from ottla.sql.server.ksql_requests import KsqlRequest
 from ottla.sql.server.push_queries import PushQueries
 from ottla.sql.server.query_log import LoggedQuery, QueryLog
 from ottla.sql.server.values import plain
-from ottla.sql.session import SqlSession
+from ottla.sql.session import Conversation, SqlSession
 
 logger = logging.getLogger("ottla.sql")
 
@@ -75,7 +75,7 @@ class Commands:
         self._log = log
         self._pushes = pushes
         self._numbers = _InsertNumbers()
-        session.insert_numbers = self._numbers
+        session.shared.insert_numbers = self._numbers
         self._executed = -1
         self._done = threading.Condition()
         self.is_ready = False
@@ -107,7 +107,7 @@ class Commands:
             if answer is not None:
                 answered.append({**answer, "statementText": text, "warnings": warnings})
 
-    def conversation(self, request: KsqlRequest) -> tuple[SqlSession, list[entities.Entity]]:
+    def conversation(self, request: KsqlRequest) -> tuple[Conversation, list[entities.Entity]]:
         """Return a session with the request's properties and variables, and warnings about unknown properties."""
         made = self.session.conversation(request.variables)
         warnings = []
@@ -133,7 +133,7 @@ class Commands:
                 )
 
     def _answer(
-        self, statement: s.Statement, conversation: SqlSession, request: KsqlRequest
+        self, statement: s.Statement, conversation: Conversation, request: KsqlRequest
     ) -> entities.Entity | None:
         if isinstance(statement, s.Query | s.Print):
             raise StatementError(_USE_QUERY, "", code=QUERY_ENDPOINT)
@@ -171,7 +171,7 @@ class Commands:
     # -- commands --
 
     def _command(
-        self, statement: s.Statement, conversation: SqlSession, request: KsqlRequest
+        self, statement: s.Statement, conversation: Conversation, request: KsqlRequest
     ) -> tuple[Result, entities.Entity]:
         if not self.accepts:
             raise HttpError(503, NOT_READY, "The server is about to end and takes no statements.")
@@ -199,7 +199,7 @@ class Commands:
         }
 
     def _start(
-        self, statement: s.CreateAsSelect | s.InsertSelect, conversation: SqlSession, request: KsqlRequest
+        self, statement: s.CreateAsSelect | s.InsertSelect, conversation: Conversation, request: KsqlRequest
     ) -> Result:
         """Write the query log first: after a crash, the server starts the query when it restarts."""
         number = self._log.next_number()
@@ -308,11 +308,11 @@ class Commands:
                     self.session.catalogue.remove(source.name)
 
 
-def _set_properties(conversation: SqlSession) -> dict[str, str]:
+def _set_properties(conversation: Conversation) -> dict[str, str]:
     return {name: value for name, default, value in conversation.properties.rows() if value != default}
 
 
-def _status(result: Result, session: SqlSession) -> tuple[str, CommandStatus]:
+def _status(result: Result, session: Conversation) -> tuple[str, CommandStatus]:
     message = result.message or ""
     match result.statement:
         case s.CreateSource(kind=kind, name=name):

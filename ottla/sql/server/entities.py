@@ -7,14 +7,14 @@ from typing import Any
 from ottla.sql.executing.results import Result
 from ottla.sql.executing.running_queries import Running
 from ottla.sql.parsing import statements as s
-from ottla.sql.session import SqlSession
+from ottla.sql.session import Conversation
 from ottla.sql.sources import Source
 from ottla.sql.sql_types import SqlType
 
 Entity = dict[str, Any]
 
 
-def entity(result: Result, session: SqlSession, pushes: list[Entity]) -> Entity | None:
+def entity(result: Result, session: Conversation, pushes: list[Entity]) -> Entity | None:
     """Return the response, or None for INSERT INTO … VALUES, SET and DEFINE."""
     match result.statement:
         case s.Show(what=what):
@@ -47,7 +47,7 @@ def entity(result: Result, session: SqlSession, pushes: list[Entity]) -> Entity 
     return {"@type": "ottla_result", "message": result.message or ""}
 
 
-def _show(what: str, result: Result, session: SqlSession, pushes: list[Entity]) -> Entity | None:
+def _show(what: str, result: Result, session: Conversation, pushes: list[Entity]) -> Entity | None:
     match what:
         case "STREAMS":
             listed = [_source(each) for each in session.catalogue.all() if each.kind == "STREAM"]
@@ -105,7 +105,7 @@ def _source(source: Source) -> Entity:
     }
 
 
-def running_query(running: Running, session: SqlSession) -> Entity:
+def running_query(running: Running, session: Conversation) -> Entity:
     state = running.state.partition(":")[0]
     sink = session.catalogue.get(running.sink)
     return {
@@ -119,7 +119,7 @@ def running_query(running: Running, session: SqlSession) -> Entity:
     }
 
 
-def source_description(source: Source, session: SqlSession, extended: bool) -> Entity:
+def source_description(source: Source, session: Conversation, extended: bool) -> Entity:
     topic = session.brokers.topic(source.topic) if extended else None
     queries = session.queries
     reading = [running_query(each, session) for each in queries.all() if each.reads(source.name)]
@@ -174,7 +174,7 @@ def schema(kind: SqlType) -> Entity:
     return made
 
 
-def _explained(statement: s.Explain, result: Result, session: SqlSession) -> Entity:
+def _explained(statement: s.Explain, result: Result, session: Conversation) -> Entity:
     running = session.queries.get(statement.query_id) if statement.query_id else None
     sources = sorted({each.name for each in running.plan.sources.values()}) if running is not None else []
     sink = session.catalogue.get(running.sink) if running is not None else None

@@ -18,7 +18,7 @@ from ottla.sql.errors import Position, SqlError
 from ottla.sql.executing.insert_values import Record, record_of
 from ottla.sql.server.ksql_errors import BAD_STATEMENT, SERVER_ERROR, bad_request
 from ottla.sql.server.values import dumps
-from ottla.sql.session import SqlSession
+from ottla.sql.session import Conversation
 from ottla.sql.sources import Source
 
 _LONGEST_LINE = 8 * 1024 * 1024
@@ -39,7 +39,7 @@ async def lines_of(request: Request) -> AsyncIterator[list[bytes]]:
         yield [rest]
 
 
-def target_of(line: bytes, session: SqlSession) -> Source:
+def target_of(line: bytes, session: Conversation) -> Source:
     """Parse the target from the first line. Raises HttpError."""
     try:
         plain = json.loads(line)
@@ -57,7 +57,7 @@ def target_of(line: bytes, session: SqlSession) -> Source:
 
 
 class Inserts:
-    def __init__(self, session: SqlSession, pool: Executor) -> None:
+    def __init__(self, session: Conversation, pool: Executor) -> None:
         self._session = session
         self._pool = pool
 

@@ -18,7 +18,7 @@ from ottla.sql.errors import SqlError
 from ottla.sql.executing.results import Result
 from ottla.sql.parsing import statements as s
 from ottla.sql.server.ksql_errors import SERVER_ERROR
-from ottla.sql.session import SqlSession
+from ottla.sql.session import Conversation
 
 logger = logging.getLogger("ottla.sql")
 
@@ -27,7 +27,7 @@ _BUFFERED = 1000
 
 
 class PushQuery:
-    def __init__(self, query_id: str, result: Result, session: SqlSession, owner: PushQueries) -> None:
+    def __init__(self, query_id: str, result: Result, session: Conversation, owner: PushQueries) -> None:
         self.query_id = query_id
         self.result = result
         self._session = session
@@ -124,7 +124,7 @@ class PushQueries:
         self._held: dict[str, PushQuery] = {}
         self._lock = threading.Lock()
 
-    def begin(self, result: Result, session: SqlSession) -> PushQuery:
+    def begin(self, result: Result, session: Conversation) -> PushQuery:
         query = PushQuery(self.new_id(result), result, session, self)
         with self._lock:
             self._held[query.query_id] = query

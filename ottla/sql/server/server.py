@@ -63,6 +63,7 @@ class SqlServer:
         eager: bool = False,
         schema_registry: str | Mapping[str, str] | None = None,
         names: Sequence[str] = (),
+        defaults: Mapping[str, str] | None = None,
     ) -> None:
         # Separate from the checkpoints of shells, because a query lives in one place.
         place = checkpoints or str(state_directory() / "sql-server" / service_id)
@@ -74,8 +75,9 @@ class SqlServer:
             functions=functions,
             schema_registry=schema_registry,
         )
-        self.session.paced = True
-        self.session.registry_is_fixed = True
+        self.session.shared.paced = True
+        self.session.shared.registry_is_fixed = True
+        self.session.shared.defaults = dict(defaults or {})
         self._pushes = PushQueries()
         self._log = QueryLog(self.session.brokers, service_id)
         self.commands = Commands(self.session, self._log, self._pushes)

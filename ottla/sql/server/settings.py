@@ -14,7 +14,7 @@ from ottla.client.settings import Settings
 from ottla.http.authentication import Authenticate, BadPasswordFile, BasicAuthentication, read_password_file
 from ottla.http.cross_site import names_of
 from ottla.http.tls import BadTlsSettings, server_tls
-from ottla.sql.properties import registry_properties
+from ottla.sql.properties import KNOWN, registry_properties
 from ottla.sql.server.server import Listener
 
 DEFAULT_LISTENERS = "http://127.0.0.1:8088"
@@ -43,6 +43,7 @@ class ServerSettings:
     ignored: list[str]
     schema_registry: dict[str, str] = field(default_factory=dict, repr=False)
     names: tuple[str, ...] = ()
+    defaults: dict[str, str] = field(default_factory=dict)  # of session properties
 
 
 def read_settings(given: Mapping[str, str]) -> ServerSettings:
@@ -54,7 +55,12 @@ def read_settings(given: Mapping[str, str]) -> ServerSettings:
         if name not in _OWN and name not in tls_given and (name.startswith((_PREFIX, "sasl.", "security.")))
     }
     registry = {name: value for name, value in given.items() if name.startswith(_REGISTRY)}
-    known = {*_OWN, *tls_given, *registry}
+    defaults = {name: value for name, value in given.items() if name in KNOWN}
+    for name, value in defaults.items():
+        allowed = KNOWN[name][1]
+        if allowed and value not in allowed:
+            raise BadSettings(f"{name} is {' or '.join(allowed)}, not '{value}'.")
+    known = {*_OWN, *tls_given, *registry, *defaults}
     ignored = [
         name
         for name in given
@@ -70,6 +76,7 @@ def read_settings(given: Mapping[str, str]) -> ServerSettings:
         ignored,
         registry_properties(registry),
         names_of(given),
+        defaults,
     )
 
 

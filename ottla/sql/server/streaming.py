@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.http import HttpError, Request, Response, WebSocket
 from ottla.sql.errors import TOO_DEEP, SqlError
@@ -19,18 +19,28 @@ from ottla.sql.server.ksql_errors import StatementError, bad_request, body_of
 from ottla.sql.server.ksql_requests import KsqlRequest, parse_request, read_request
 from ottla.sql.server.push_queries import PushQueries, PushQuery
 from ottla.sql.server.values import dumps, plain, row_text
-from ottla.sql.session import SqlSession
+from ottla.sql.session import Conversation
+from ottla.sql.sources import Source
 
+_LINE_END = ",\n"
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 _ROWS_PER_CHUNK = 500
+
+
+class Planned(NamedTuple):
+    result: Result
+    types: tuple[str, ...]
+    source: Source | None  # the only source of a pull query
+    session: Conversation
 
 
 class Opened:
     """A planned SELECT or PRINT. The rows of a push query come from its thread."""
 
-    def __init__(self, result: Result, types: tuple[str, ...], push: PushQuery | None, query_id: str) -> None:
-        self.result = result
-        self.types = types
+    def __init__(self, planned: Planned, push: PushQuery | None, query_id: str) -> None:
+        self.result = planned.result
+        self.types = planned.types
+        self.source = planned.source
         self.push = push
         self.query_id = query_id
 
@@ -68,13 +78,13 @@ class Streaming:
     async def open(self, request: KsqlRequest) -> Opened:
         """Plan the statement of a request. Raises HttpError."""
         loop = asyncio.get_running_loop()
-        result, types, session = await loop.run_in_executor(self._pool, self._plan, request)
-        if result.is_push:
-            push = self._pushes.begin(result, session)
-            return Opened(result, types, push, push.query_id)
-        return Opened(result, types, None, self._pushes.new_id(result))
+        planned = await loop.run_in_executor(self._pool, self._plan, request)
+        if planned.result.is_push:
+            push = self._pushes.begin(planned.result, planned.session)
+            return Opened(planned, push, push.query_id)
+        return Opened(planned, None, self._pushes.new_id(planned.result))
 
-    def _plan(self, request: KsqlRequest) -> tuple[Result, tuple[str, ...], SqlSession]:
+    def _plan(self, request: KsqlRequest) -> Planned:
         conversation, _ = self._commands.conversation(request)
         text = request.text
         try:
@@ -92,7 +102,10 @@ class Streaming:
             raise StatementError(str(error), text) from None
         except RecursionError:
             raise StatementError(TOO_DEEP, text) from None
-        return result, types or tuple("STRING" for _ in result.columns), conversation
+        source = None
+        if isinstance(statement, s.Query) and statement.select.emit is None and not statement.select.joins:
+            source = conversation.catalogue.get(statement.select.source.name)
+        return Planned(result, types or tuple("STRING" for _ in result.columns), source, conversation)
 
     # -- POST /query --
 
@@ -103,21 +116,31 @@ class Streaming:
         return Response(200, self._query_rows(opened), request.produces, on_close=opened.close)
 
     async def _query_rows(self, opened: Opened) -> AsyncIterator[bytes]:
+        """Write a JSON array with one item per line. Each line is complete, for clients that read lines."""
+        keys = _key_names(opened.source)
         columns = ", ".join(
-            f"`{name}` {kind}" for name, kind in zip(opened.result.columns, opened.types, strict=True)
+            f"`{name}` {kind}{' KEY' if name in keys else ''}"
+            for name, kind in zip(opened.result.columns, opened.types, strict=True)
         )
-        yield f"[{dumps({'header': {'queryId': opened.query_id, 'schema': columns}})}".encode()
+        header = dumps({"header": {"queryId": opened.query_id, "schema": columns}})
+        if _final_message(opened, 0) is None:
+            # Only the rows tell whether a comma follows, and all of them are known.
+            items = [header]
+            async for rows in opened.batches():
+                items += map(_row_item, rows)
+            yield f"[{_LINE_END.join(items)}]\n".encode()
+            return
+        yield f"[{header}{_LINE_END}".encode()
         count = 0
         try:
             async for rows in opened.batches():
                 count += len(rows)
-                yield "".join(f',\n{{"row":{{"columns":{row_text(row)}}}}}' for row in rows).encode()
+                yield "".join(f"{_row_item(row)}{_LINE_END}" for row in rows).encode()
         except HttpError as error:
             message = {"@type": "generic_error", "error_code": 50000, "message": error.message}
-            yield f",\n{dumps({'errorMessage': message})}]\n".encode()
+            yield f"{dumps({'errorMessage': message})}]\n".encode()
             return
-        said = _final_message(opened, count)
-        yield (f",\n{dumps({'finalMessage': said})}]\n" if said else "]\n").encode()
+        yield f"{dumps({'finalMessage': _final_message(opened, count)})}]\n".encode()
 
     async def _printed(self, opened: Opened) -> AsyncIterator[bytes]:
         try:
@@ -202,11 +225,25 @@ async def _until_closed(socket: WebSocket, then: Callable[[], None]) -> None:
 
 
 def _final_message(opened: Opened, count: int) -> str | None:
+    """Return the last message, or None for a pull query over a table, which has none in ksqlDB."""
     if opened.push is None:
-        return None
+        if opened.source is None or opened.source.kind == "TABLE":
+            return None
+        return "Limit Reached" if count == opened.limit else "Query Completed"
     if opened.push.was_interrupted:
         return "Query terminated"
     return "Limit Reached" if opened.limit is not None else "Query Completed"
+
+
+def _row_item(row: tuple[Any, ...]) -> str:
+    return f'{{"row":{{"columns":{row_text(row)}}}}}'
+
+
+def _key_names(source: Source | None) -> tuple[str, ...]:
+    """Return the columns that a pull query over a table marks with KEY."""
+    if source is None or source.kind == "STREAM":
+        return ()
+    return (*(column.name for column in source.keys), *source.window_columns)
 
 
 def _fields(opened: Opened) -> list[dict[str, Any]]:
@@ -224,7 +261,7 @@ _PSEUDO = {"ROWTIME": "BIGINT", "ROWPARTITION": "INTEGER", "ROWOFFSET": "BIGINT"
 _PSEUDO |= {"WINDOWSTART": "BIGINT", "WINDOWEND": "BIGINT"}
 
 
-def named_types(statement: s.Statement, session: SqlSession) -> tuple[str, ...]:
+def named_types(statement: s.Statement, session: Conversation) -> tuple[str, ...]:
     """Return the types without Spark if a pull query only names columns of one source, otherwise an empty tuple."""
     if not isinstance(statement, s.Query) or statement.select.emit is not None or statement.select.joins:
         return ()

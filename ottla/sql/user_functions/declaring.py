@@ -149,9 +149,7 @@ def _signature(
     except SqlError as error:
         raise TypeError(f"{name}: {error.message}") from None
     if result is None:
-        raise TypeError(
-            f"{name}: say what it returns: returns='…', or by an annotation that is a type of SQL."
-        )
+        raise TypeError(f"{name}: the return type is missing. Pass returns='…' or annotate a SQL type.")
     return Overload(parameters, result, run, variadic, arrow, description)
 
 
@@ -167,9 +165,7 @@ def _aggregate_signature(
     method = run.map if hasattr(run, "map") else run.aggregate
     result = written_type(returns) if returns else annotated_type(annotations_of(method).get("return"))
     if result is None:
-        raise TypeError(
-            f"{name}: say what it returns: returns='…', or by the annotation of map or aggregate."
-        )
+        raise TypeError(f"{name}: the return type is missing. Pass returns='…' or annotate map or aggregate.")
     return Overload(parameters, result, run, variadic, False, description, settings)
 
 

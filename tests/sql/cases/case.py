@@ -56,7 +56,7 @@ class Case:
     earlier records. `refused` is a part of the expected error; such a case has no outputs. `different` explains a
     deviation from ksqlDB, and `ways` restricts cases in which only one way of processing is certain. `schemas` are
     registered first. `registry` requests a registry, and `registers` holds parts of the schemas expected in it
-    afterwards, by subject.
+    afterwards, by subject. `fails` is a part of the error that ends the last query.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Case:
     registry: bool = False
     schemas: tuple[Registered, ...] = ()
     registers: tuple[tuple[str, str], ...] = ()
+    fails: str | None = None
 
 
 def refused(grouped: str, name: str, statements: str, reason: str) -> Case:

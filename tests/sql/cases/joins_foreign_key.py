@@ -96,18 +96,68 @@ _OTHERS = [
          [o(7, (5, 1), 3), o(7, (5, 2), 4), o(7, (6, 1), 5)], grouped=GROUPED),
 ]
 
+_Z = "CREATE TABLE z (id INT PRIMARY KEY, g STRING, c INT) WITH (kafka_topic='z', partitions=1);"
+_V = "CREATE TABLE v (k STRING PRIMARY KEY, d INT) WITH (kafka_topic='v', partitions=1);"
+
+
+def z(key: int, c: int | None, ts: int, g: str | None = None) -> In:
+    return In("z", key, None if c is None else {"c": c, "g": g}, ts)
+
+
+def v(key: str, d: int | None, ts: int) -> In:
+    return In("v", key, None if d is None else {"d": d}, ts)
+
+
+def oz(key: int, row: tuple[int | None, ...] | None, ts: int, names: str = "ABC") -> Out:
+    return Out("O", key, None if row is None else dict(zip(names, row, strict=True)), ts)
+
+
+def _several() -> Iterator[Case]:
+    query = _L + _R + _Z + "CREATE TABLE o AS SELECT l.id AS id, a, b, c FROM l "
+    by_foreign_key, by_key = "{0} JOIN r ON l.f = r.k ", "{0} JOIN z ON l.id = z.id "
+    always = [z(7, 3, 1), right("x", 1, 2), left(7, "x", 5, 3)]
+    joined = oz(7, (5, 1, 3), 3)
+    scenarios: list[tuple[str, list[In], list[Out], list[Out]]] = [
+        ("all three", always, [joined], [joined]),
+        ("the right row changes", [*always, right("x", 2, 4)], [joined, oz(7, (5, 2, 3), 4)],
+         [joined, oz(7, (5, 2, 3), 4)]),
+        ("the third row changes", [*always, z(7, 4, 4)], [joined, oz(7, (5, 1, 4), 4)],
+         [joined, oz(7, (5, 1, 4), 4)]),
+        ("another foreign key", [right("y", 2, 0), *always, left(7, "y", 6, 5)], [joined, oz(7, (6, 2, 3), 5)],
+         [joined, oz(7, (6, 2, 3), 5)]),
+        ("the left row goes", [*always, left_gone(7, 4)], [joined, oz(7, None, 4)], [joined, oz(7, None, 4)]),
+        ("without the others", [left(7, "x", 5, 3)], [], [oz(7, (5, None, None), 3)]),
+    ]
+    for place, joins in (("first", by_foreign_key + by_key), ("last", by_key + by_foreign_key)):
+        for name, inputs, inner, outer in scenarios:
+            for kind, outputs in (("INNER", inner), ("LEFT", outer)):
+                statements = f"{query}{joins.format(kind)};"
+                yield Case(f"{place} of two joins, {kind}: {name}", statements, inputs, outputs, grouped=GROUPED)
+    two = _L + _R + _V + "CREATE TABLE o AS SELECT l.id AS id, a, b, d FROM l JOIN r ON l.f = r.k "
+    for kind, more, gone in (
+        ("INNER", [], oz(7, None, 5)),
+        ("LEFT", [oz(7, (5, 1, None), 2, "ABD")], oz(7, (5, 1, None), 5, "ABD")),
+    ):
+        yield Case(
+            f"two foreign keys, {kind}",
+            f"{two}{kind} JOIN v ON l.f = v.k;",
+            [right("x", 1, 1), left(7, "x", 5, 2), v("x", 9, 3), v("x", 8, 4), v("x", None, 5)],
+            [*more, oz(7, (5, 1, 9), 3, "ABD"), oz(7, (5, 1, 8), 4, "ABD"), gone],
+            grouped=GROUPED,
+        )
+
+
 _REFUSED = [
     refused(GROUPED, "RIGHT JOIN", f"{_L}{_R}CREATE TABLE o AS SELECT id, a, b FROM l RIGHT JOIN r ON l.f = r.k;",
             "RIGHT JOIN by a foreign key is not supported"),
     refused(GROUPED, "FULL JOIN", f"{_L}{_R}CREATE TABLE o AS SELECT id, a, b FROM l FULL JOIN r ON l.f = r.k;",
             "FULL JOIN by a foreign key is not supported"),
-    refused(GROUPED, "one of several joins",
-            f"{_L}{_R}CREATE TABLE z (k INT PRIMARY KEY, c INT) WITH (kafka_topic='z', partitions=1);"
-            "CREATE TABLE o AS SELECT * FROM l JOIN z ON l.id = z.k JOIN r ON l.f = r.k;",
-            "cannot be one of several joins"),
+    refused(GROUPED, "after a FULL JOIN",
+            f"{_L}{_R}{_Z}CREATE TABLE o AS SELECT * FROM l FULL JOIN z ON l.id = z.id JOIN r ON l.f = r.k;",
+            "A JOIN by a foreign key after a RIGHT or FULL JOIN is not supported"),
     refused(GROUPED, "without the key of the left table",
             f"{_L}{_R}CREATE TABLE o AS SELECT f, a, b FROM l JOIN r ON l.f = r.k;", "L.ID"),
 ]
 # fmt: on
 
-CASES = [*_scenarios(), *_OTHERS, *_REFUSED]
+CASES = [*_scenarios(), *_OTHERS, *_several(), *_REFUSED]

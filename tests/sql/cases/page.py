@@ -1,4 +1,4 @@
-"""The table in docs/sql.md, generated from the cases: `python -m tests.sql.cases.page` writes it and counts them.
+"""The table in docs/reference/sql-and-ksqldb.md: `python -m tests.sql.cases.page` writes it and counts the cases.
 
 Nothing here needs Spark.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.sql.cases.case import Case
 from tests.sql.cases.modules import all_cases
 
-PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql-and-ksqldb.md"
 BEGIN, END = "<!-- cases:begin -->\n", "<!-- cases:end -->\n"
 
 

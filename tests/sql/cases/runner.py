@@ -81,6 +81,9 @@ def _run(spark: SparkSession, case: Case, way: Way) -> None:
             _refused(session, case)
             return
         running = _Run(session, broker, case, way)
+        if case.fails is not None:
+            running.fail(case.fails)
+            return
         running.process()
         running.compare()
         for subject, part in case.registers:
@@ -135,6 +138,14 @@ class _Run:
                     self._settle()
                 self._do(each)
             self._settle()
+
+    def fail(self, part: str) -> None:
+        try:
+            self.process()
+            said = "nothing: the query goes on"
+        except Exception as error:
+            said = str(error)
+        assert part in said, said
 
     def _do(self, each: In | str) -> None:
         if isinstance(each, str):

@@ -209,7 +209,7 @@ CASES: list[Case] = [
         "CREATE SOURCE",
         "AS SELECT",
         _S + "CREATE SOURCE STREAM o AS SELECT * FROM s;",
-        "What a query writes cannot be read only: omit SOURCE.",
+        "The result of a query cannot be read-only. Omit SOURCE.",
     ),
     refused(
         "CREATE SOURCE",

@@ -78,7 +78,9 @@ CASES: list[Case] = [
     ),
     *cases("HISTOGRAM", ("HISTOGRAM(s)", {"b": 1, "a": 2, "c": 1}), ("HISTOGRAM(same)", {"z": 5})),
     *cases("ATTR", ("ATTR(same)", "z"), ("ATTR(s)", None), ("ATTR(i)", None), ("ATTR(never)", None)),
-    *cases("STDDEV_SAMP", ("STDDEV_SAMP(x)", sqrt(10 / 3)), ("STDDEV_SAMP(never)", 0.0)),
+    *cases("STDDEV_SAMP", ("STDDEV_SAMP(x)", 10 / 3), ("STDDEV_SAMP(never)", 0.0)),
+    *cases("STDDEV_SAMPLE", ("STDDEV_SAMPLE(x)", sqrt(10 / 3)), ("STDDEV_SAMPLE(never)", 0.0)),
+    *cases("SUM_LIST", ("SUM_LIST(a)", 5)),
     *cases(
         "CORRELATION",
         ("CORRELATION(x, x)", 1.0),

@@ -8,6 +8,29 @@ from tests.sql.expressions.cases import Case, cases
 
 CASES: list[Case] = [
     *cases(
+        "ARRAY_DISTINCT",
+        ("ARRAY_DISTINCT(ARRAY[m, m, MAP('a' := 1)])", [{"a": 1, "b": 2}, {"a": 1}]),
+        ("ARRAY_DISTINCT(ARRAY[MAP('a' := 1, 'b' := 2), MAP('b' := 2, 'a' := 1)])", [{"a": 1, "b": 2}]),
+        ("ARRAY_DISTINCT(ARRAY[mm, mm])", [{"p": [1, 2], "q": [3]}]),
+    ),
+    *cases(
+        "ARRAY_REMOVE",
+        ("ARRAY_REMOVE(ARRAY[m, MAP('a' := 1)], MAP('b' := 2, 'a' := 1))", [{"a": 1}]),
+        ("ARRAY_REMOVE(ARRAY[m, nm], m)", [None]),
+        ("ARRAY_REMOVE(ARRAY[m, nm], nm)", [{"a": 1, "b": 2}]),
+    ),
+    *cases(
+        "ARRAY_CONTAINS",
+        ("ARRAY_CONTAINS(ARRAY[m], m)", True),
+        ("ARRAY_CONTAINS(ARRAY[m], MAP('a' := 1))", False),
+    ),
+    *cases("ARRAY_UNION", ("ARRAY_UNION(ARRAY[m], ARRAY[m, MAP('a' := 1)])", [{"a": 1, "b": 2}, {"a": 1}])),
+    *cases("ARRAY_EXCEPT", ("ARRAY_EXCEPT(ARRAY[m, MAP('a' := 1)], ARRAY[m])", [{"a": 1}])),
+    *cases(
+        "ARRAY_INTERSECT",
+        ("ARRAY_INTERSECT(ARRAY[m, MAP('a' := 1)], ARRAY[m])", [{"a": 1, "b": 2}]),
+    ),
+    *cases(
         "ARRAY",
         ("ARRAY[1, 2]", [1, 2]),
         ("ARRAY[i, ni]", [7, None]),

@@ -10,6 +10,13 @@ from tests.sql.expressions.cases import Case, cases
 CASES: list[Case] = [
     *cases(
         "comparison",
+        ("ARRAY[m] = ARRAY[m]", True),
+        ("ARRAY[m] IS DISTINCT FROM ARRAY[m]", False),
+        ("mm = mm", True),
+        ("mm IS NOT DISTINCT FROM MAP('p' := ARRAY[1, 2])", False),
+    ),
+    *cases(
+        "comparison",
         ("i = 7", True),
         ("i <> 7", False),
         ("i != 7", False),

@@ -72,6 +72,12 @@ CASES: list[Case] = [
         "JSON_ITEMS",
         ('JSON_ITEMS(\'[{"type": "A"}, 1, "b", null]\')', ['{"type":"A"}', "1", '"b"', "null"]),
         ("JSON_ITEMS('[]')", []),
+        (
+            'JSON_ITEMS(\'[{"type": "A", "at": "x"}, {"b": 1, "a": {"z": 1, "y": 2}}]\')',
+            ['{"type":"A","at":"x"}', '{"b":1,"a":{"z":1,"y":2}}'],
+        ),
+        ("JSON_ITEMS('[[2, 1], [3]]')", ["[2,1]", "[3]"]),
+        ("JSON_ITEMS('[true, 1.5]')", ["true", "1.5"]),
         ("JSON_ITEMS(ns)", None),
     ),
     *cases(
@@ -87,8 +93,13 @@ CASES: list[Case] = [
         "JSON_RECORDS",
         (
             'JSON_RECORDS(\'{"a": "abc", "b": { "c": "a" }, "d": 1}\')',
-            {"a": '"abc"', "b": '{"c":"a"}', "d": "1"},
+            {"a": "abc", "b": '{"c":"a"}', "d": "1"},
         ),
+        (
+            'JSON_RECORDS(\'{"a": "", "b": true, "c": [1, "x"], "d": null}\')',
+            {"a": "", "b": "true", "c": '[1,"x"]', "d": "null"},
+        ),
+        ('JSON_RECORDS(\'{"z": {"y": 1, "x": "q"}}\')', {"z": '{"y":1,"x":"q"}'}),
         ("JSON_RECORDS('{}')", {}),
         ("JSON_RECORDS('[]')", None),
         ("JSON_RECORDS('123')", None),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
 from decimal import Decimal
-from math import e, inf, nan, pi
+from math import e, inf, log, nan, pi
 
 from tests.sql.expressions.cases import Case, cases
 
@@ -69,6 +70,20 @@ CASES: list[Case] = [
         ("GREATEST(ni, 3, 2)", 3),
         ("GREATEST(ni, ni)", None),
         ("GREATEST('a', 'B')", "a"),
+        ("GREATEST(i, 5, NULL)", 7),
+        ("GREATEST(l, NULL)", 7000000000),
+        ("GREATEST(x, NULL, 1e0)", 2.5),
+        ("GREATEST(x, i, l)", 7000000000.0),
+        ("GREATEST(d, x)", 12.34),
+        ("GREATEST(s, NULL, 'zebra')", "zebra"),
+        ("GREATEST(b, TO_BYTES('zz', 'ascii'))", b"zz"),
+        ("GREATEST(dt, '2022-06-14', NULL)", date(2022, 6, 14)),
+        ("GREATEST(dt, '2020-06-14')", date(2021, 10, 11)),
+        ("GREATEST(t, '09:16:00')", time(13, 25, 30)),
+        ("GREATEST(t, '19:16:00')", time(19, 16)),
+        ("GREATEST(ts, '2022-06-14')", datetime(2022, 6, 14)),
+        ("GREATEST(nt, '2022-06-14')", datetime(2022, 6, 14)),
+        ("GREATEST(flag, false)", True),
         ("GREATEST(i)", 7),
     ),
     *cases(
@@ -77,6 +92,14 @@ CASES: list[Case] = [
         ("LEAST(ni, 3, 2)", 2),
         ("LEAST(ni, ni)", None),
         ("LEAST('a', 'B')", "B"),
+        ("LEAST(i, 5, NULL)", 5),
+        ("LEAST(x, i, l)", 2.5),
+        ("LEAST(s, NULL, 'aardvark')", "aardvark"),
+        ("LEAST(dt, '2022-06-14', NULL)", date(2021, 10, 11)),
+        ("LEAST(dt, '2020-06-14')", date(2020, 6, 14)),
+        ("LEAST(t, '09:16:00')", time(9, 16)),
+        ("LEAST(ts, '2020-06-14')", datetime(2020, 6, 14)),
+        ("LEAST(nt, '2022-06-14')", datetime(2022, 6, 14)),
         ("LEAST(i)", 7),
     ),
     *cases(
@@ -89,7 +112,10 @@ CASES: list[Case] = [
     ),
     *cases(
         "LOG",
-        ("LOG(100)", 2.0),
+        ("LOG(1)", 0.0),
+        ("LOG(EXP(2))", 2.0),
+        ("LOG(i)", log(7)),
+        ("LOG(x)", log(2.5)),
         ("LOG(2, 8)", 3.0),
         ("LOG(0)", -inf),
         ("LOG(-1)", nan),

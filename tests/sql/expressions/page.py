@@ -1,4 +1,4 @@
-"""The tables in docs/sql.md, generated from the cases: `python -m tests.sql.expressions.page` writes them."""
+"""The tables in docs/reference/sql-functions.md: `python -m tests.sql.expressions.page` writes them from the cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sql.expressions import (
     times,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql-functions.md"
 BEGIN, END = "<!-- functions:begin -->\n", "<!-- functions:end -->\n"
 
 FAMILIES = [texts, numbers, conditions, times, collections, json_texts, aggregates]

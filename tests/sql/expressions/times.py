@@ -10,6 +10,29 @@ _ISO = "'yyyy-MM-dd HH:mm:ss.SSS'"
 
 CASES: list[Case] = [
     *cases(
+        "PARSE_DATE",
+        ("PARSE_DATE('2021-10-11 and more', 'yyyy-MM-dd')", date(2021, 10, 11)),
+        ("PARSE_DATE('2021-10-11T12:00', 'yyyy-MM-dd')", date(2021, 10, 11)),
+        ("PARSE_DATE('20211011x', 'yyyyMMdd')", date(2021, 10, 11)),
+        ("PARSE_DATE('2021-10-11 12:00', 'yyyy-MM-dd HH:mm')", None),
+        ("PARSE_DATE('nonsense', 'yyyy-MM-dd')", None),
+    ),
+    *cases(
+        "TIMESTAMPTOSTRING",
+        (
+            "TIMESTAMPTOSTRING(1625055519446, 'yyyy-MM-dd HH:mm z', 'America/Los_Angeles')",
+            "2021-06-30 05:18 PDT",
+        ),
+        ("TIMESTAMPTOSTRING(1609459200000, 'HH z', 'America/Los_Angeles')", "16 PST"),
+        ("TIMESTAMPTOSTRING(1609459200000, 'HH z', 'Europe/Berlin')", "01 CET"),
+        ("TIMESTAMPTOSTRING(1625055519446, 'z', 'Europe/Berlin')", "CEST"),
+        ("TIMESTAMPTOSTRING(1625055519446, 'HH z', 'UTC')", "12 UTC"),
+    ),
+    *cases("FORMAT_TIMESTAMP", ("FORMAT_TIMESTAMP(ts, 'HH:mm z', 'Europe/Prague')", "14:18 CEST")),
+    *cases("TIMESTAMPADD", ("TIMESTAMPADD(DAYS, 1, '2021-06-30T12:00:00')", datetime(2021, 7, 1, 12))),
+    *cases("TIMEADD", ("TIMEADD(HOURS, 2, '23:00:00')", time(1))),
+    *cases("DATESUB", ("DATESUB(DAYS, 1, '2021-10-01')", date(2021, 9, 30))),
+    *cases(
         "CONVERT_TZ",
         ("CONVERT_TZ(ts, 'UTC', 'America/Los_Angeles')", datetime(2021, 6, 30, 5, 18, 39, 446000)),
         ("CONVERT_TZ(ts, 'Europe/Prague', 'UTC')", datetime(2021, 6, 30, 10, 18, 39, 446000)),

@@ -182,7 +182,7 @@ def test_windows(sql: Sql) -> None:
     for number in range(6):
         sql.produce("w", {"N": number}, b"ann" + big(NOON + 10_000 * number))
     sql.produce("w", {"N": 99}, b"bob" + big(NOON))
-    assert sql("SELECT * FROM w WHERE k = 'bob';") == [("bob", 99, NOON, NOON + 10_000)]
+    assert sql("SELECT * FROM w WHERE k = 'bob';") == [("bob", NOON, NOON + 10_000, 99)]
     assert [n for (n,) in sql("SELECT n FROM w WHERE k = 'ann';")] == list(range(6))
     cases = {
         f"WINDOWSTART = {NOON + 20_000}": [2],
@@ -206,7 +206,7 @@ def test_sessions(sql: Sql) -> None:
     sql.produce("s", {"N": 1}, b"ann" + big(NOON + 5000) + big(NOON))
     sql.produce("s", None, b"ann" + big(NOON + 5000) + big(NOON))
     sql.produce("s", {"N": 2}, b"ann" + big(NOON + 7000) + big(NOON))
-    assert sql("SELECT * FROM s WHERE k = 'ann';") == [("ann", 2, NOON, NOON + 7000)]
+    assert sql("SELECT * FROM s WHERE k = 'ann';") == [("ann", NOON, NOON + 7000, 2)]
 
 
 def test_values_of_every_type(sql: Sql) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 def test_rows_of_a_select_stream_in(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     with serving(broker.bootstrap_servers, lambda: spark, checkpoints=str(tmp_path)) as served:
-        served.server.session._owns_spark = False
+        served.server.session.shared.owns_spark = False
         served.done(
             "CREATE STREAM streamed (k INT KEY, x STRING)"
             " WITH (kafka_topic='streamed', value_format='JSON', partitions=1);"
@@ -41,7 +41,7 @@ def test_rows_of_a_select_stream_in(spark: SparkSession, broker: Broker, tmp_pat
 
 def test_the_graph_shows_how_fast_a_query_is(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     with serving(broker.bootstrap_servers, lambda: spark, checkpoints=str(tmp_path)) as served:
-        served.server.session._owns_spark = False
+        served.server.session.shared.owns_spark = False
         served.done(
             "CREATE STREAM flowing (k INT KEY, x STRING)"
             " WITH (kafka_topic='flowing', value_format='JSON', partitions=1);"

@@ -1,4 +1,4 @@
-"""The commands in docs/sql.md run as printed, on another port."""
+"""The commands in docs/how-to/run-sql.md run as printed, on another port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.sql.server.serving import Served
 
-PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "run-sql.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

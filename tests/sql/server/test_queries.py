@@ -36,7 +36,7 @@ def on_spark(
 ) -> Iterator[Served]:
     place: Path = tmp_path_factory.mktemp("checkpoints")
     with serving(broker.bootstrap_servers, _Shared(spark), checkpoints=str(place)) as served:
-        served.server.session._owns_spark = False
+        served.server.session.shared.owns_spark = False
         served.done(
             "CREATE STREAM q (k INT KEY, x STRING, d DECIMAL(6, 2), b BYTES, m TIMESTAMP)"
             " WITH (kafka_topic='q', value_format='JSON', partitions=1);"
@@ -56,8 +56,10 @@ def test_a_pull_query(on_spark: Served) -> None:
     assert header["columnTypes"][6] == "ARRAY<INTEGER>"
     assert rows == [[1, "one", 1.5, "AQI=", "2026-01-01T12:00:00.000", 0.5, [1]]]
     answer = on_spark.http.post("/query", json={"ksql": "SELECT k FROM q;"})
-    header, *rows = answer.json()
+    header, *rows, last = answer.json()
     assert header["header"]["schema"] == "`K` INTEGER"
+    assert last == {"finalMessage": "Query Completed"}
+    assert [line[-1] for line in answer.text.splitlines()] == [",", ",", ",", "]"]
     assert sorted(row["row"]["columns"][0] for row in rows) == [1, 2]
 
 
@@ -117,7 +119,7 @@ def test_a_paused_query_is_paused_after_a_restart_and_goes_on_when_it_is_resumed
 ) -> None:
     options: dict[str, Any] = {"checkpoints": str(tmp_path), "service_id": "pausing_"}
     with serving(broker.bootstrap_servers, _Shared(spark), **options) as served:
-        served.server.session._owns_spark = False
+        served.server.session.shared.owns_spark = False
         served.done("CREATE STREAM u (k INT KEY, x INT) WITH (kafka_topic='u', partitions=1);")
         created = served.done("CREATE STREAM v AS SELECT * FROM u;", streamsProperties=EARLIEST)[0]
         query_id = created["commandStatus"]["queryId"]
@@ -127,7 +129,7 @@ def test_a_paused_query_is_paused_after_a_restart_and_goes_on_when_it_is_resumed
         assert states(served) == {query_id: "PAUSED"}
         served.done("INSERT INTO u VALUES (2, 2);")
     with serving(broker.bootstrap_servers, _Shared(spark), **options) as served:
-        served.server.session._owns_spark = False
+        served.server.session.shared.owns_spark = False
         assert states(served) == {query_id: "PAUSED"}
         assert len(broker.records("V", 0)) == 1
         served.done(f"RESUME {query_id};")

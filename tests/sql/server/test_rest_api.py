@@ -375,3 +375,50 @@ def test_a_statement_that_nests_too_deep_is_a_bad_request(served: Served, path: 
     refused = served.http.post(path, json={"sql" if path == "/query-stream" else "ksql": text})
     assert refused.status_code == 400
     assert "nests too deep" in refused.json()["message"]
+
+
+_WINDOWED = (
+    "CREATE TABLE w (n INT, k STRING PRIMARY KEY) WITH (kafka_topic='w', partitions=1, window_type='Tumbling', "
+    "window_size='10 SECONDS');"
+)
+
+
+def test_a_pull_query_marks_its_keys_and_ends_each_line(served: Served, broker: Broker) -> None:
+    served.done(
+        "CREATE TABLE p (n INT, k STRING PRIMARY KEY) WITH (kafka_topic='p', partitions=1);"
+        "INSERT INTO p VALUES ('x', 1); INSERT INTO p VALUES ('y', 2);" + _WINDOWED
+    )
+    answer = served.http.post("/query", json={"ksql": "SELECT * FROM p WHERE k IN ('x', 'y');"})
+    header, *rows = answer.json()
+    assert header["header"]["schema"] == "`K` STRING KEY, `N` INTEGER"
+    assert rows == [{"row": {"columns": ["x", 1]}}, {"row": {"columns": ["y", 2]}}]
+    assert [line[-2:] for line in answer.text.splitlines()] == ["},", "},", "}]"]
+    none = served.http.post("/query", json={"ksql": "SELECT n, k FROM p WHERE k = 'z';"}).json()
+    assert [each["header"]["schema"] for each in none] == ["`N` INTEGER, `K` STRING KEY"]
+    broker.produce("w", b'{"N": 3}', key=b"ann" + (20_000).to_bytes(8, "big"))
+    header, row = served.http.post("/query", json={"ksql": "SELECT * FROM w WHERE k = 'ann';"}).json()
+    assert (
+        header["header"]["schema"]
+        == "`K` STRING KEY, `WINDOWSTART` BIGINT KEY, `WINDOWEND` BIGINT KEY, `N` INTEGER"
+    )
+    assert row == {"row": {"columns": ["ann", 20_000, 30_000, 3]}}
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("", "Missing WHERE clause."),
+        ("WHERE n = 1", "WHERE clause missing key column for disjunct: (N = 1)."),
+        ("WHERE k = 1 OR n = 1", "WHERE clause missing key column"),
+        ("WHERE k = 1", "Multi-column sources must specify every key in the WHERE clause."),
+    ],
+)
+def test_without_scans_a_pull_query_names_its_keys(served: Served, where: str, reason: str) -> None:
+    keys = "k INT PRIMARY KEY, l INT PRIMARY KEY" if where == "WHERE k = 1" else "k INT PRIMARY KEY"
+    served.done(f"CREATE TABLE q ({keys}, n INT) WITH (kafka_topic='q', partitions=1, key_format='JSON');")
+    scans = {"ksql.query.pull.table.scan.enabled": "false"}
+    body = {"ksql": f"SELECT * FROM q {where};", "streamsProperties": scans}
+    refused = served.http.post("/query", json=body)
+    served.done("DROP TABLE q DELETE TOPIC;")
+    assert refused.status_code == 400
+    assert reason in refused.json()["message"]

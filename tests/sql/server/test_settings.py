@@ -94,3 +94,16 @@ def test_https_with_certificates_and_passwords(broker: Broker, tmp_path: Path) -
             SqlClient(secure, tls=context).info()
         with pytest.raises(SqlError, match="No secure connection"):
             SqlClient(secure, user="ann:secret").info()
+
+
+def test_defaults_of_session_properties() -> None:
+    read = read_settings(
+        {"ksql.query.pull.table.scan.enabled": "false", "ksql.output.topic.name.prefix": "a-"}
+    )
+    assert read.defaults == {
+        "ksql.query.pull.table.scan.enabled": "false",
+        "ksql.output.topic.name.prefix": "a-",
+    }
+    assert read.ignored == []
+    with pytest.raises(BadSettings, match="is true or false, not 'maybe'"):
+        read_settings({"ksql.persistence.wrap.single.values": "maybe"})

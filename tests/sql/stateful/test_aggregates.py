@@ -95,10 +95,13 @@ def test_two_halves_merged_give_the_whole(case: aggregates.Case) -> None:
 def test_what_is_undone_leaves_no_trace(name: str) -> None:
     chosen = random.Random(name)
     text = name in ("HISTOGRAM", "ATTR", "COLLECT_LIST")
-    one = accumulator(AggregateCall(name, (SqlType("STRING" if text else "BIGINT"),)))
+    kind = SqlType("ARRAY", element=SqlType("BIGINT")) if name == "SUM_LIST" else SqlType("BIGINT")
+    one = accumulator(AggregateCall(name, (SqlType("STRING") if text else kind,)))
 
     def row() -> list[Any]:
-        value = chosen.choice([None, *range(5)])
+        value: Any = chosen.choice([None, *range(5)])
+        if name == "SUM_LIST" and value is not None:
+            value = [value, None, 1]
         return [str(value) if text and value is not None else value, chosen.choice([None, 1, 2, 3])]
 
     kept, gone = [row() for _ in range(6)], [row() for _ in range(6)]
@@ -119,6 +122,7 @@ def test_those_that_work_over_tables_are_those_of_ksqldb() -> None:
     undoing = {name for name in AGGREGATES if can_undo(AggregateCall(name, (None,), (2,)))}
     assert undoing == {
         "ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT", "HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM",
+        "SUM_LIST",
     }  # fmt: skip
 
 
@@ -141,9 +145,21 @@ def test_a_sum_overflows_as_in_java(kind: str, values: list[int], result: int) -
 def test_states_are_not_changed_in_place() -> None:
     for name in AGGREGATES:
         one = accumulator(AggregateCall(name, (SqlType("STRING"), None), (2,)))
-        if name in ("SUM", "AVG", "CORRELATION", "STDDEV_SAMP", "STDDEV_SAMPLE"):
+        if name in ("SUM", "AVG", "CORRELATION", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM_LIST"):
             continue
         first = one.add(one.initial(), ["a", "b"], 1)
         before = one.result(first)
         one.merge(first, one.add(first, ["c", "d"], 2))
         assert one.result(first) == before, name
+
+
+def test_a_sum_of_decimals_keeps_all_digits_and_does_not_overflow_silently() -> None:
+    kind = SqlType("DECIMAL", 38, 2)
+    one = accumulator(AggregateCall("SUM", (kind,)))
+    large, cent = Decimal("1" * 36 + ".11"), Decimal("0.01")
+    state = one.add(one.add(one.initial(), [large], 1), [cent], 2)
+    assert one.result(state) == Decimal("1" * 36 + ".12")
+    assert one.result(one.undo(state, [large])) == cent
+    assert one.result(one.merge(state, one.initial())) == Decimal("1" * 36 + ".12")
+    with pytest.raises(ArithmeticError, match="Numeric field overflow"):
+        one.result(one.add(state, [Decimal("9" * 36 + ".99")], 3))

@@ -159,7 +159,7 @@ def _keywords() -> Any:
     ("declare", "message"),
     [
         (_no_type, "UNKNOWN: the type of a is not known"),
-        (_no_return, "ROWS: say what it returns"),
+        (_no_return, "ROWS: the return type is missing"),
         (_wrong_text, "WRONG: 'TEXT' is not a type"),
         (_no_class, "SUMMED: an aggregate is a class"),
         (_keywords, "KEYED: SQL has no keyword arguments"),

@@ -1,4 +1,4 @@
-"""The example in docs/sql.md runs as printed."""
+"""The example in docs/how-to/run-sql.md runs as printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "run-sql.md"
 
 
 def test_the_functions_of_the_page_run_as_printed(
@@ -25,7 +25,7 @@ def test_the_functions_of_the_page_run_as_printed(
 
     page = PAGE.read_text()
     [file] = re.findall(r"^```python\n(# my_functions.py\n.*?)^```", page, re.DOTALL | re.MULTILINE)
-    [statements] = re.findall(r"^```sql functions\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    _, statements = re.findall(r"^```sql\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     functions = tmp_path / "my_functions.py"
     functions.write_text(file)
     session = SqlSession(

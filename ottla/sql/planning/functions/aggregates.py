@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.sql.planning.functions.collections import distinct
 from ottla.sql.planning.functions.rules import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    Argument,
     Arguments,
     Form,
     Function,
     Types,
     WrongArguments,
     array_of,
+    element,
     first,
+    let,
 )
-from ottla.sql.sql_types import Field, SqlType
+from ottla.sql.sql_types import Field, SqlType, overflow
 
 _BY_ORDER = "(l, r) -> CASE WHEN l.o < r.o THEN -1 WHEN l.o > r.o THEN 1 ELSE 0 END"
 _HISTOGRAM_LIMIT = 1000
@@ -85,18 +89,32 @@ def _has_map(kind: SqlType | None) -> bool:
 def _collect_set(arguments: Arguments) -> str:
     [value] = arguments
     if _has_map(value.type):
-        # Spark cannot compare maps, so compare their JSON.
-        by_text = f"struct(to_json(struct({value.sql})) AS t, {value.sql} AS v)"
-        return f"map_values(map_from_entries({listed(by_text)}))"
+        return distinct(listed(value.sql), value.type)
     return f"array_distinct({listed(value.sql)})"
 
 
 def _sum(arguments: Arguments) -> str:
-    """Keep the argument's type, and return 0 for no values."""
+    """Keep the argument's type, and return 0 for no values. A DECIMAL that overflows ends the query, as in ksqlDB."""
     [value] = arguments
     if value.type is None or (value.is_a("DECIMAL") and not value.type.precision):
         return f"sum({value.sql})"
-    return f"CAST(coalesce(sum({value.sql}), 0) AS {value.type.ddl})"
+    if not value.is_a("DECIMAL"):
+        return f"CAST(coalesce(sum({value.sql}), 0) AS {value.type.ddl})"
+    # Spark's sum has ten more digits, but at most 38.
+    total = f"coalesce(sum({value.sql}), CASE WHEN count({value.sql}) = 0 THEN 0 END)"
+    fits = f"try_cast(v.a AS {value.type.ddl})"
+    return let(f"coalesce({fits}, raise_error('{overflow(value.type)}'))", Argument(total))
+
+
+def _sum_list(arguments: Arguments) -> str:
+    """Sum the elements of arrays, skipping nulls."""
+    [array] = arguments
+    kind = element([array.type])
+    if kind is None:
+        raise WrongArguments("Function 'SUM_LIST' takes an array of numbers")
+    zero = f"CAST(0 AS {kind.ddl})"
+    total = f"aggregate(filter({array.sql}, x -> x IS NOT NULL), {zero}, (s, x) -> s + x)"
+    return f"CAST(coalesce(sum({total}), 0) AS {kind.ddl})"
 
 
 _ATTR = "CASE WHEN count({0}) = count(1) AND min({0}) = max({0}) THEN max({0}) END"
@@ -117,10 +135,12 @@ FUNCTIONS: dict[str, Function] = {
     "COUNT_DISTINCT": Function({1: "CAST(size(collect_set({0})) AS BIGINT)"}, BIGINT),
     "TOPK": Function({None: _topk}, _topk_type),
     "TOPKDISTINCT": Function({2: "slice(sort_array(collect_set({0}), false), 1, {1})"}, _LIST_TYPE),
-    "STDDEV_SAMP": Function({1: "coalesce(stddev_samp({0}), 0D)"}, DOUBLE),
+    # In ksqlDB this returns the variance; STDDEV_SAMPLE returns the standard deviation.
+    "STDDEV_SAMP": Function({1: "coalesce(var_samp({0}), 0D)"}, DOUBLE),
     "STDDEV_SAMPLE": Function({1: "coalesce(stddev_samp({0}), 0D)"}, DOUBLE),
     "CORRELATION": Function({2: "coalesce(corr({0}, {1}), CAST('NaN' AS DOUBLE))"}, DOUBLE),
     "SUM": Function({1: _sum}, first),
+    "SUM_LIST": Function({1: _sum_list}, element),
     "AVG": Function({1: "coalesce(avg(CAST({0} AS DOUBLE)), 0D)"}, DOUBLE),
     "MIN": Function({1: "min({0})"}, first),
     "MAX": Function({1: "max({0})"}, first),

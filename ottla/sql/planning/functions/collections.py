@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.sql.planning.functions.rules import (
     BOOLEAN,
     INTEGER,
@@ -17,7 +19,7 @@ from ottla.sql.planning.functions.rules import (
     first,
     let,
 )
-from ottla.sql.sql_types import Field, SqlType
+from ottla.sql.sql_types import Field, SqlType, has_map
 
 
 def _either(both: str) -> str:
@@ -62,6 +64,43 @@ def _cube(arguments: Arguments) -> str:
     )
 
 
+def identity(value: str, kind: SqlType | None) -> str:
+    """Return an expression that is equal for equal values. Spark has no equality for maps."""
+    if kind is None or not has_map(kind):
+        return value
+    if kind.name == "MAP" and kind.element is not None and not has_map(kind.element):
+        return f"array_sort(map_entries({value}))"
+    return f"to_json(struct({value}))"
+
+
+def distinct(array: str, kind: SqlType | None) -> str:
+    seen = f"exists(slice(v.a, 1, i), y -> {identity('y', kind)} <=> {identity('x', kind)})"
+    return let(f"filter(v.a, (x, i) -> NOT {seen})", Argument(array))
+
+
+def _by_identity(plain: str, of_maps: Callable[[str, str, SqlType | None], str]) -> Form:
+    """Use Spark's function of two arrays, unless the elements are or contain maps."""
+
+    def form(arguments: Arguments) -> str:
+        one, other = arguments
+        kind = element([one.type])
+        if kind is None or not has_map(kind):
+            return plain.format(one.sql, other.sql)
+        return of_maps(one.sql, other.sql, kind)
+
+    return form
+
+
+def _among(array: str, value: str, kind: SqlType | None) -> str:
+    return f"exists({array}, y -> {identity('y', kind)} <=> {identity(value, kind)})"
+
+
+def _array_distinct(arguments: Arguments) -> str:
+    [array] = arguments
+    kind = element([array.type])
+    return f"array_distinct({array.sql})" if kind is None or not has_map(kind) else distinct(array.sql, kind)
+
+
 def _entries_type(types: Types) -> SqlType | None:
     value = element(types)
     if value is None:
@@ -89,15 +128,59 @@ def _map_of_arrays(types: Types) -> SqlType | None:
 FUNCTIONS: dict[str, Function] = {
     "ARRAY_LENGTH": Function({1: "array_size({0})"}, INTEGER),
     "ARRAY_CONCAT": Function({2: _either("concat({0}, {1})")}, first),
-    "ARRAY_CONTAINS": Function({2: "coalesce(exists({0}, x -> x <=> {1}), false)"}, BOOLEAN),
-    "ARRAY_DISTINCT": Function({}, first),
-    "ARRAY_EXCEPT": Function({}, first),
-    "ARRAY_INTERSECT": Function({}, first),
-    "ARRAY_UNION": Function({}, first),
+    "ARRAY_CONTAINS": Function(
+        {
+            2: _by_identity(
+                "coalesce(exists({0}, x -> x <=> {1}), false)",
+                lambda array, value, kind: f"coalesce({_among(array, value, kind)}, false)",
+            )
+        },
+        BOOLEAN,
+    ),
+    "ARRAY_DISTINCT": Function({1: _array_distinct}, first),
+    "ARRAY_EXCEPT": Function(
+        {
+            2: _by_identity(
+                "array_except({0}, {1})",
+                lambda one, other, kind: distinct(
+                    f"filter({one}, z -> NOT {_among(other, 'z', kind)})", kind
+                ),
+            )
+        },
+        first,
+    ),
+    "ARRAY_INTERSECT": Function(
+        {
+            2: _by_identity(
+                "array_intersect({0}, {1})",
+                lambda one, other, kind: distinct(f"filter({one}, z -> {_among(other, 'z', kind)})", kind),
+            )
+        },
+        first,
+    ),
+    "ARRAY_UNION": Function(
+        {
+            2: _by_identity(
+                "array_union({0}, {1})",
+                lambda one, other, kind: distinct(f"concat({one}, {other})", kind),
+            )
+        },
+        first,
+    ),
     "ARRAY_JOIN": Function({1: _join, 2: _join}, STRING),
     "ARRAY_MAX": Function({}, element),
     "ARRAY_MIN": Function({}, element),
-    "ARRAY_REMOVE": Function({2: "filter({0}, x -> NOT (x <=> {1}))"}, first),
+    "ARRAY_REMOVE": Function(
+        {
+            2: _by_identity(
+                "filter({0}, x -> NOT (x <=> {1}))",
+                lambda array, value, kind: (
+                    f"filter({array}, z -> NOT ({identity('z', kind)} <=> {identity(value, kind)}))"
+                ),
+            )
+        },
+        first,
+    ),
     "ARRAY_SORT": Function({1: "array_sort({0})", 2: _SORT}, first),
     "SLICE": Function({3: _slice}, first),
     "GENERATE_SERIES": Function({2: _series, 3: _series}, lambda types: array_of(types[0])),

@@ -49,19 +49,36 @@ def _contains(arguments: Arguments) -> str:
     return f"coalesce(exists({_ITEMS.format(array.sql)}, x -> {same}), false)"
 
 
+def _items(arguments: Arguments) -> str:
+    """Return the items as JSON. A VARIANT sorts the names of an object, so objects are copied as text."""
+    [text] = arguments
+    nested = "schema_of_variant(x) LIKE 'OBJECT%' OR schema_of_variant(x) LIKE 'ARRAY%'"
+    return let(
+        f"transform({_ITEMS.format('v.a')}, (x, i) -> CASE WHEN {nested} "
+        "THEN get(from_json(v.a, 'ARRAY<STRING>'), i) ELSE to_json(x) END)",
+        text,
+    )
+
+
+def _records(arguments: Arguments) -> str:
+    """Return the members of an object, strings without quotes and everything else as JSON."""
+    [text] = arguments
+    members = _MEMBERS.format("v.a")
+    return let(
+        f"transform_values({members}, (k, x) -> CASE WHEN schema_of_variant(x) = 'STRING' THEN "
+        "try_variant_get(x, '$', 'string') ELSE coalesce(from_json(v.a, 'MAP<STRING, STRING>')[k], to_json(x)) END)",
+        text,
+    )
+
+
 FUNCTIONS: dict[str, Function] = {
     "EXTRACTJSONFIELD": Function({2: "get_json_object({0}, {1})"}, STRING),
     "IS_JSON_STRING": Function({1: "(try_parse_json({0}) IS NOT NULL)"}, BOOLEAN),
     "JSON_ARRAY_CONTAINS": Function({2: _contains}, BOOLEAN),
     "JSON_ARRAY_LENGTH": Function({1: "json_array_length({0})"}, INTEGER),
     "JSON_CONCAT": Function({None: _concat}, STRING),
-    "JSON_ITEMS": Function(
-        {1: f"transform({_ITEMS.format('{0}')}, x -> to_json(x))"}, SqlType("ARRAY", element=STRING)
-    ),
+    "JSON_ITEMS": Function({1: _items}, SqlType("ARRAY", element=STRING)),
     "JSON_KEYS": Function({1: "json_object_keys({0})"}, SqlType("ARRAY", element=STRING)),
-    "JSON_RECORDS": Function(
-        {1: f"transform_values({_MEMBERS.format('{0}')}, (k, x) -> to_json(x))"},
-        SqlType("MAP", element=STRING),
-    ),
+    "JSON_RECORDS": Function({1: _records}, SqlType("MAP", element=STRING)),
     "TO_JSON_STRING": Function({1: lambda given: to_json(given[0].sql)}, STRING),
 }

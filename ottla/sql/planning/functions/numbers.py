@@ -7,11 +7,13 @@ from ottla.sql.planning.functions.rules import (
     DOUBLE,
     INTEGER,
     INTEGERS,
+    NUMBERS,
     Argument,
     Arguments,
     Form,
     Function,
     Types,
+    WrongArguments,
     first,
     let,
 )
@@ -100,7 +102,7 @@ _LN = (
 
 def _log(arguments: Arguments) -> str:
     if len(arguments) == 1:
-        return _LN.replace("ln(", "log10(").format(arguments[0].sql)
+        return _LN.format(arguments[0].sql)
     return let(
         f"CASE WHEN v.a IS NULL OR v.b IS NULL THEN NULL WHEN v.a <= 0 OR v.a = 1 OR v.b < 0 THEN {_NAN} "
         f"WHEN v.b = 0 THEN {_MINUS_INFINITY} ELSE ln(v.b) / ln(v.a) END",
@@ -108,13 +110,59 @@ def _log(arguments: Arguments) -> str:
     )
 
 
+_MOMENTS = ("DATE", "TIME", "TIMESTAMP")
+
+
 def _chosen(function: str) -> Form:
+    """Skip nulls. Texts become dates or times beside columns of such a type."""
+
     def form(arguments: Arguments) -> str:
-        if len(arguments) == 1:
-            return arguments[0].sql
-        return f"{function}({', '.join(each.sql for each in arguments)})"
+        _check_choices(function.upper(), arguments)
+        moment = next((each.type for each in arguments if each.is_a(*_MOMENTS)), None)
+        written = [
+            f"try_cast({each.sql} AS {moment.ddl})"
+            if moment is not None and each.is_a("STRING")
+            else each.sql
+            for each in arguments
+        ]
+        return written[0] if len(written) == 1 else f"{function}({', '.join(written)})"
 
     return form
+
+
+def _check_choices(name: str, arguments: Arguments) -> None:
+    """Refuse arguments for which ksqlDB has no overload, or more than one."""
+    given = [each for each in arguments if each.sql != "NULL"]
+    shown = ", ".join(
+        "null" if each.sql == "NULL" else "any" if each.type is None else str(each.type) for each in arguments
+    )
+    names = {each.type.name for each in given if each.type is not None}
+    ambiguous = f"Function '{name}' cannot be resolved due to ambiguous method parameters ({shown})"
+    if arguments and not given:
+        raise WrongArguments(ambiguous)
+    if len(names) < 2 and arguments:
+        return
+    if arguments and names <= set(NUMBERS):
+        if "DOUBLE" not in names:
+            raise WrongArguments(ambiguous)
+        return
+    texts = [each for each in given if each.is_a("STRING")]
+    literals = all(each.sql.startswith("'") for each in texts)
+    if not arguments or len(names - {"STRING"}) > 1 or not (names & set(_MOMENTS) and literals):
+        raise WrongArguments(f"Function '{name}' does not accept parameters ({shown})")
+
+
+def _chosen_type(types: Types) -> SqlType | None:
+    known = [each for each in types if each is not None]
+    moment = next((each for each in known if each.name in _MOMENTS), None)
+    if moment is not None or not known:
+        return moment
+    if any(each.name == "DOUBLE" for each in known):
+        return DOUBLE
+    if all(each.name == "DECIMAL" for each in known):
+        scale = max(each.scale for each in known)
+        return SqlType("DECIMAL", max(each.precision - each.scale for each in known) + scale, scale)
+    return known[0]
 
 
 _DOUBLES = (
@@ -132,8 +180,8 @@ FUNCTIONS: dict[str, Function] = {
     "SIGN": Function({1: "CAST(sign({0}) AS INT)"}, INTEGER),
     "LN": Function({1: _LN}, DOUBLE),
     "LOG": Function({1: _log, 2: _log}, DOUBLE),
-    "GREATEST": Function({None: _chosen("greatest")}, first),
-    "LEAST": Function({None: _chosen("least")}, first),
+    "GREATEST": Function({None: _chosen("greatest")}, _chosen_type),
+    "LEAST": Function({None: _chosen("least")}, _chosen_type),
     "RANDOM": Function({0: "rand()"}, DOUBLE),
     "GEO_DISTANCE": Function(
         {

@@ -184,8 +184,9 @@ def _encode(arguments: Arguments) -> str:
     text, source, target = arguments
     given = text.sql
     if source.sql.strip("'").lower() == "hex":
-        # 0x41, X'41' and 41 are equivalent.
-        given = f"regexp_replace({given}, '^0x|^[xX]\\'|\\'$', '')"
+        # 0x41, X'41' and 41 are equivalent. Other texts are not hexadecimal.
+        plain = f"regexp_replace(regexp_replace({given}, '^0x', ''), '^[xX]\\'(.*)\\'$', '$1')"
+        given = f"CASE WHEN {plain} RLIKE '^([0-9a-fA-F]{{2}})*$' THEN {plain} END"
     return from_bytes(to_bytes(given, source), target, lower=True)
 
 

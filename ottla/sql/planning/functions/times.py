@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
 from ottla.sql.planning.functions.rules import (
     BIGINT,
     DATE,
     INTEGER,
+    INTEGERS,
     STRING,
     TIME,
     TIMESTAMP,
@@ -13,12 +18,16 @@ from ottla.sql.planning.functions.rules import (
     Arguments,
     Form,
     Function,
+    WrongArguments,
     let,
 )
+from ottla.sql.sql_types import SqlType
 
 _DAY_MS = 86_400_000
 _MOST_MS = (1 << 63) // 1000 - 1
 _UNIT_MS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS}
+
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", *reversed(_UNIT_MS), "MICROSECOND", "NANOSECOND")
 
 #: The first argument of these functions is a unit.
 UNITS_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB"})
@@ -53,7 +62,7 @@ def _pieces(pattern: str) -> list[tuple[str, bool]]:
     quoted = False
     for letter in pattern:
         quoted ^= letter == "'"
-        is_zone = letter in "XxZV" and not quoted
+        is_zone = letter in "XxZVz" and not quoted
         if pieces and pieces[-1][1] == is_zone and (not is_zone or pieces[-1][0][-1] == letter):
             pieces[-1] = (pieces[-1][0] + letter, is_zone)
         else:
@@ -64,6 +73,8 @@ def _pieces(pattern: str) -> list[tuple[str, bool]]:
 def _zone(letters: str, moment: str, there: str, zone: str) -> str:
     if letters[0] == "V":
         return zone
+    if letters[0] == "z":
+        return _zone_name(moment, there, zone)
     minutes = f"CAST((unix_millis({there}) - unix_millis({moment})) / 60000 AS INT)"
     colon = ":" if len(letters) in (3, 5) else ""
     if letters[0] == "Z":
@@ -74,6 +85,36 @@ def _zone(letters: str, moment: str, there: str, zone: str) -> str:
     if letters[0] == "X" or letters == "ZZZZZ":
         shown = f"IF(v.a = 0, 'Z', {shown})"
     return let(shown, Argument(minutes))
+
+
+def _zone_name(moment: str, there: str, zone: str) -> str:
+    """Return the short name of a zone, such as CET, or CEST in summer."""
+    if not zone.startswith("'"):
+        return zone
+    try:
+        found = ZoneInfo(zone.strip("'"))
+    except (ZoneInfoNotFoundError, ValueError):
+        return zone
+    names = {}
+    for month in (1, 7):
+        day = datetime(2021, month, 1, tzinfo=found)
+        names[day.utcoffset()] = day.tzname()
+    cases = " ".join(
+        f"WHEN {int(offset.total_seconds()) * 1000} THEN '{name}'"
+        for offset, name in names.items()
+        if offset is not None
+    )
+    return f"CASE unix_millis({there}) - unix_millis({moment}) {cases} ELSE {zone} END"
+
+
+def _date(arguments: Arguments) -> str:
+    """Parse a date like Java's SimpleDateFormat, which ignores trailing text. Patterns with a time of day give null."""
+    text, pattern = arguments
+    moment = f"try_to_timestamp({text.sql}, {pattern.sql})"
+    if pattern.sql.startswith("'"):
+        width = len(pattern.sql[1:-1].replace("\\'", ""))
+        moment = f"coalesce({moment}, try_to_timestamp(substring({text.sql}, 1, {width}), {pattern.sql}))"
+    return let("CASE WHEN v.a = date_trunc('DAY', v.a) THEN CAST(v.a AS DATE) END", Argument(moment))
 
 
 def _parsed(arguments: Arguments) -> str:
@@ -91,7 +132,29 @@ def _millis(form: Form, is_result: bool) -> Form:
     return changed
 
 
-def _time_moved(sign: str) -> Form:
+def _moved(name: str, kind: SqlType, form: str | Callable[[Arguments], str]) -> Form:
+    """Check the arguments: a unit, a whole number, and a time or a literal of it."""
+
+    def checked(arguments: Arguments) -> str:
+        unit, amount, moment = arguments
+        is_text = moment.is_a("STRING") and moment.sql.startswith("'")
+        fits = moment.type is None or moment.type == kind or is_text
+        if unit.sql not in _UNITS or not fits or not (amount.type is None or amount.is_a(*INTEGERS)):
+            types = ", ".join("any" if each.type is None else str(each.type) for each in (amount, moment))
+            raise WrongArguments(
+                f"Function '{name}' does not accept parameters ({unit.sql}, {types}). It takes a unit, such as DAYS, "
+                f"an INTEGER and a {kind}"
+            )
+        if is_text:
+            moment = Argument(f"try_cast({moment.sql} AS {kind.ddl})", kind)
+        if isinstance(form, str):
+            return form.format(unit.sql, amount.sql, moment.sql)
+        return form([unit, amount, moment])
+
+    return checked
+
+
+def _time_moved(sign: str) -> Callable[[Arguments], str]:
     """Wrap around midnight."""
 
     def form(arguments: Arguments) -> str:
@@ -111,7 +174,7 @@ FUNCTIONS: dict[str, Function] = {
     "PARSE_TIMESTAMP": Function({2: _parsed, 3: _parsed}, TIMESTAMP),
     "STRINGTOTIMESTAMP": Function(dict.fromkeys((2, 3), _millis(_parsed, True)), BIGINT),
     "FORMAT_DATE": Function({2: "date_format({0}, {1})"}, STRING),
-    "PARSE_DATE": Function({2: _PARSED_DATE}, DATE),
+    "PARSE_DATE": Function({2: _date}, DATE),
     "DATETOSTRING": Function({2: "date_format(date_from_unix_date({0}), {1})"}, STRING),
     "STRINGTODATE": Function({2: f"unix_date({_PARSED_DATE})"}, INTEGER),
     "FORMAT_TIME": Function({2: "date_format({0}, {1})"}, STRING),
@@ -121,10 +184,15 @@ FUNCTIONS: dict[str, Function] = {
     "UNIX_TIMESTAMP": Function({0: "unix_millis(current_timestamp())", 1: "unix_millis({0})"}, BIGINT),
     "UNIX_DATE": Function({0: "unix_date(current_date())", 1: "unix_date({0})"}, INTEGER),
     "CONVERT_TZ": Function({3: "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})"}, TIMESTAMP),
-    "TIMESTAMPADD": Function({3: "timestampadd({0}, {1}, {2})"}, TIMESTAMP),
-    "TIMESTAMPSUB": Function({3: "timestampadd({0}, -({1}), {2})"}, TIMESTAMP),
-    "DATEADD": Function({3: "CAST(timestampadd({0}, {1}, {2}) AS DATE)"}, DATE),
-    "DATESUB": Function({3: "CAST(timestampadd({0}, -({1}), {2}) AS DATE)"}, DATE),
-    "TIMEADD": Function({3: _time_moved("+")}, TIME),
-    "TIMESUB": Function({3: _time_moved("-")}, TIME),
+    **{
+        name: Function({3: _moved(name, kind, form)}, kind)
+        for name, kind, form in (
+            ("TIMESTAMPADD", TIMESTAMP, "timestampadd({0}, {1}, {2})"),
+            ("TIMESTAMPSUB", TIMESTAMP, "timestampadd({0}, -({1}), {2})"),
+            ("DATEADD", DATE, "CAST(timestampadd({0}, {1}, {2}) AS DATE)"),
+            ("DATESUB", DATE, "CAST(timestampadd({0}, -({1}), {2}) AS DATE)"),
+            ("TIMEADD", TIME, _time_moved("+")),
+            ("TIMESUB", TIME, _time_moved("-")),
+        )
+    },
 }

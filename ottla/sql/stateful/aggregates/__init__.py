@@ -21,7 +21,15 @@ from ottla.sql.stateful.aggregates.collected import (
     Histogram,
 )
 from ottla.sql.stateful.aggregates.extremes import Extreme, TopK, TopKDistinct
-from ottla.sql.stateful.aggregates.numbers import Average, Correlation, Count, StandardDeviation, Sum
+from ottla.sql.stateful.aggregates.numbers import (
+    Average,
+    Correlation,
+    Count,
+    StandardDeviation,
+    Sum,
+    SumList,
+    Variance,
+)
 from ottla.sql.user_functions.catalogue import wanted
 from ottla.sql.user_functions.declaring import Overload, Parameter
 from ottla.sql.user_functions.running import UserAggregate, fits
@@ -62,9 +70,10 @@ _MAKERS: dict[str, Callable[[AggregateCall], Accumulator]] = {
     "LATEST_BY_OFFSET": _latest,
     "MAX": lambda _: Extreme(max),
     "MIN": lambda _: Extreme(min),
-    "STDDEV_SAMP": lambda _: StandardDeviation(),
+    "STDDEV_SAMP": lambda _: Variance(),
     "STDDEV_SAMPLE": lambda _: StandardDeviation(),
     "SUM": lambda call: Sum(call.types[0]),
+    "SUM_LIST": lambda call: SumList(None if call.types[0] is None else call.types[0].element),
     "TOPK": lambda call: TopK(call.settings[0], len(call.types) - 1),
     "TOPKDISTINCT": lambda call: TopKDistinct(call.settings[0]),
 }

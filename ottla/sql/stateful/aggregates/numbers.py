@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import reduce
 from typing import Any
 
-from ottla.sql.sql_types import SqlType
+from ottla.sql.sql_types import SqlType, overflow
 from ottla.sql.stateful.aggregates.accumulator import Accumulator, Values
 
 _BITS = {"INTEGER": 32, "BIGINT": 64}
+#: Decimals have up to 38 digits. Python's default context rounds to 28.
+_EXACT = Context(prec=100)
+
+
+def _plus(one: Any, other: Any) -> Any:
+    return _EXACT.add(one, other) if isinstance(one, Decimal) else one + other
+
+
+def _minus(one: Any, other: Any) -> Any:
+    return _EXACT.subtract(one, other) if isinstance(one, Decimal) else one - other
 
 
 class Count(Accumulator):
@@ -43,13 +54,13 @@ class Sum(Accumulator):
         return Decimal(0) if name == "DECIMAL" else 0.0 if name == "DOUBLE" else 0
 
     def add(self, state: Any, values: Values, place: int) -> Any:
-        return state if values[0] is None else state + values[0]
+        return state if values[0] is None else _plus(state, values[0])
 
     def undo(self, state: Any, values: Values) -> Any:
-        return state if values[0] is None else state - values[0]
+        return state if values[0] is None else _minus(state, values[0])
 
     def merge(self, one: Any, other: Any) -> Any:
-        return one + other
+        return _plus(one, other)
 
     def result(self, state: Any) -> Any:
         if self._kind is None:
@@ -59,9 +70,25 @@ class Sum(Accumulator):
             half = 1 << (bits - 1)
             return (state + half) % (1 << bits) - half
         if self._kind.name == "DECIMAL":
-            scaled = Decimal(state).quantize(Decimal(1).scaleb(-self._kind.scale))
-            return scaled if abs(scaled) < Decimal(10) ** (self._kind.precision - self._kind.scale) else None
+            scaled = Decimal(state).quantize(Decimal(1).scaleb(-self._kind.scale), context=_EXACT)
+            if abs(scaled) >= Decimal(10) ** (self._kind.precision - self._kind.scale):
+                raise ArithmeticError(overflow(self._kind))
+            return scaled
         return state
+
+
+class SumList(Sum):
+    """Sums the elements of arrays, skipping nulls."""
+
+    def _total(self, values: Values) -> Any:
+        elements = (each for each in values[0] or () if each is not None)
+        return reduce(_plus, elements, self.initial())
+
+    def add(self, state: Any, values: Values, place: int) -> Any:
+        return _plus(state, self._total(values))
+
+    def undo(self, state: Any, values: Values) -> Any:
+        return _minus(state, self._total(values))
 
 
 class Average(Accumulator):
@@ -86,8 +113,8 @@ class Average(Accumulator):
 Moments = tuple[int, float, float]
 
 
-class StandardDeviation(Accumulator):
-    """Sample standard deviation. The state is the count, the sum, and the sum of squared deviations from the mean."""
+class Variance(Accumulator):
+    """Sample variance. The state is the count, the sum, and the sum of squared deviations from the mean."""
 
     can_undo = True
 
@@ -119,7 +146,12 @@ class StandardDeviation(Accumulator):
         return (count, one[1] + other[1], one[2] + other[2] + apart**2 * one[0] * other[0] / count)
 
     def result(self, state: Moments) -> float:
-        return math.sqrt(state[2] / (state[0] - 1)) if state[0] > 1 else 0.0
+        return state[2] / (state[0] - 1) if state[0] > 1 else 0.0
+
+
+class StandardDeviation(Variance):
+    def result(self, state: Moments) -> float:
+        return math.sqrt(super().result(state))
 
 
 Sums = tuple[int, float, float, float, float, float]

@@ -15,8 +15,29 @@ from ottla.spark.state.value_codec import decode, encode, encode_key
 from ottla.sql.stateful.joins.sides import Sides
 from ottla.sql.stateful.records import Record, Values
 
-#: Inputs of the second stage, by kind of change in the first stage. Input 1 is the right table.
-NEW, REPLACED, GONE, DELETED = 0, 2, 3, 4
+
+@dataclass(frozen=True)
+class Changes:
+    """Inputs of the second stage, by kind of change in the first stage. They follow the inputs of the sources."""
+
+    sources: int
+    new: int = 0
+
+    @property
+    def replaced(self) -> int:
+        return self.sources
+
+    @property
+    def gone(self) -> int:
+        return self.sources + 1
+
+    @property
+    def deleted(self) -> int:
+        return self.sources + 2
+
+    def all(self) -> tuple[int, ...]:
+        return (self.new, self.replaced, self.gone, self.deleted)
+
 
 _ROWS, _RIGHT = b"l", b"r"
 
@@ -24,6 +45,7 @@ _ROWS, _RIGHT = b"l", b"r"
 @dataclass(frozen=True)
 class ForeignKeys:
     name: str
+    changes: Changes = Changes(2)
 
     def process(self, record: Record, state: State) -> Iterable[Record]:
         if record.key is None:
@@ -32,17 +54,18 @@ class ForeignKeys:
         if record.deleted:
             state.delete(record.key)
             if held is not None:
-                yield Record(DELETED, None, record.time, True, decode(held))
+                yield Record(self.changes.deleted, None, record.time, True, decode(held))
             return
         state.put(record.key, encode(record.values))
         if held is not None:
-            yield Record(GONE, None, record.time, False, decode(held))
-        yield Record(NEW if held is None else REPLACED, None, record.time, False, record.values)
+            yield Record(self.changes.gone, None, record.time, False, decode(held))
+        kind = self.changes.new if held is None else self.changes.replaced
+        yield Record(kind, None, record.time, False, record.values)
 
 
 @dataclass(frozen=True)
 class ForeignKeyJoin:
-    """`primary` lists the positions of the primary key columns in a left row.
+    """`primary` lists the positions of the primary key columns in the row of the first source.
 
     A null foreign key matches no row of the right table.
     """
@@ -51,6 +74,7 @@ class ForeignKeyJoin:
     sides: Sides
     keeps_left: bool
     primary: tuple[int, ...]
+    changes: Changes = Changes(2)
 
     def process(self, record: Record, state: State) -> Iterable[Record]:
         if self.sides.is_right(record.input):
@@ -58,25 +82,27 @@ class ForeignKeyJoin:
         if record.key is not None:
             place = self.place(record.key, record.values)
             rows = Namespace(state, _ROWS)
-            if record.input in (GONE, DELETED):
+            if record.input in (self.changes.gone, self.changes.deleted):
                 rows.delete(place)
             else:
                 rows.put(place, encode((record.time, record.values)))
-        return () if record.input == GONE else self._left(record, state)
+        return () if record.input == self.changes.gone else self._left(record, state)
 
     def place(self, foreign_key: bytes, values: Values) -> bytes:
         """Return the key of a left row: the foreign key, then the primary key."""
-        [row] = self.sides.left_of(values)
+        row = self.sides.left_of(values)[0]
         return _prefix(foreign_key) + encode_key(tuple(row[each] for each in self.primary))
 
     def _left(self, record: Record, state: State) -> Iterable[Record]:
         held = None if record.key is None else state.get(_RIGHT + record.key)
         time, right = (record.time, None) if held is None else decode(held)
-        is_gone = record.input == DELETED or (right is None and not self.keeps_left)
+        is_gone = record.input == self.changes.deleted or (right is None and not self.keeps_left)
         if (
             is_gone
             and not self.keeps_left
-            and (record.input == NEW or (record.input == DELETED and not record.key))
+            and (
+                record.input == self.changes.new or (record.input == self.changes.deleted and not record.key)
+            )
         ):
             return  # no result before or after
         yield Record(0, None, max(time, record.time), is_gone, self.sides.joined(record.values, right))

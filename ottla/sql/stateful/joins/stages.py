@@ -9,15 +9,7 @@ from ottla.sql.planning.join_plan import JoinStep
 from ottla.sql.planning.plan import Plan
 from ottla.sql.stateful.flows import source_columns
 from ottla.sql.stateful.joins.chain import JoinChain
-from ottla.sql.stateful.joins.foreign_key import (
-    DELETED,
-    GONE,
-    NEW,
-    REPLACED,
-    ForeignKeyJoin,
-    ForeignKeys,
-    InOrder,
-)
+from ottla.sql.stateful.joins.foreign_key import Changes, ForeignKeyJoin, ForeignKeys, InOrder
 from ottla.sql.stateful.joins.sides import Sides
 from ottla.sql.stateful.joins.stream_stream import StreamStreamJoin
 from ottla.sql.stateful.joins.stream_table import StreamTableJoin
@@ -27,39 +19,41 @@ from ottla.sql.stateful.runner import Stage
 
 
 def join_stages(plan: Plan) -> tuple[Stage, ...]:
-    if plan.joins and plan.joins[0].of == "foreign-key":
-        return _by_foreign_key(plan)
     kinds = [source.kind for source in plan.sources.values()]
     stages: list[Stage] = []
     together: list[tuple[int, JoinStep]] = []
     for number, step in enumerate(plan.joins, 1):
-        if together and step.repartitions:
+        if together and (step.repartitions or step.of == "foreign-key"):
             stages.append(_stage(together, kinds))
             together = []
+        if step.of == "foreign-key":
+            stages += _by_foreign_key(plan, number, step)
+            continue
         together.append((number, step))
     if together:
         stages.append(_stage(together, kinds))
     return tuple(stages)
 
 
-def _by_foreign_key(plan: Plan) -> tuple[Stage, ...]:
-    [step] = plan.joins
+def _by_foreign_key(plan: Plan, number: int, step: JoinStep) -> tuple[Stage, ...]:
     alias = plan.select.source.alias
     left = plan.sources[alias]
     keys = [f"{quoted(alias)}.{quoted(column.name)}" for column in left.keys]
     primary = keys[0] if len(keys) == 1 else f"struct({', '.join(keys)})"
     columns = source_columns(plan)[alias]
     places = tuple(columns.index(column.name) for column in left.keys)
-    by_foreign_key = dict.fromkeys((NEW, REPLACED, GONE, DELETED), step.left_key) | {1: step.right_key}
+    sides, changes = Sides(number, len(plan.sources)), Changes(len(plan.sources))
+    by_foreign_key = dict.fromkeys(changes.all(), step.left_key) | {number: step.right_key}
+    suffix = "" if number == 1 else f"-{number}"
     return (
-        Stage(ForeignKeys("left-rows"), {0: primary}, frozenset({0})),
+        Stage(ForeignKeys(f"left-rows{suffix}", changes), {0: primary}, frozenset({0})),
         Stage(
-            ForeignKeyJoin("join-1", Sides(1, 2), step.kind == "LEFT", places),
+            ForeignKeyJoin(f"join-{number}", sides, step.kind == "LEFT", places, changes),
             by_foreign_key,
             frozenset(by_foreign_key),
-            frozenset({NEW, REPLACED, GONE, DELETED}),
+            frozenset(changes.all()),
         ),
-        Stage(InOrder("results"), {0: primary}, frozenset({0})),
+        Stage(InOrder(f"results{suffix}"), {0: primary}, frozenset({0})),
     )
 
 

@@ -17,7 +17,6 @@ from ottla.sql.stateful.records import Record, Values
 #: - clocks
 _BUFFERS, _BY_TIME, _ALONE, _CLOCKS = (b"l", b"r"), (b"L", b"R"), b"o", b"t"
 _DEFAULT_GRACE_MS = 24 * 3_600_000
-_SHORTEST_SEGMENT_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -117,10 +116,9 @@ class StreamStreamJoin:
         return self.sides.joined(values, None)
 
     def _oldest(self, now: int) -> int:
-        """Return the expiry time. Records expire by segment, like the stores of Kafka Streams in ksqlDB."""
+        """Return the time of the oldest record that can still match. Older records are too late."""
         retention = self.before + self.after + (_DEFAULT_GRACE_MS if self.grace is None else self.grace)
-        segment = max(retention // 2, _SHORTEST_SEGMENT_MS)
-        return max(now - retention, 0) // segment * segment
+        return max(now - retention + 1, 0)
 
 
 class _Clocks:
