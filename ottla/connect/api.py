@@ -156,9 +156,6 @@ class SourceConnector(Connector):
 class SinkTask:
     """A task may define `put_columns` beside `put`."""
 
-    #: Whether the runtime also calls `put` without records now and then, as Kafka does.
-    wants_empty_puts: ClassVar[bool] = False
-
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         keep_in_step(cls, "put", "put_columns", SinkTask.put_columns)
@@ -168,10 +165,7 @@ class SinkTask:
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Accept the next records.
-
-        With `wants_empty_puts`, the runtime also passes empty batches, for work due by time.
-        """
+        """Accept the next records. Like Kafka, the runtime also passes empty batches, for work due by time."""
         raise NotImplementedError
 
     @property

@@ -12,7 +12,7 @@ import enum
 import importlib
 import importlib.util
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -138,6 +138,11 @@ def available(kinds: Iterable[PluginKind] = tuple(PluginKind)) -> list[Plugin]:
             for plugin in (each for finder in _finders for each in finder.all()):
                 found.setdefault((plugin.class_name, plugin.type), plugin)
     return sorted(found.values(), key=lambda each: (each.type, each.class_name))
+
+
+def names(kind: PluginKind = PluginKind.CONNECTOR) -> Collection[str]:
+    """Return the names of the plugins in Python."""
+    return _known(kind).keys()
 
 
 @cache

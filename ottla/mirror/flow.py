@@ -28,8 +28,8 @@ from ottla.mirror.settings import FlowSettings, Side
 from ottla.mirror.topic_sync import CopiedTopic
 from ottla.mirror.translation import Translation
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, record_of
+from ottla.monitoring.audit.count_reports import CountReport
 from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pages import Page
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.arrow_map import map_in_arrow
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.mirror")
 
-_RESULT = "topic string, partition int, next bigint, runs string, bytes bigint, pages string"
+_RESULT = "topic string, partition int, next bigint, runs string, bytes bigint, reports string"
 _TRANSACTION_TIMEOUT_MS = 300_000
 _POSITION_PARTITIONS = 25
 
@@ -140,8 +140,8 @@ class CopyQuery:
                 }
                 if not copied:
                     return
-                pages = [Page.from_json(each) for row in rows for each in json.loads(row.pages)]
-                self._write_positions(target, client, transaction, copied, pages)
+                reports = [CountReport.from_json(each) for row in rows for each in json.loads(row.reports)]
+                self._write_positions(target, client, transaction, copied, reports)
             except BaseException:
                 _abort(client, transaction)
                 raise
@@ -178,7 +178,7 @@ class CopyQuery:
         client: TransactionClient,
         transaction: Transaction,
         copied: Mapping[TopicPartition, tuple[int, list[Run]]],
-        pages: Sequence[Page],
+        reports: Sequence[CountReport],
     ) -> None:
         flow = self._flow
         writer = InternalWriter(target, transaction)
@@ -199,8 +199,8 @@ class CopyQuery:
         if flow.emit_offset_syncs and not flow.offset_syncs_on_source:
             syncs = flow.policy.offset_syncs_topic(_syncs_alias(flow))
             divided |= writer.partitions(syncs, _syncs(copied))
-        if pages:
-            records = [record_of(page) for page in pages]
+        if reports:
+            records = [record_of(report) for report in reports]
             divided[TopicPartition(AUDIT_TOPIC, 0)] = [(each.key or b"", each.value) for each in records]
         client.add_partitions(transaction, divided)
         now = int(time.time() * 1000)
@@ -252,7 +252,7 @@ def _copy_row(
         "next": pa.array([done.next_offset], pa.int64()),
         "runs": pa.array([json.dumps(done.runs)], pa.string()),
         "bytes": pa.array([done.bytes], pa.int64()),
-        "pages": pa.array([json.dumps([page.to_json() for page in done.pages])], pa.string()),
+        "reports": pa.array([json.dumps([report.to_json() for report in done.reports])], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -270,7 +270,6 @@ def _abort(client: TransactionClient, transaction: Transaction) -> None:
 
 
 def _syncs(copied: Mapping[TopicPartition, tuple[int, list[Run]]]) -> list[Entry]:
-    """Return one offset sync per partition, for the last copied record."""
     found: list[Entry] = []
     for partition, (_, runs) in copied.items():
         if runs:

@@ -91,7 +91,6 @@ class GroupSync:
                     raise
 
     def forget_old_runs(self) -> None:
-        """Remove runs whose records the target has deleted."""
         by_target = {
             TopicPartition(self._flow.remote_topic(each.topic), each.partition): each
             for each in self._translation.partitions()

@@ -27,7 +27,6 @@ class ReplicationPolicy:
         return source if found and source and rest else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the topic's name on the cluster that it was copied from."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 

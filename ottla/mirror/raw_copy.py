@@ -25,9 +25,9 @@ from ottla.client.settings import Settings
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.mirror.errors import Gap
 from ottla.mirror.formats import Run
+from ottla.monitoring.audit.count_reports import CountReport
 from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pages import Page
-from ottla.monitoring.audit.passing import Passed
+from ottla.monitoring.audit.pipeline_counter import PipelineCounter
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -81,7 +81,7 @@ class Copied(NamedTuple):
     next_offset: int
     runs: tuple[Run, ...]
     bytes: int
-    pages: tuple[Page, ...] = ()  # for the audit
+    reports: tuple[CountReport, ...] = ()  # for the audit
 
 
 def copy_range(
@@ -93,7 +93,7 @@ def copy_range(
     skip_gaps: bool,
     audit: Tier | None = None,
 ) -> Copied:
-    passed = None if audit is None or wanted.compacted else Passed(audit, str(wanted.target))
+    counter = None if audit is None or wanted.compacted else PipelineCounter(audit, str(wanted.target))
     with shared_cluster(source) as origin, shared_cluster(target) as destination:
         TransactionClient(destination).add_partitions(transaction, [wanted.target])
         writer = _Writer(destination, wanted.target, transaction)
@@ -101,15 +101,15 @@ def copy_range(
         try:
             for fetched in reader.fetches():
                 for batch, header, offsets in _batches(fetched, reader):
-                    if passed is not None:
-                        passed.note_batch(wanted.partition.topic, batch, header)
+                    if counter is not None:
+                        counter.note_batch(wanted.partition.topic, batch, header)
                     writer.send(batch, header, offsets)
             writer.flush()
         finally:
             reader.close()
             writer.close()
-    pages = () if passed is None else tuple(passed.take())
-    return Copied(wanted.partition, wanted.end, tuple(writer.runs), writer.bytes, pages)
+    reports = () if counter is None else tuple(counter.take())
+    return Copied(wanted.partition, wanted.end, tuple(writer.runs), writer.bytes, reports)
 
 
 class _Reader:
@@ -173,7 +173,7 @@ class _Reader:
         if not self._skip_gaps:
             raise Gap(
                 f"Offsets {self.offset} to {until - 1} of {self._wanted.partition} are gone from the source before "
-                "they were copied. To go on without them, set ottla.gaps = skip."
+                "they were copied. To continue without them, set ottla.gaps = skip."
             )
 
 
@@ -192,7 +192,6 @@ def _whole_batches(data: memoryview) -> list[Placed]:
 
 
 def _batches(fetched: Fetched, reader: _Reader) -> Iterator[tuple[Any, BatchHeader, Any]]:
-    """Yield each batch to send with its header and source offsets: the first offset, or all if there are gaps."""
     data = memoryview(fetched.records)
     # Consecutive small batches, and batches that need decoding.
     waiting: list[Placed] = []

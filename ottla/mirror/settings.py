@@ -12,7 +12,7 @@ from ottla.client.settings import Settings
 from ottla.connect.config.providers import ConfigProviders
 from ottla.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
 from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.passing import AUDIT_OPTIONS, BadAuditOption, parse_tier
+from ottla.monitoring.audit.pipeline_counter import AUDIT_OPTIONS, BadAuditOption, parse_tier
 from ottla.spark.options import SECURITY_OPTIONS
 
 _TOPICS_EXCLUDE = r"mm2.*\.internal,.*\.replica,__.*"
@@ -150,7 +150,7 @@ def parse_flows(
     flows = [_flow(properties, sides[source], sides[target]) for source, target in permutations(aliases, 2)]
     if not any(flow.enabled for flow in flows):
         raise BadMirrorSettings(
-            f"No flow is enabled: say for instance '{aliases[0]}->{aliases[1]}.enabled = true'."
+            f"No flow is enabled. Add, for example, '{aliases[0]}->{aliases[1]}.enabled = true'."
         )
     if refuse_circles:
         _check_circles([flow for flow in flows if flow.enabled])

@@ -34,7 +34,6 @@ class Translation:
         self._runs.clear()
 
     def forget_before(self, partition: TopicPartition, target_start: int) -> list[Run]:
-        """Remove and return the runs whose records the target has deleted."""
         runs = self._runs.get(partition, [])
         gone = [run for run in runs if run.target_end <= target_start]
         if gone and len(gone) == len(runs):

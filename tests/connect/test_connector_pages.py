@@ -14,7 +14,7 @@ from ottla.connect.plugins import load_class
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    ROOT / "docs" / "connect" / f"{name}.md"
+    ROOT / "docs" / "reference" / "connect" / f"{name}.md"
     for name in (
         "datagen",
         "delta",
@@ -86,7 +86,7 @@ def test_each_page_says_what_delivery_is(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "docs" / "connect" / "writing.md"], ids=lambda page: str(page.stem)
+    "page", [*PAGES, ROOT / "docs" / "how-to" / "write-a-connector.md"], ids=lambda page: str(page.stem)
 )
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):

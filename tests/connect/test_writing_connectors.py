@@ -18,7 +18,7 @@ TEMPLATE = ROOT / "examples" / "connector-template"
 
 
 def test_the_code_on_the_page_runs() -> None:
-    page = (ROOT / "docs" / "connect" / "writing.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "write-a-connector.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) >= 4
     exec("\n".join(blocks), {"__name__": "page"})

@@ -50,9 +50,9 @@ def _define(definition: ConfigDef, group: str, config: Mapping[str, str]) -> Non
         ("exclude", ConfigType.LIST, [], "Exclusion Topic Pattern for",
          "Regular expressions of topics that this group is not for, even if they are included.", patterns),
         ("replication.factor", ConfigType.SHORT, inherited("replication.factor"), "Replication Factor for Topics in",
-         "How many replicas a new topic gets; -1 leaves it to the broker.", _REPLICAS),
+         "Replication factor of a new topic; -1 means the broker's default.", _REPLICAS),
         ("partitions", ConfigType.INT, inherited("partitions"), "Partition Count for Topics in",
-         "How many partitions a new topic gets; -1 leaves it to the broker.", _PARTITIONS),
+         "Number of partitions of a new topic; -1 means the broker's default.", _PARTITIONS),
     )  # fmt: skip
     for order, (name, kind, default, title, documentation, validator) in enumerate(rows, 1):
         definition.define(

@@ -119,13 +119,13 @@ def _common() -> ConfigDef:
             "How plugins are found.",
             validator=_any_case("only_scan", "hybrid_warn", "hybrid_fail", "service_load"),
         )
-        .define("config.providers", _LIST, [], _LOW, "Where ${…} in configs is looked up.")
+        .define("config.providers", _LIST, [], _LOW, "Providers for ${…} in configs.")
         .define("connector.client.config.override.policy", _STRING, "All", _MEDIUM, "All, None or Principal.")
         .define("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics in use are recorded.")
         .define("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether that record may be reset.")
         .define("topic.creation.enable", _BOOLEAN, True, _LOW, "Whether sources may create topics.")
         .define("client.id", _STRING, "", _LOW, "The name of the worker's clients.")
-        .define("client.dns.lookup", _STRING, "use_all_dns_ips", _MEDIUM, "How addresses are looked up.")
+        .define("client.dns.lookup", _STRING, "use_all_dns_ips", _MEDIUM, "Lookup of addresses.")
         .define("request.timeout.ms", _INT, 40_000, _MEDIUM, "For an answer.", validator=at_least(0))
         .define("retry.backoff.ms", _LONG, 100, _LOW, "Before another attempt.", validator=at_least(0))
         .define("metric.reporters", _LIST, [], _LOW, "Not used: metrics are shown by the worker itself.")

@@ -282,6 +282,8 @@ class FileStreamSinkTask(SinkTask):
 
     def _write(self, values: list[Any]) -> None:
         assert self._stream is not None
+        if not values:
+            return
         try:
             text = "\n".join(values)
         except TypeError:  # not all values are texts

@@ -43,7 +43,7 @@ class JsonConverter(Converter):
             ConfigType.INT,
             1000,
             Importance.HIGH,
-            "How many schemas this converter keeps in memory.",
+            "Number of schemas that this converter caches.",
             group="Schemas",
         )
         .define(
@@ -51,8 +51,10 @@ class JsonConverter(Converter):
             ConfigType.STRING,
             None,
             Importance.HIGH,
-            "A schema for all records that are read, in place of the one in each of them. For sinks, and with"
-            " schemas.enable=true only.",
+            (
+                "Schema for all records read by a sink, instead of the schema in each record. Requires "
+                "schemas.enable=true."
+            ),
             group="Schemas",
         )
         .define(
@@ -60,7 +62,7 @@ class JsonConverter(Converter):
             ConfigType.STRING,
             "BASE64",
             Importance.LOW,
-            "How decimals are written: BASE64 (their bytes) or NUMERIC (a number). Both are read.",
+            "Format of written decimals: BASE64 (bytes) or NUMERIC (a number). Both can be read.",
             validator=_decimal_format,
             group="Serialization",
         )
@@ -69,7 +71,7 @@ class JsonConverter(Converter):
             ConfigType.BOOLEAN,
             True,
             Importance.LOW,
-            "Whether a null in a field with a default becomes that default. Otherwise it stays null.",
+            "Replace null by the field's default value.",
             group="Serialization",
         )
     )
@@ -94,9 +96,10 @@ class JsonConverter(Converter):
         if content:
             try:
                 node = scan(content.encode())
-            except DataError:
+            except DataError as error:
+                reason = error.message.partition("serialization error: ")[2]
                 raise DataError(
-                    "Failed to parse schema in converter config due to serialization error: "
+                    f"Failed to parse schema in converter config due to serialization error: {reason}"
                 ) from None
             self._schema = self._read_schema(node)
 

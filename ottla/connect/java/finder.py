@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla.connect import plugins
@@ -34,7 +34,13 @@ class _JavaFinder:
         return None if found is None else self._plugin(found)
 
     def all(self) -> Iterable[Plugin]:
-        return [self._plugin(each) for each in jars.plugins(self._worker.plugin_path)]
+        """Name a connector that Python has as well so that the name selects the one in the jar."""
+        ours = plugins.names()
+        found = (self._plugin(each) for each in jars.plugins(self._worker.plugin_path))
+        return [
+            replace(each, class_name=PREFIX + each.class_name) if each.class_name in ours else each
+            for each in found
+        ]
 
     def _plugin(self, found: jars.JavaPlugin) -> Plugin:
         return _JavaPlugin(found.class_name, found.class_name, PluginKind.CONNECTOR, found, self._worker)

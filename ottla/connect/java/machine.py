@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from pathlib import Path
@@ -21,6 +22,7 @@ def start(libraries: Libraries) -> None:
     global _started_by
     try:
         import jpype
+        import jpype.config
     except ImportError:
         raise ConnectError("Connectors in Java need JPype: pip install 'ottla[java-connectors]'.") from None
     with _lock:
@@ -33,6 +35,8 @@ def start(libraries: Libraries) -> None:
         except NoJava as error:
             raise ConnectError(str(error)) from None
         library = next((home / "lib").rglob("libjvm.*"), None) or next(home.rglob("libjvm.*"), None)
+        # Ending the JVM would wait for every thread that a connector has left behind, for ever.
+        jpype.config.onexit = False
         path = str(library) if library is not None else jpype.getDefaultJVMPath()
         jpype.startJVM(
             path,
@@ -44,6 +48,15 @@ def start(libraries: Libraries) -> None:
             convertStrings=True,
         )
         _started_by = os.getpid()
+        atexit.register(_end_references)
+
+
+def _end_references() -> None:
+    """End JPype's own thread, which would call Python after its end and abort the process."""
+    import jpype
+
+    if _started_by == os.getpid():
+        jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
 
 
 def loader(jars: tuple[str, ...]) -> Any:

@@ -103,7 +103,6 @@ class JavaSourceTask(SourceTask):
 
 
 class JavaSinkTask(SinkTask):
-    wants_empty_puts = True
     plugin: ClassVar[JavaPlugin]
     libraries: ClassVar[Libraries]
 

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 #: Give up after this many consecutive runs in which no task started.
 _MOST_BROKEN_RUNS = 5
 _BACKOFF_SECONDS = 1.0
+#: A task that has not reported after this time is shown as waiting, and looked at again after the same time.
+_START_SECONDS = 5.0
 #: Extra time, beyond the tasks' own shutdown timeout, for Spark to kill them.
 _CANCEL_SECONDS = 30.0
 
@@ -250,7 +252,9 @@ class RunningConnector:
                 return
             self._run = run
         self._reached = False
+        self._started: set[int] = set()
         self._place = ThreadHost() if self._connector.runs_in_driver() else self._host
+        self._watch(run, [spec.task for spec in specs])
         try:
             self._place.run(specs)
             self._broken_runs = 0
@@ -260,6 +264,31 @@ class RunningConnector:
             with self._lock:
                 self._run = None
             self._control.end(run)
+
+    def _watch(self, run: str, tasks: Sequence[int]) -> None:
+        """Look after a while for tasks that still wait for Spark, as long as the run lasts."""
+        later = threading.Timer(_START_SECONDS, self._show_waiting, [run, tasks])
+        later.daemon = True
+        later.start()
+
+    def _show_waiting(self, run: str, tasks: Sequence[int]) -> None:
+        with self._lock:
+            if self._run != run:
+                return
+            waiting = [task for task in tasks if task not in self._started]
+        if waiting:
+            self._unassigned(waiting, f"The task waits. {self._place.why_waiting()}")
+        self._watch(run, tasks)
+
+    def _unassigned(self, lost: Collection[int], reason: str) -> None:
+        with self._lock:
+            tasks = tuple(
+                TaskStatus(each.id, State.UNASSIGNED, reason)
+                if each.id in lost and each.state is not State.FAILED
+                else each
+                for each in self._status.tasks
+            )
+            self._publish(replace(self._status, tasks=tasks))
 
     def _specs(self, run: str) -> list[TaskSpec]:
         assigned: Sequence[tuple[TopicPartition, ...]] = [()] * len(self._task_configs)
@@ -298,12 +327,9 @@ class RunningConnector:
                 ConnectError(f"Spark cannot run the tasks of {self.name}: {sentence(str(error))}")
             )
             return
+        reason = f"Spark has lost the task, and starts it again: {sentence(str(error))}"
+        self._unassigned([each.id for each in self._status.tasks], reason)
         with self._lock:
-            tasks = tuple(
-                each if each.state is State.FAILED else TaskStatus(each.id, State.UNASSIGNED)
-                for each in self._status.tasks
-            )
-            self._publish(replace(self._status, tasks=tasks))
             self._lock.wait_for(lambda: self._target is not State.RUNNING, _BACKOFF_SECONDS)
 
     def _tasks_failed(self, error: Exception) -> None:
@@ -320,8 +346,13 @@ class RunningConnector:
     def _reported(self, task: int, report: Report) -> None:
         if "topic" in report:
             self._on_topic(report["topic"], task)
+        if "lost" in report:
+            with self._lock:
+                self._started.discard(task)
+            self._unassigned([task], "The process of the task has ended. Spark starts the task again.")
         if "state" in report:
             self._reached = True
+            self._started.add(task)
             status = TaskStatus(task, State(report["state"]), report.get("trace"))
             with self._lock:
                 tasks = tuple(status if each.id == task else each for each in self._status.tasks)

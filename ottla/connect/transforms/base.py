@@ -162,7 +162,7 @@ def replace_null_setting(definition: ConfigDef) -> ConfigDef:
         ConfigType.BOOLEAN,
         True,
         Importance.MEDIUM,
-        "Whether a null in a field with a default becomes that default. Otherwise it stays null.",
+        "Replace null by the field's default value.",
     )
 
 

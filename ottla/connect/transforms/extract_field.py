@@ -26,7 +26,7 @@ class ExtractField(KeyOrValueTransform):
                 "field",
                 ConfigType.STRING,
                 importance=Importance.MEDIUM,
-                documentation="The field that is kept.",
+                documentation="Field to keep.",
             )
         )
     )

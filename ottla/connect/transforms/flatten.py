@@ -29,7 +29,7 @@ class Flatten(KeyOrValueTransform):
         ConfigType.STRING,
         ".",
         Importance.MEDIUM,
-        "What stands between the names of the outer and the inner field.",
+        "Separator between the names of the outer and the inner field.",
     )
 
     def configure(self, config: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ class MaskField(KeyOrValueTransform):
             ConfigType.STRING,
             None,
             Importance.LOW,
-            "What stands there instead: of numbers and texts only. Without it 0, false or nothing.",
+            "Replacement for numbers and texts. [default: 0, false or empty]",
             validator=_not_empty,
         )
     )

@@ -17,7 +17,7 @@ class HasHeaderKey(Predicate):
         "name",
         ConfigType.STRING,
         importance=Importance.MEDIUM,
-        documentation="The name of a header that the record has.",
+        documentation="Name of a header in the record.",
         validator=not_empty,
     )
 
@@ -45,7 +45,7 @@ class TopicNameMatches(Predicate):
         "pattern",
         ConfigType.STRING,
         importance=Importance.MEDIUM,
-        documentation="A regular expression of Java that the whole topic matches.",
+        documentation="Java regular expression for whole topic names.",
         validator=all_of(not_empty, regex),
     )
 

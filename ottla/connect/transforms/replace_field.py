@@ -42,9 +42,9 @@ class ReplaceField(KeyOrValueTransform):
             ConfigType.LIST,
             [],
             Importance.MEDIUM,
-            "Fields to leave out, even if they are included.",
+            "Fields to remove, even if they are included.",
         )
-        .define("include", ConfigType.LIST, [], Importance.MEDIUM, "Fields to keep; without it, all.")
+        .define("include", ConfigType.LIST, [], Importance.MEDIUM, "Fields to keep. [default: all]")
         .define(
             "renames",
             ConfigType.LIST,

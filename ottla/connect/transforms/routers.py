@@ -21,14 +21,14 @@ class RegexRouter(Transform):
             "regex",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="A regular expression of Java that the whole topic has to match.",
+            documentation="Java regular expression that must match the whole topic name.",
             validator=regex,
         )
         .define(
             "replacement",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="The new topic; $1 stands for the first group of the regular expression.",
+            documentation="New topic; $1 is the first group of the regular expression.",
         )
     )
 
@@ -69,14 +69,14 @@ class TimestampRouter(Transform):
             ConfigType.STRING,
             "${topic}-${timestamp}",
             Importance.HIGH,
-            "The new topic; ${topic} stands for the old one and ${timestamp} for the record's time.",
+            "New topic; ${topic} is the old topic and ${timestamp} the record's time.",
         )
         .define(
             "timestamp.format",
             ConfigType.STRING,
             "yyyyMMdd",
             Importance.HIGH,
-            "How the time is written (in UTC), as Java's SimpleDateFormat has it.",
+            "Format of the time (in UTC), as in Java's SimpleDateFormat.",
         )
     )
 

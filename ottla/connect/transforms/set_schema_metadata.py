@@ -18,8 +18,8 @@ _PURPOSE = "updating schema metadata"
 class SetSchemaMetadata(KeyOrValueTransform):
     config_def = replace_null_setting(
         ConfigDef()
-        .define("schema.name", ConfigType.STRING, None, Importance.HIGH, "The schema's name from now on.")
-        .define("schema.version", ConfigType.INT, None, Importance.HIGH, "The schema's version from now on.")
+        .define("schema.name", ConfigType.STRING, None, Importance.HIGH, "New schema name.")
+        .define("schema.version", ConfigType.INT, None, Importance.HIGH, "New schema version.")
     )
 
     def configure(self, config: Mapping[str, str]) -> None:

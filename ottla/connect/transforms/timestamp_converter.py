@@ -43,13 +43,13 @@ class TimestampConverter(KeyOrValueTransform):
             ConfigType.STRING,
             "",
             Importance.HIGH,
-            "The field; if it is empty, the whole key or value.",
+            "Field to convert. [default: the whole key or value]",
         )
         .define(
             "target.type",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="What it becomes: string, unix (a number), Date, Time or Timestamp.",
+            documentation="Target type: string, unix (a number), Date, Time or Timestamp.",
             validator=one_of("string", "unix", "Date", "Time", "Timestamp"),
         )
         .define(
@@ -57,14 +57,17 @@ class TimestampConverter(KeyOrValueTransform):
             ConfigType.STRING,
             "",
             Importance.MEDIUM,
-            "How texts are written and read, as Java's SimpleDateFormat has it.",
+            "Format of texts, as in Java's SimpleDateFormat.",
         )
         .define(
             "unix.precision",
             ConfigType.STRING,
             "milliseconds",
             Importance.LOW,
-            "What numbers count: seconds, milliseconds, microseconds or nanoseconds. Less than a millisecond is lost.",
+            (
+                "Unit of numbers: seconds, milliseconds, microseconds or nanoseconds. Fractions of a "
+                "millisecond are lost."
+            ),
             validator=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
         )
     )

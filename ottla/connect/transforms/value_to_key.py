@@ -30,7 +30,7 @@ class ValueToKey(KeyOrValueTransform):
             "fields",
             ConfigType.LIST,
             importance=Importance.HIGH,
-            documentation="The fields of the value that the key is made of.",
+            documentation="Fields of the value that form the key.",
             validator=filled_list,
         )
     )

@@ -81,6 +81,7 @@ class _Slot:
     #: Last reported status by task. The key None means the connector itself.
     reported: dict[int | None, Status] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=lambda: Secrets({}, {}))
+    reporting: threading.RLock = field(default_factory=threading.RLock)
     #: While stopping, ignore the engine's reports.
     is_stopping: bool = False
 
@@ -227,7 +228,10 @@ class LocalConnectors:
             return
 
         def on_change(status: ConnectorStatus) -> None:
-            self._report(name, slot, status)
+            with slot.reporting:
+                # Two threads may report at the same time. The last one must not report an older status.
+                status = status if slot.running is None else slot.running.status
+                self._report(name, slot, status)
             if status.state in (State.RUNNING, State.PAUSED) and slot.running is not None:
                 self.on_tasks(name, slot.secrets.hidden_in(slot.running.task_configs))
 
@@ -258,12 +262,13 @@ class LocalConnectors:
     # Statuses
 
     def _report(self, name: str, slot: _Slot, status: ConnectorStatus) -> None:
-        if slot.is_stopping or status.state is State.STOPPED:
-            return
+        if slot.is_stopping or status.state in (State.STOPPED, State.UNASSIGNED):
+            return  # until the connector has started, its last status stays
         version = _version(slot)
         self._put(name, slot, None, status.state, status.trace, version)
         for task in status.tasks:
-            if task.state is not State.UNASSIGNED:
+            # Kafka shows a task only after its first start.
+            if task.state is not State.UNASSIGNED or task.trace is not None or task.id in slot.reported:
                 self._put(name, slot, task.id, task.state, task.trace, version)
         self._forget_tasks(name, slot, status.tasks)
 

@@ -53,7 +53,7 @@ def _copy(
     if there.log_end_offset < start and not is_empty and not skip_gaps:
         raise Gap(
             f"Offsets {there.log_end_offset} to {start - 1} of {partition} are gone from the source before they were "
-            "copied. To go on without them, set ottla.gaps = skip."
+            "copied. To continue without them, set ottla.gaps = skip."
         )
     if start > there.log_start_offset:
         there = mirror_append(target, link, partition, log_start_offset=start)

@@ -37,7 +37,7 @@ def check_history(
         check_ends(source, ends)
     except Diverged as error:
         if error.partition is not None and not _config(target, error.partition.topic, MIRROR_LINK):
-            raise ClientError(f"Topic '{error.partition.topic}' is no mirror any more.") from None
+            raise ClientError(f"Topic '{error.partition.topic}' is no longer a mirror.") from None
         raise
     return {partition: end.epoch for partition, end in ends.items()}
 
@@ -103,7 +103,7 @@ def _sentence(partition: TopicPartition, mirror: EpochEnd, source: EpochEnd) -> 
     lost = (
         f"offsets {common} to {mirror.end_offset - 1}, which were copied"
         if 0 <= common < mirror.end_offset
-        else f"what was copied up to offset {mirror.end_offset - 1}"
+        else f"records copied up to offset {mirror.end_offset - 1}"
     )
     return (
         f"Partition {partition} of the source has lost {lost} in leader epoch {mirror.epoch}: by an unclean leader "

@@ -75,7 +75,7 @@ def _stopped(target: Cluster, link: str, partition: TopicPartition) -> int:
             return end
         if time.monotonic() > deadline:
             raise ClientError(
-                f"What was copied to {partition} is not on all replicas in sync yet: try again later."
+                f"Records copied to {partition} is not on all replicas in sync yet: try again later."
             )
         time.sleep(_LOOK_SECONDS)
 
@@ -115,7 +115,7 @@ def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLa
     configs = own_configs(new, [topic])[topic]
     promoted = configs.get(MIRROR_PROMOTED, "")
     if configs.get(MIRROR_LINK) or promoted in ("", PROMOTING):
-        raise ClientError(f"Topic '{topic}' was not promoted, so there is no way back to go.")
+        raise ClientError(f"Topic '{topic}' was not promoted, so it cannot fail back.")
     found = old.topics([topic]).get(topic)
     if found is None:
         return []
@@ -129,7 +129,6 @@ def lost_by_failback(old: Cluster, new: Cluster, topic: str) -> list[PartitionLa
 
 
 def make_old_side_a_mirror(back: LinkTopics, old: Cluster, new: Cluster, topic: str) -> None:
-    """Delete the topic on the old side and create it again as a mirror of the new side."""
     if topic in old.topics([topic]):
         delete_topics(old, [topic])
     current = new.topics([topic])[topic]

@@ -144,7 +144,6 @@ class LinkTopics:
 
 
 def own_configs(cluster: Cluster, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the topic-level configs of each topic."""
     if not names:
         return {}
     found = describe_many(cluster, [Resource("topic", name) for name in names], synonyms=False)

@@ -16,7 +16,7 @@ from tests.connect.connectors import mariadb as mariadb_servers
 from tests.connect.connectors import postgres as postgres_servers
 from tests.connect.connectors.jdbc.databases import SqliteDatabase
 
-PAGES = Path(__file__).parents[3] / "docs" / "connect"
+PAGES = Path(__file__).parents[3] / "docs" / "reference" / "connect"
 
 
 def example(page: str, **changes: str) -> dict[str, str]:

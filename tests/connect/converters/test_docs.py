@@ -15,7 +15,7 @@ from ottla.connect.converters.json_converter import JsonConverter
 from ottla.connect.converters.loading import load_class
 from ottla.properties import parse_properties
 
-PAGE = (Path(__file__).parents[3] / "docs" / "connect" / "converters.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "connect" / "converters.md").read_text()
 EXAMPLE = re.compile(r"```properties\n([^`]*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 

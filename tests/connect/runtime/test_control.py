@@ -26,7 +26,7 @@ def test_a_failure_that_comes_just_before_the_end_of_a_run_is_heard() -> None:
             task.report(state="FAILED")
             task.close()
             server.end(run)
-            assert heard == [{"state": "FAILED"}]
+            assert heard[0] == {"state": "FAILED"}
     finally:
         server.close()
 

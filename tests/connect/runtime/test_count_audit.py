@@ -7,10 +7,10 @@ from pathlib import Path
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.connect.runtime.engine import State
-from ottla.monitoring.audit.audit_topic import read_books
-from ottla.monitoring.audit.books import Books
+from ottla.monitoring.audit.audit_topic import read_tier_counts
+from ottla.monitoring.audit.count_reports import Counts, fingerprint
 from ottla.monitoring.audit.counting import Tier, count_topic
-from ottla.monitoring.audit.pages import Counts, fingerprint
+from ottla.monitoring.audit.tier_counts import TierCounts
 from ottla.testing import Broker
 from tests.connect.runtime.conftest import Worker, wait_for
 
@@ -18,17 +18,17 @@ DAY = 86_400_000
 AUDIT = {"ottla.audit.enable": "true", "ottla.audit.bucket.ms": str(DAY)}
 
 
-def _books(worker: Worker) -> Books:
+def _tier_counts(worker: Worker) -> TierCounts:
     cluster = Cluster(worker.config.client_settings)
     try:
-        return read_books(cluster) if cluster.topics(["__ottla_audit"]) else Books()
+        return read_tier_counts(cluster) if cluster.topics(["__ottla_audit"]) else TierCounts()
     finally:
         cluster.close()
 
 
-def _total(books: Books, topic: str, tier: str) -> Counts:
+def _total(tier_counts: TierCounts, topic: str, tier: str) -> Counts:
     total = Counts()
-    for each in books.counts.get((topic, tier), {}).values():
+    for each in tier_counts.counts.get((topic, tier), {}).values():
         total.add(each.count, each.bytes, each.checksum)
     return total
 
@@ -68,15 +68,16 @@ def test_what_a_source_and_a_sink_count_is_what_the_topic_has(
         for each in running:
             each.stop()
         expected = _of(*text.encode().split())
-        assert _total(_books(worker), ottla_topic, f"from-{ottla_topic}") == expected
-        assert _total(_books(worker), ottla_topic, "file") == expected
+        assert _total(_tier_counts(worker), ottla_topic, f"from-{ottla_topic}") == expected
+        assert _total(_tier_counts(worker), ottla_topic, "file") == expected
     cluster = Cluster(worker.config.client_settings)
-    books = _books(worker)
-    for page in count_topic(cluster, ottla_topic, Tier("topic", DAY), books):
-        books.add(page)
+    tier_counts = _tier_counts(worker)
+    for page in count_topic(cluster, ottla_topic, Tier("topic", DAY), tier_counts):
+        tier_counts.add(page)
     cluster.close()
-    day = next(iter(books.counts[ottla_topic, "topic"]))
-    assert {tier: books.counts[ottla_topic, tier][day].checksum for tier in books.tiers(ottla_topic)} == dict.fromkeys(
+    day = next(iter(tier_counts.counts[ottla_topic, "topic"]))
+    tiers = tier_counts.tiers(ottla_topic)
+    assert {tier: tier_counts.counts[ottla_topic, tier][day].checksum for tier in tiers} == dict.fromkeys(
         [f"from-{ottla_topic}", "file", "topic"], expected.checksum
     )  # fmt: skip
 
@@ -105,7 +106,7 @@ def test_what_a_sink_gets_again_after_a_crash_counts_once(
     running = worker.start(config)
     wait_for(lambda: out.read_text() == "a\nb\na\nb\nc\n")
     running.stop()
-    assert _total(_books(worker), ottla_topic, config["name"]).count == 3
+    assert _total(_tier_counts(worker), ottla_topic, config["name"]).count == 3
 
 
 def test_a_setting_that_makes_no_sense_is_named(worker: Worker, ottla_topic: str, tmp_path: Path) -> None:

@@ -400,3 +400,9 @@ def test_keys_and_values_may_be_missing_or_empty(
     wait_for(lambda: len(store.records) == len(pairs))
     assert [(each.key, each.value) for each in store.records] == pairs
     assert [each.offset for each in store.records] == list(range(len(pairs)))
+
+
+def test_a_sink_is_called_without_records_too(worker: Worker, store: Store, ottla_topic: str) -> None:
+    """As in Kafka, for work due by time."""
+    worker.start(_sink(store, ottla_topic))
+    wait_for(lambda: store.puts.count(0) >= 2)

@@ -14,7 +14,7 @@ from ottla.connect.api import Config
 from ottla.connect.runtime.compacted_topic import read_topic
 from ottla.connect.runtime.engine import State
 from ottla.connect.runtime.offsets import read_offsets, reset_offsets, write_offsets
-from ottla.monitoring.audit.audit_topic import read_books
+from ottla.monitoring.audit.audit_topic import read_tier_counts
 from tests.connect.runtime.conftest import Worker, wait_for
 
 
@@ -236,7 +236,7 @@ def test_lines_go_through_transforms_and_converters_and_a_bad_one_is_passed_over
     assert worker.await_values(topic, 100) == [f'{{"n":{number}}}' for number in range(100)]
     running.stop()
     cluster = Cluster(worker.config.client_settings)
-    counted = read_books(cluster).counts[topic, config["name"]]
+    counted = read_tier_counts(cluster).counts[topic, config["name"]]
     assert sum(each.count for each in counted.values()) == 100
     (offset,) = [offset for _, offset in read_offsets(cluster, [worker.config.offset_topic], config["name"])]
     assert offset == {"position": path.stat().st_size}

@@ -165,3 +165,66 @@ def test_a_local_spark_has_slots_for_all_tasks() -> None:
     assert spark_master("local[*]") == spark_master("local") == "local[512]"
     assert spark_master("local[3]") == "local[3]"
     assert spark_master("spark://host:7077") == "spark://host:7077"
+
+
+class OneCore(ThreadHost):
+    """Runs one task, and the others when there is room. Loses a task when asked to, and starts it again later."""
+
+    def __init__(self) -> None:
+        self.room, self.lose = threading.Event(), threading.Event()
+
+    def run(self, specs: Sequence[TaskSpec]) -> None:
+        first = TaskControl(specs[0])
+        first.report(state=State.RUNNING)
+        self.lose.wait(60)
+        first.close()
+        self.room.wait(60)
+        super().run(specs)
+
+    def why_waiting(self) -> str:
+        return "Spark has no free core for it."
+
+
+def test_a_task_without_a_core_is_shown_as_waiting(
+    new_worker: Callable[..., Worker],
+    ottla_topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.connect.runtime.supervisor._START_SECONDS", 0.1)
+    host = OneCore()
+    worker = new_worker(host)
+    config = {
+        "name": f"in-{ottla_topic}",
+        "connector.class": "Datagen",
+        "quickstart": "users",
+        "kafka.topic": ottla_topic,
+        "tasks.max": "2",
+    }
+    running = worker.start(config)
+    worker.await_state(running, State.RUNNING, State.RUNNING, State.UNASSIGNED)
+    wait_for(lambda: running.status.tasks[1].trace)
+    assert running.status.tasks[1].trace == "The task waits. Spark has no free core for it."
+    assert running.status.tasks[0].trace is None
+    host.lose.set()
+    worker.await_state(running, State.RUNNING, State.UNASSIGNED, State.UNASSIGNED)
+    wait_for(lambda: "The task waits." in (running.status.tasks[0].trace or ""))
+    host.room.set()
+    worker.await_state(running, State.RUNNING, State.RUNNING, State.RUNNING)
+    assert {each.trace for each in running.status.tasks} == {None}
+
+
+@pytest.mark.parametrize("kind", ["Source", "Sink"])
+def test_a_connector_fails_alone(new_worker: Callable[..., Worker], ottla_topic: str, kind: str) -> None:
+    """As in Kafka, a connector that reports an error has failed, and its tasks go on."""
+    worker = new_worker(ThreadHost())
+    config = {
+        "name": f"mock-{ottla_topic}",
+        "connector.class": f"Mock{kind}",
+        "mock_mode": "connector-failure",
+        "delay_ms": "100",
+    }
+    running = worker.start({**config, "topics": ottla_topic} if kind == "Sink" else config)
+    worker.await_state(running, State.FAILED, State.RUNNING)
+    assert (running.status.trace or "").startswith("This connector-failure was requested by mock_mode.")
+    running.restart()
+    worker.await_state(running, State.FAILED, State.RUNNING)

@@ -1,4 +1,4 @@
-"""The custom transform shown in docs/connect/transforms.md."""
+"""The custom transform shown in docs/reference/connect/transforms.md."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ottla.connect.data.record import ConnectRecord, Header, SourceRecord
 from ottla.connect.transforms import INTERCEPTORS, PLUGINS, PREDICATES, Chain
 from ottla.properties import parse_properties
 
-DOCS = Path(__file__).parents[3] / "docs" / "connect"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "connect"
 EXAMPLE = re.compile(r"```properties\n(.*?)```\n\n```json\n(.*?)```", re.DOTALL)
 ANYTHING = "…"
 

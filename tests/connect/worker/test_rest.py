@@ -427,6 +427,38 @@ def test_validation_has_definition_and_value_of_each_setting(worker: Worker) -> 
     )
 
 
+def test_overridden_client_settings_are_checked(worker: Worker) -> None:
+    path = "/connector-plugins/FileStreamSink/config/validate"
+    given = {
+        "connector.class": "FileStreamSink",
+        "name": "q",
+        "topics": "a",
+        "producer.override.acks": "maybe",
+        "producer.override.linger.ms": "5",
+        "consumer.override.max.poll.records": "0",
+        "consumer.override.isolation.level": "read_some",
+        "admin.override.request.timeout.ms": "soon",
+        "consumer.override.unknown.setting": "x",
+    }
+    configs = worker.call("PUT", path, given).body["configs"]
+    wrong = {each["value"]["name"]: each["value"]["errors"] for each in configs if each["value"]["errors"]}
+    assert wrong == {
+        "producer.override.acks": [
+            "Invalid value maybe for configuration acks: String must be one of: all, -1, 0, 1"
+        ],
+        "consumer.override.max.poll.records": [
+            "Invalid value 0 for configuration max.poll.records: Value must be at least 1"
+        ],
+        "consumer.override.isolation.level": [
+            "Invalid value read_some for configuration isolation.level: String must be one of: read_committed, "
+            "read_uncommitted"
+        ],
+        "admin.override.request.timeout.ms": [
+            "Invalid value soon for configuration request.timeout.ms: Not a number of type INT"
+        ],
+    }
+
+
 def test_a_sink_needs_topics(worker: Worker) -> None:
     path = "/connector-plugins/FileStreamSink/config/validate"
     answer = worker.call("PUT", path, {"connector.class": "FileStreamSink", "name": "q", "file": "x"})

@@ -31,16 +31,14 @@ def common_settings(*, port: int, schemas: str, database_required: bool) -> Conf
         "topic.prefix",
         _STRING,
         importance=Importance.HIGH,
-        documentation="The name of the database server: topics begin with it, and offsets are kept by it.",
+        documentation="Name of the database server: the prefix of topics, and part of the offsets' keys.",
     )
     definition.define(
-        "database.hostname", _STRING, importance=Importance.HIGH, documentation="Where the server is."
+        "database.hostname", _STRING, importance=Importance.HIGH, documentation="Host of the server."
     )
     definition.define("database.port", _INT, port, Importance.HIGH, "The server's port.")
-    definition.define(
-        "database.user", _STRING, importance=Importance.HIGH, documentation="The user to log in with."
-    )
-    definition.define("database.password", ConfigType.PASSWORD, None, Importance.HIGH, "The user's password.")
+    definition.define("database.user", _STRING, importance=Importance.HIGH, documentation="User name.")
+    definition.define("database.password", ConfigType.PASSWORD, None, Importance.HIGH, "Password.")
     if database_required:
         definition.define(
             "database.dbname", _STRING, importance=Importance.HIGH, documentation="The database to capture."
@@ -55,50 +53,51 @@ def common_settings(*, port: int, schemas: str, database_required: bool) -> Conf
     medium(
         "column.exclude.list", _LIST, [], f"Patterns of columns not to capture, as {schemas}.table.column."
     )
-    medium(
-        "tombstones.on.delete", _BOOLEAN, True, "Whether a delete is followed by a record without a value."
-    )
+    medium("tombstones.on.delete", _BOOLEAN, True, "Write a tombstone after a delete.")
     medium("decimal.handling.mode", _STRING, "precise", "precise, double or string.", one_of(*decimals.MODES))
-    medium("binary.handling.mode", _STRING, "bytes", "How binary columns are written.",
+    medium("binary.handling.mode", _STRING, "bytes", "Format of binary columns.",
         one_of("bytes", "base64", "base64-url-safe", "hex"))  # fmt: skip
-    medium(
-        "skipped.operations", _LIST, ["t"], "Of c, u, d, t: changes that are not published; none for no such."
-    )
-    medium(
-        "provide.transaction.metadata", _BOOLEAN, False, "Whether changes say their place in the transaction."
-    )
-    medium("heartbeat.interval.ms", _INT, 0, "How often a heartbeat moves the offset while nothing is captured.",
+    medium("skipped.operations", _LIST, ["t"], "Operations to skip: c, u, d, t, or none.")
+    medium("provide.transaction.metadata", _BOOLEAN, False, "Add transaction metadata to changes.")
+    medium("heartbeat.interval.ms", _INT, 0,
+        "Interval of heartbeats, which advance the offset while there are no changes.",
         at_least(0))  # fmt: skip
     low(
         "topic.heartbeat.prefix",
         _STRING,
         "__debezium-heartbeat",
-        "Before topic.prefix it gives the heartbeats' topic.",
+        "Prefix of the heartbeat topic, followed by topic.prefix.",
     )
-    low("max.batch.size", _INT, 2048, "Records that one poll returns at most.", at_least(1))
-    low("max.queue.size", _INT, 8192, "Changes that are asked for at once.", at_least(1))
+    low("max.batch.size", _INT, 2048, "Maximum records per poll.", at_least(1))
+    low("max.queue.size", _INT, 8192, "Number of changes to fetch at once.", at_least(1))
     low(
         "poll.interval.ms",
         _LONG,
         500,
-        "Pause before the log is read again after there was nothing new.",
+        "Time before reading the log again when there are no new changes.",
         at_least(0),
     )
     low(
         "snapshot.fetch.size",
         _INT,
         10_240,
-        "Rows that are fetched at once while a snapshot is taken.",
+        "Rows per fetch during a snapshot.",
         at_least(1),
     )
     low(
         "message.key.columns",
         _STRING,
         "",
-        f"Columns that are to be the key: {schemas}.table:a,b;{schemas}.table2:c",
+        f"Key columns: {schemas}.table:a,b;{schemas}.table2:c",
+    )
+    low(
+        "extended.headers.enabled",
+        _BOOLEAN,
+        True,
+        "Add headers with the names of connector and task to each record.",
     )
     low("unavailable.value.placeholder", _STRING, "__debezium_unavailable_value",
-        "Stands for a value that the database did not send.")  # fmt: skip
+        "Placeholder for a value that the database did not send.")  # fmt: skip
     return definition
 
 
@@ -108,7 +107,7 @@ def time_precision(definition: ConfigDef, default: str) -> ConfigDef:
         _STRING,
         default,
         Importance.MEDIUM,
-        "How dates and times are written.",
+        "Format of dates and times.",
         validator=one_of(*temporal.MODES),
     )
 
@@ -119,7 +118,7 @@ def snapshot_mode(definition: ConfigDef, *modes: str) -> ConfigDef:
         _STRING,
         "initial",
         Importance.MEDIUM,
-        "When the tables are read as they are, before their changes: " + ", ".join(modes),
+        "When to read whole tables before their changes: " + ", ".join(modes),
         validator=_lower(one_of(*modes)),
     )
 

@@ -33,7 +33,16 @@ class CdcConnector(SourceConnector):
             wrong["provide.transaction.metadata"] = [
                 "Metadata of transactions is not published yet: set it to false."
             ]
+        if not wrong:
+            try:
+                self.try_connection(settings)
+            except ConnectError as error:
+                wrong["database.hostname"] = [error.message]
         return wrong
+
+    def try_connection(self, settings: Mapping[str, Any]) -> None:
+        """Raises ConnectError if the database refuses the connection."""
+        raise NotImplementedError
 
     def check_offsets(
         self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

@@ -16,7 +16,8 @@ from ottla.connect.connectors.cdc.capture import Began, Capture, Changed, Ended,
 from ottla.connect.connectors.cdc.envelope import CapturedTable, Events, Row
 from ottla.connect.connectors.cdc.heartbeat import Heartbeat
 from ottla.connect.connectors.cdc.snapshots import Shown, SnapshotProgress, later_from
-from ottla.connect.data.record import SourceRecord
+from ottla.connect.data.record import Header, SourceRecord
+from ottla.connect.data.schema import STRING
 from ottla.connect.errors import ConnectError
 
 
@@ -24,6 +25,8 @@ class CdcTask(SourceTask):
     """Works for any database. `capture_class` holds the database-specific part."""
 
     capture_class: ClassVar[type[Capture]]
+    #: As in Debezium's headers.
+    connector_name: ClassVar[str]
     _snapshot: Snapshot | None = None
 
     def start(self, config: Config, context: SourceTaskContext) -> None:
@@ -36,6 +39,15 @@ class CdcTask(SourceTask):
         self._events = Events(
             partition, tombstones=settings["tombstones.on.delete"], skipped=skipped, keep=self._keep
         )
+        self._context_headers = [
+            Header(f"__debezium.context.{name}", value, STRING)
+            for name, value in (
+                ("connectorLogicalName", settings["topic.prefix"]),
+                ("taskId", "0"),
+                ("connectorName", self.connector_name),
+            )
+            if settings["extended.headers.enabled"]
+        ]
         self._heartbeat = Heartbeat(settings, partition)
         self._items: Iterator[Item] | None = None
         self._held: list[SourceRecord] = []
@@ -172,7 +184,7 @@ class CdcTask(SourceTask):
         failures: tuple[type[Exception], ...] = (*self._capture.errors, ConnectError)
         try:
             if self._progress is not None:
-                return self._poll_snapshot(self._progress)
+                return self._with_context(self._poll_snapshot(self._progress))
             records = self._poll_stream()
         except failures as error:
             self._abandon()
@@ -185,6 +197,12 @@ class CdcTask(SourceTask):
             raise self._capture.explained(error, "capture changes") from error
         if records:
             self._capture.offered(records[-1].source_offset)
+        return self._with_context(records)
+
+    def _with_context(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
+        if self._context_headers:
+            for record in records:
+                record.headers = [*record.headers, *self._context_headers]
         return records
 
     def commit(self) -> None:

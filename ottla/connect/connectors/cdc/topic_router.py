@@ -25,13 +25,13 @@ class ByLogicalTableRouter(Transform):
         .define("topic.regex", ConfigType.STRING, importance=Importance.LOW,
             documentation="Which topics are routed.", validator=regex)
         .define("topic.replacement", ConfigType.STRING, importance=Importance.LOW,
-            documentation="The new topic; $1 stands for the first group.")
+            documentation="New topic; $1 is the first group.")
         .define("key.enforce.uniqueness", ConfigType.BOOLEAN, True, Importance.LOW,
             "Whether keys get a field with the old topic, as rows of two tables may have the same key.")
         .define("key.field.name", ConfigType.STRING, "__dbz__physicalTableIdentifier", Importance.LOW,
             "The name of that field.")
         .define("key.field.regex", ConfigType.STRING, None, Importance.LOW,
-            "What of the old topic becomes the value of that field.")
+            "Part of the old topic for the value of that field.")
         .define("key.field.replacement", ConfigType.STRING, None, Importance.LOW,
             "The value of that field, with groups of key.field.regex.")
     )  # fmt: skip

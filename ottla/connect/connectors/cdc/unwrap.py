@@ -63,7 +63,7 @@ class ExtractNewRecordState(Transform):
             ConfigType.STRING,
             "tombstone",
             Importance.MEDIUM,
-            "What becomes of a delete and its tombstone: drop (nothing), tombstone (one record without a value), "
+            "Treatment of a delete and its tombstone: drop (nothing), tombstone (one record without a value), "
             "rewrite (the row with __deleted), rewrite-with-tombstone (both), delete-to-tombstone (one record "
             "without value and schema).",
             validator=one_of(*MODES),

@@ -53,7 +53,7 @@ class DatagenConnector(SourceConnector):
         )
         .define("quickstart", ConfigType.STRING, "", _HIGH, f"One of {', '.join(QUICKSTARTS)}")
         .define("random.seed", ConfigType.LONG, None, Importance.LOW, "The same seed gives the same messages")
-        .define("generate.timeout", ConfigType.LONG, None, Importance.LOW, "Accepted, and not needed")
+        .define("generate.timeout", ConfigType.LONG, None, Importance.LOW, "No effect")
     )
     summary = "made-up records, by quickstart or Avro schema"
 

@@ -48,37 +48,43 @@ class ElasticsearchSinkConnector(SinkConnector):
             "connection.url",
             ConfigType.LIST,
             importance=_HIGH,
-            documentation="The addresses of nodes.",
+            documentation="Addresses of the nodes.",
             validator=not_empty,
         )
-        .define("connection.username", _STRING, "", _MEDIUM, "Who logs in.")
-        .define("connection.password", ConfigType.PASSWORD, "", _MEDIUM, "The password.")
-        .define("connection.timeout.ms", _INT, 1000, _LOW, "Accepted; read.timeout.ms counts.")
+        .define("connection.username", _STRING, "", _MEDIUM, "User name.")
+        .define("connection.password", ConfigType.PASSWORD, "", _MEDIUM, "Password.")
+        .define("connection.timeout.ms", _INT, 1000, _LOW, "No effect; use read.timeout.ms.")
+        .define("read.timeout.ms", _INT, 30000, _LOW, "Time to wait for a response.", validator=at_least(1))
         .define(
-            "read.timeout.ms", _INT, 30000, _LOW, "How long to wait for an answer.", validator=at_least(1)
+            "elastic.security.protocol", _STRING, "PLAINTEXT", _MEDIUM, ("No effect; https:// turns on TLS.")
         )
-        .define("elastic.security.protocol", _STRING, "PLAINTEXT", _MEDIUM, "Accepted; https:// is TLS.")
         .define(
             "batch.size",
             _INT,
             2000,
             _MEDIUM,
-            "The most records of a request.",
+            "Maximum records per request.",
             validator=between(1, 1_000_000),
         )
         .define(
-            "bulk.size.bytes", ConfigType.LONG, 5 << 20, _LOW, "The most bytes of a request; -1: no limit."
+            "bulk.size.bytes",
+            ConfigType.LONG,
+            5 << 20,
+            _LOW,
+            ("Maximum bytes per request; -1 means no limit."),
         )
-        .define("linger.ms", ConfigType.LONG, 1, _LOW, "Accepted; records are sent as they come.")
-        .define("max.in.flight.requests", _INT, 5, _MEDIUM, "Accepted; requests follow each other.")
-        .define("flush.timeout.ms", ConfigType.LONG, 180000, _LOW, "Accepted; put waits for the answer.")
-        .define("max.retries", _INT, 5, _LOW, "How often a request is tried again.", validator=at_least(0))
+        .define("linger.ms", ConfigType.LONG, 1, _LOW, "No effect; records are sent as they arrive.")
+        .define(
+            "max.in.flight.requests", _INT, 5, _MEDIUM, ("No effect; requests are sent one after another.")
+        )
+        .define("flush.timeout.ms", ConfigType.LONG, 180000, _LOW, ("No effect; put waits for the response."))
+        .define("max.retries", _INT, 5, _LOW, "Number of retries of a request.", validator=at_least(0))
         .define(
             "retry.backoff.ms",
             ConfigType.LONG,
             100,
             _LOW,
-            "How long to wait before that; doubled each time.",
+            "Time before the first retry; doubled for each further retry.",
             validator=at_least(0),
         )
         .define(
@@ -86,24 +92,24 @@ class ElasticsearchSinkConnector(SinkConnector):
             _BOOLEAN,
             False,
             _HIGH,
-            "Whether the id is topic+partition+offset instead of the key.",
+            "Use topic+partition+offset as the document id instead of the key.",
         )
         .define("topic.key.ignore", ConfigType.LIST, [], _LOW, "Topics for which key.ignore is true.")
-        .define("schema.ignore", _BOOLEAN, False, _LOW, "Whether the index finds out types by itself.")
+        .define("schema.ignore", _BOOLEAN, False, _LOW, "Let the index infer the types.")
         .define("topic.schema.ignore", ConfigType.LIST, [], _LOW, "Topics for which schema.ignore is true.")
         .define(
             "compact.map.entries",
             _BOOLEAN,
             True,
             _LOW,
-            "Whether maps are objects instead of lists of key and value.",
+            "Write maps as objects instead of lists of key and value.",
         )
         .define(
             "write.method",
             _STRING,
             "INSERT",
             _LOW,
-            "UPSERT changes only the fields that the record has.",
+            "INSERT, or UPSERT to change only the fields in the record.",
             validator=one_of("INSERT", "UPSERT", "insert", "upsert"),
         )
         .define(
@@ -111,7 +117,7 @@ class ElasticsearchSinkConnector(SinkConnector):
             _STRING,
             "fail",
             _LOW,
-            "What becomes of records without a value.",
+            "Treatment of records without a value.",
             validator=_IGNORE_FAIL,
         )
         .define(
@@ -119,7 +125,7 @@ class ElasticsearchSinkConnector(SinkConnector):
             _STRING,
             "fail",
             _LOW,
-            "What becomes of documents that the index refuses.",
+            "Treatment of documents that the index refuses.",
             validator=_MALFORMED,
         )
         .define(
@@ -127,21 +133,21 @@ class ElasticsearchSinkConnector(SinkConnector):
             _BOOLEAN,
             False,
             _LOW,
-            "Whether records that are no documents are passed over.",
+            "Skip records that are not documents.",
         )
         .define(
             "external.version.header",
             _STRING,
             "",
             _LOW,
-            "The header with the version; the offset if it is not set.",
+            "Header with the document version. [default: the offset]",
         )
         .define(
             "topic.to.external.resource.mapping",
             ConfigType.LIST,
             [],
             _LOW,
-            "The index of a topic, each topic:index.",
+            "Index of each topic, as topic:index.",
         )
     )
     summary = "Elasticsearch and OpenSearch indices"

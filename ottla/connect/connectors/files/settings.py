@@ -30,7 +30,7 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             "flush.size",
             _INT,
             importance=_HIGH,
-            documentation="After how many records files are closed.",
+            documentation="Number of records per file.",
             validator=_positive,
         )
         .define(
@@ -38,16 +38,16 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             _LONG,
             -1,
             _HIGH,
-            "How far the times of records in a file may be apart; -1: as far as they are.",
+            "Maximum time span of the records in a file; -1 means no limit.",
         )
         .define(
             "rotate.schedule.interval.ms",
             _LONG,
             -1,
             _MEDIUM,
-            "After how long files are closed by the clock; -1: never. At least once then.",
+            ("Wall-clock time after which a file is closed; -1 means never. Delivery is then at least once."),
         )
-        .define("topics.dir", _STRING, "topics", _HIGH, "The directory above those of the topics.")
+        .define("topics.dir", _STRING, "topics", _HIGH, "Parent directory of the topics.")
         .define(
             "format.class",
             _STRING,
@@ -60,11 +60,11 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             _STRING,
             f"{_PARTITIONERS}.DefaultPartitioner",
             _HIGH,
-            "Into which directories records go.",
+            "Partitioner, which chooses the directory of a record.",
         )
         .define("partition.field.name", ConfigType.LIST, [], _MEDIUM, "The fields of FieldPartitioner.")
         .define(
-            "partition.duration.ms", _LONG, -1, _MEDIUM, "How long a directory of TimeBasedPartitioner is."
+            "partition.duration.ms", _LONG, -1, _MEDIUM, ("Time span of a directory of TimeBasedPartitioner.")
         )
         .define(
             "path.format",
@@ -73,10 +73,8 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             _MEDIUM,
             "The directories of TimeBasedPartitioner, such as 'year'=YYYY/'month'=MM.",
         )
-        .define("locale", _STRING, "", _MEDIUM, "Accepted; names of months and days are English.")
-        .define(
-            "timezone", _STRING, "", _MEDIUM, "The time zone of directories by time; UTC if it is not set."
-        )
+        .define("locale", _STRING, "", _MEDIUM, "No effect; names of months and days are English.")
+        .define("timezone", _STRING, "", _MEDIUM, "Time zone of directories by time. [default: UTC]")
         .define(
             "timestamp.extractor",
             _STRING,
@@ -90,7 +88,7 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             _STRING,
             "NONE",
             _MEDIUM,
-            "What becomes of a record with another schema.",
+            "Treatment of a record with another schema.",
             validator=one_of("NONE", "BACKWARD", "FORWARD", "FULL"),
         )
         .define(
@@ -98,7 +96,7 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             _STRING,
             "fail",
             _LOW,
-            "What becomes of records without a value.",
+            "Treatment of records without a value.",
             validator=one_of("fail", "ignore"),
         )
         .define(
@@ -125,29 +123,31 @@ def _common(definition: ConfigDef, format: str) -> ConfigDef:
             "The compression of JSON and bytes.",
             validator=one_of("none", "gzip"),
         )
-        .define("format.bytearray.extension", _STRING, ".bin", _LOW, "How names of files with bytes end.")
+        .define("format.bytearray.extension", _STRING, ".bin", _LOW, "File name extension for bytes.")
         .define(
             "format.bytearray.separator",
             _STRING,
             None,
             _LOW,
-            "What is between two values; a new line if it is not set.",
+            "Separator between values. [default: a newline]",
         )
         .define(
             "file.delim",
             _STRING,
             "+",
             _MEDIUM,
-            "What is between the parts of a file's name.",
+            "Separator between the parts of a file name.",
             validator=not_empty,
         )
-        .define("directory.delim", _STRING, "/", _MEDIUM, "What is between directories.", validator=not_empty)
+        .define(
+            "directory.delim", _STRING, "/", _MEDIUM, "Separator between directories.", validator=not_empty
+        )
         .define(
             "filename.offset.zero.pad.width",
             _INT,
             10,
             _LOW,
-            "How many digits offsets in names have.",
+            "Number of digits of offsets in file names.",
             validator=at_least(0),
         )
     )
@@ -159,20 +159,18 @@ def s3() -> ConfigDef:
         .define("s3.bucket.name", _STRING, importance=_HIGH, documentation="The bucket.", validator=not_empty)
         .define("s3.region", _STRING, "us-west-2", _MEDIUM, "The region of the bucket.")
         .define("store.url", _STRING, "", _HIGH, "The address of a server other than Amazon's.")
-        .define(
-            "aws.access.key.id", _STRING, "", _HIGH, "The access key; without it that of the environment."
-        )
+        .define("aws.access.key.id", _STRING, "", _HIGH, "Access key. [default: from the environment]")
         .define("aws.secret.access.key", ConfigType.PASSWORD, "", _HIGH, "The secret key.")
         .define(
             "s3.path.style.access.enabled",
             ConfigType.BOOLEAN,
             True,
             _LOW,
-            "Whether the bucket is in the path instead of the host.",
+            "Put the bucket into the path instead of the host name.",
         )
-        .define("s3.part.size", _INT, 26214400, _LOW, "Accepted; parts are of pyarrow's size.")
-        .define("s3.part.retries", _INT, 3, _MEDIUM, "Accepted; three attempts are made.")
-        .define("storage.class", _STRING, "", _LOW, "Accepted, and not needed.")
+        .define("s3.part.size", _INT, 26214400, _LOW, "No effect; pyarrow chooses the part size.")
+        .define("s3.part.retries", _INT, 3, _MEDIUM, "No effect; there are three attempts.")
+        .define("storage.class", _STRING, "", _LOW, "No effect.")
     )
     return _common(own, "io.confluent.connect.s3.format.avro.AvroFormat")
 
@@ -192,7 +190,7 @@ def local() -> ConfigDef:
         "store.url",
         _STRING,
         importance=_HIGH,
-        documentation="Where files go: a directory, file://, hdfs://, s3:// or gs://.",
+        documentation="Target: a directory, file://, hdfs://, s3:// or gs://.",
         validator=not_empty,
     )
     return _common(own, "JsonFormat")

@@ -34,7 +34,7 @@ class OAuth2Settings:
 
     def define(self, definition: ConfigDef) -> ConfigDef:
         return (
-            definition.define(self.url, _STRING, "", _HIGH, "Where tokens come from.")
+            definition.define(self.url, _STRING, "", _HIGH, "URL of the token endpoint.")
             .define("oauth2.client.id", _STRING, "", _HIGH, "The client's id.")
             .define("oauth2.client.secret", ConfigType.PASSWORD, "", _HIGH, "The client's secret.")
             .define("oauth2.client.scope", _STRING, self.scope, _LOW, "The scope of tokens.")
@@ -43,10 +43,10 @@ class OAuth2Settings:
                 _STRING,
                 self.in_header,
                 self.mode_importance,
-                "Where id and secret go.",
+                "Place of id and secret in the token request.",
                 validator=one_of(self.in_header, self.in_body),
             )
-            .define(self.token, _STRING, "access_token", _LOW, "Where in the answer the token is.")
+            .define(self.token, _STRING, "access_token", _LOW, "Field of the token in the response.")
         )
 
     def of(self, settings: Mapping[str, Any]) -> OAuth2:
@@ -89,11 +89,11 @@ def define_login(definition: ConfigDef, *kinds: str) -> ConfigDef:
             _STRING,
             "none",
             _HIGH,
-            "How to log in.",
+            "Type of login.",
             validator=one_of("none", *kinds, "NONE", *map(str.upper, kinds)),
         )
-        .define("connection.user", _STRING, "", _MEDIUM, "Who logs in.")
-        .define("connection.password", ConfigType.PASSWORD, "", _MEDIUM, "The password.")
+        .define("connection.user", _STRING, "", _MEDIUM, "User name.")
+        .define("connection.password", ConfigType.PASSWORD, "", _MEDIUM, "Password.")
     )
 
 
@@ -117,25 +117,25 @@ def define_batches(
             _INT,
             most,
             importance,
-            "The most records of a request.",
+            "Maximum records per request.",
             validator=between(1, 1_000_000),
         )
-        .define("batch.prefix", _STRING, "", importance, "What is before the records of a request.")
-        .define("batch.suffix", _STRING, suffix, importance, "What is after the records of a request.")
+        .define("batch.prefix", _STRING, "", importance, "Text before the records of a request.")
+        .define("batch.suffix", _STRING, suffix, importance, "Text after the records of a request.")
         .define(
-            "batch.separator", _STRING, separator, importance, "What is between the records of a request."
+            "batch.separator", _STRING, separator, importance, ("Separator between the records of a request.")
         )
     )
 
 
 def define_retries(definition: ConfigDef, most: int) -> ConfigDef:
     return definition.define(
-        "max.retries", _INT, most, _MEDIUM, "How often a request is tried again.", validator=at_least(0)
+        "max.retries", _INT, most, _MEDIUM, "Number of retries of a request.", validator=at_least(0)
     ).define(
         "retry.backoff.ms",
         _INT,
         3000,
         _MEDIUM,
-        "How long to wait before that; doubled each time.",
+        "Time before the first retry; doubled for each further retry.",
         validator=at_least(0),
     )

@@ -84,7 +84,7 @@ class AivenHttpSinkConnector(_HttpSink):
             "http.url",
             _STRING,
             importance=_HIGH,
-            documentation="Where records are sent.",
+            documentation="URL to send records to.",
             validator=not_empty,
         )
         .define(
@@ -92,7 +92,7 @@ class AivenHttpSinkConnector(_HttpSink):
             _STRING,
             "none",
             _HIGH,
-            "How to log in.",
+            "Type of login.",
             validator=one_of("none", "static", "oauth2", "apikey"),
         )
         .define(
@@ -106,7 +106,7 @@ class AivenHttpSinkConnector(_HttpSink):
             ConfigType.BOOLEAN,
             False,
             _LOW,
-            "Whether any certificate is accepted.",
+            "Accept any certificate.",
         )
     )
     AIVEN_OAUTH2.define(config_def)
@@ -115,7 +115,7 @@ class AivenHttpSinkConnector(_HttpSink):
         ConfigType.BOOLEAN,
         False,
         _HIGH,
-        "Whether several records go into one request.",
+        "Send several records in one request.",
     )
     define_batches(config_def, most=500, suffix="\n", separator="\n", importance=_MEDIUM)
     define_retries(config_def, 1)
@@ -163,7 +163,7 @@ class ConfluentHttpSinkConnector(_HttpSink):
             "http.api.url",
             _STRING,
             importance=_HIGH,
-            documentation="Where records are sent; with ${topic} and ${key}.",
+            documentation="URL to send records to, with ${topic} and ${key}.",
             validator=not_empty,
         )
         .define(
@@ -183,13 +183,13 @@ class ConfluentHttpSinkConnector(_HttpSink):
             validator=one_of("string", "json", "STRING", "JSON"),
         )
         .define("headers", _STRING, "", _HIGH, "Headers, each name:value.")
-        .define("header.separator", _STRING, "|", _HIGH, "What is between headers.", validator=not_empty)
+        .define("header.separator", _STRING, "|", _HIGH, "Separator between headers.", validator=not_empty)
         .define(
             "behavior.on.null.values",
             _STRING,
             "ignore",
             _LOW,
-            "What becomes of records without a value.",
+            "Treatment of records without a value.",
             validator=one_of("ignore", "delete", "fail"),
         )
     )
@@ -200,20 +200,20 @@ class ConfluentHttpSinkConnector(_HttpSink):
         ConfigType.BOOLEAN,
         False,
         _HIGH,
-        "Whether the records of a request are an array.",
+        "Send the records of a request as a JSON array.",
     )
     define_retries(config_def, 10).define(
         "retry.on.status.codes",
         _STRING,
         "",
         _MEDIUM,
-        "After which answers; those that may go away if it is not set.",
+        "Status codes to retry. [default: temporary errors]",
     ).define(
         "http.request.timeout.ms",
         _INT,
         30000,
         _MEDIUM,
-        "How long to wait for an answer.",
+        "Time to wait for a response.",
         validator=at_least(1),
     )
     summary = "records to an HTTP server, with Confluent's settings"

@@ -39,17 +39,21 @@ class HttpSourceConnector(SourceConnector):
             "url",
             _STRING,
             importance=_HIGH,
-            documentation="What is asked; with ${offset} and ${entityName}.",
+            documentation="URL to request, with ${offset} and ${entityName}.",
             validator=not_empty,
         )
         .define(
-            "entity.names", ConfigType.LIST, [], _HIGH, "What ${entityName} stands for; tasks share them."
+            "entity.names",
+            ConfigType.LIST,
+            [],
+            _HIGH,
+            ("Values of ${entityName}, distributed over the tasks."),
         )
         .define(
             "topic.name.pattern",
             _STRING,
             importance=_HIGH,
-            documentation="The topic; with ${entityName}.",
+            documentation="Topic, with ${entityName}.",
             validator=not_empty,
         )
         .define(
@@ -57,17 +61,15 @@ class HttpSourceConnector(SourceConnector):
         )
         .define("http.request.headers", _STRING, "", _MEDIUM, "Headers, each name:value.")
         .define(
-            "http.headers.separator", _STRING, "|", _MEDIUM, "What is between headers.", validator=not_empty
+            "http.headers.separator", _STRING, "|", _MEDIUM, "Separator between headers.", validator=not_empty
         )
-        .define(
-            "http.request.parameters", _STRING, "", _MEDIUM, "Parameters, each name=value; with ${offset}."
-        )
+        .define("http.request.parameters", _STRING, "", _MEDIUM, "Parameters as name=value, with ${offset}.")
         .define(
             "http.request.parameters.separator",
             _STRING,
             "&",
             _MEDIUM,
-            "What is between parameters.",
+            "Separator between parameters.",
             validator=not_empty,
         )
         .define("http.request.body", _STRING, "", _LOW, "The body; with ${offset}.")
@@ -77,24 +79,28 @@ class HttpSourceConnector(SourceConnector):
             _STRING,
             "SIMPLE_INCREMENTING",
             _HIGH,
-            "How offsets follow each other.",
+            "Paging mode.",
             validator=one_of(*_MODES),
         )
-        .define("http.offset.json.pointer", _STRING, "", _HIGH, "Where in a record its offset is (CHAINING).")
+        .define(
+            "http.offset.json.pointer", _STRING, "", _HIGH, ("Path of the offset in a record (CHAINING).")
+        )
         .define(
             "http.next.page.json.pointer",
             _STRING,
             "",
             _MEDIUM,
-            "Where in the answer the next cursor is (CURSOR_PAGINATION).",
+            "Path of the next cursor in the response (CURSOR_PAGINATION).",
         )
-        .define("http.response.data.json.pointer", _STRING, "", _HIGH, "Where in the answer the records are.")
+        .define(
+            "http.response.data.json.pointer", _STRING, "", _HIGH, ("Path of the records in the response.")
+        )
         .define(
             "request.interval.ms",
             ConfigType.LONG,
             15000,
             _HIGH,
-            "How long to wait after an answer without records.",
+            "Time to wait after a response without records.",
             validator=at_least(1),
         )
     )

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ottla import __version__
 from ottla.connect.api import Config, SinkConnector
+from ottla.connect.connectors.jdbc.dialects import refusals
 from ottla.connect.connectors.jdbc.sink_config import SINK_CONFIG
 from ottla.connect.connectors.jdbc.sink_task import JdbcSinkTask
 from ottla.connect.connectors.jdbc.urls import database_file
@@ -30,4 +31,4 @@ class JdbcSinkConnector(SinkConnector):
         if settings["insert.mode"] in ("upsert", "update") and settings["pk.mode"] == "none":
             mode = settings["insert.mode"]
             wrong["pk.mode"] = [f"insert.mode={mode} needs a primary key: record_key, record_value or kafka."]
-        return wrong
+        return wrong or refusals(config, settings["dialect.name"])

@@ -20,7 +20,7 @@ SINK_CONFIG = (
         ConfigType.INT,
         3000,
         Importance.MEDIUM,
-        "Records that one statement is given at most.",
+        "Maximum records per statement.",
         validator=at_least(1),
     )
     .define(
@@ -28,22 +28,28 @@ SINK_CONFIG = (
         ConfigType.BOOLEAN,
         False,
         Importance.MEDIUM,
-        "Whether a record without a value deletes the row of its key. Needs pk.mode=record_key.",
+        "Delete the row for a record without a value. Requires pk.mode=record_key.",
     )
-    .define("table.types", ConfigType.LIST, ["TABLE"], Importance.LOW, "Accepted for Confluent's sake.")
+    .define(
+        "table.types",
+        ConfigType.LIST,
+        ["TABLE"],
+        Importance.LOW,
+        ("No effect; accepted for compatibility with Confluent."),
+    )
     .define(
         "table.name.format",
         ConfigType.STRING,
         "${topic}",
         Importance.MEDIUM,
-        "The table, with ${topic} for the topic's name; a schema or database goes before it with a point.",
+        "Table, optionally with schema or database (schema.table); ${topic} is replaced by the topic.",
     )
     .define(
         "pk.mode",
         ConfigType.STRING,
         "none",
         Importance.HIGH,
-        "Where the primary key comes from: none, kafka (topic, partition, offset), record_key or record_value.",
+        "Source of the primary key: none, kafka (topic, partition, offset), record_key or record_value.",
         validator=one_of("none", "kafka", "record_key", "record_value"),
     )
     .define("pk.fields", ConfigType.LIST, [], Importance.MEDIUM, "Names of the primary key's columns.")
@@ -52,18 +58,16 @@ SINK_CONFIG = (
         ConfigType.LIST,
         [],
         Importance.MEDIUM,
-        "The fields of the value to store; empty: all. Fields of the primary key are always stored.",
+        "Fields of the value to store. Fields of the primary key are always stored. [default: all]",
     )
-    .define(
-        "auto.create", ConfigType.BOOLEAN, False, Importance.MEDIUM, "Whether a missing table is created."
-    )
-    .define("auto.evolve", ConfigType.BOOLEAN, False, Importance.MEDIUM, "Whether missing columns are added.")
+    .define("auto.create", ConfigType.BOOLEAN, False, Importance.MEDIUM, "Create a missing table.")
+    .define("auto.evolve", ConfigType.BOOLEAN, False, Importance.MEDIUM, "Add missing columns.")
     .define(
         "max.retries",
         ConfigType.INT,
         10,
         Importance.MEDIUM,
-        "How often a batch is tried again after an error that may go away.",
+        "Number of retries of a batch after a temporary error.",
         validator=at_least(0),
     )
     .define(
@@ -71,7 +75,7 @@ SINK_CONFIG = (
         ConfigType.INT,
         3000,
         Importance.MEDIUM,
-        "Pause before the batch is tried again.",
+        "Time before a retry.",
         validator=at_least(0),
     )
     .define(
@@ -79,7 +83,9 @@ SINK_CONFIG = (
         ConfigType.STRING,
         "",
         Importance.LOW,
-        "A table that keeps, in the transaction of each batch, up to which offset each partition is stored. With it "
-        "every insert.mode is exactly once, also without a primary key.",
+        (
+            "Table for the offsets of each partition, updated in the transaction of each batch. With "
+            "it every insert.mode is exactly once, even without a primary key."
+        ),
     )
 )

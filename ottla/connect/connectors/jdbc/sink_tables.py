@@ -68,7 +68,7 @@ class SinkTables:
             if not schema.optional and schema.default is None:
                 raise ConnectError(
                     f"Cannot ALTER TABLE {table} to add the missing field {name}: the field is not optional and does "
-                    "not have a default value, so the rows that are there would have none."
+                    "not have a default value, so existing rows would have none."
                 )
         try:
             for statement in self._dialect.add_columns(table, missing):

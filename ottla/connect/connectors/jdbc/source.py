@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ottla import __version__
 from ottla.connect.api import Config, SourceConnector, SourceOffset, SourcePartition
-from ottla.connect.connectors.jdbc.dialects import dialect_for
+from ottla.connect.connectors.jdbc.dialects import dialect_for, refusals
 from ottla.connect.connectors.jdbc.dialects.dialect import TableId
 from ottla.connect.connectors.jdbc.source_config import SOURCE_CONFIG
 from ottla.connect.connectors.jdbc.source_task import JdbcSourceTask, connect
@@ -46,7 +46,7 @@ class JdbcSourceConnector(SourceConnector):
             and not settings["incrementing.column.name"]
         ):
             wrong["incrementing.column.name"] = ["With query, name the column in incrementing.column.name."]
-        return wrong
+        return wrong or refusals(config, settings["dialect.name"])
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         settings = SOURCE_CONFIG.parse(self.config)

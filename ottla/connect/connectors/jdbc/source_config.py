@@ -18,17 +18,19 @@ def connection_settings(definition: ConfigDef) -> ConfigDef:
             "connection.url",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="Where the database is: jdbc:postgresql://host:port/database, jdbc:mariadb://…, "
-            "jdbc:mysql://… or jdbc:sqlite:/path.",
+            documentation=(
+                "URL of the database: jdbc:postgresql://host:port/database, jdbc:mariadb://…, "
+                "jdbc:mysql://… or jdbc:sqlite:/path."
+            ),
         )
-        .define("connection.user", ConfigType.STRING, None, Importance.HIGH, "The user to log in with.")
-        .define("connection.password", ConfigType.PASSWORD, None, Importance.HIGH, "The user's password.")
+        .define("connection.user", ConfigType.STRING, None, Importance.HIGH, "User name.")
+        .define("connection.password", ConfigType.PASSWORD, None, Importance.HIGH, "Password.")
         .define(
             "connection.attempts",
             ConfigType.INT,
             3,
             Importance.LOW,
-            "How often a connection is tried before the task fails.",
+            "Number of connection attempts before the task fails.",
             validator=at_least(1),
         )
         .define(
@@ -36,29 +38,31 @@ def connection_settings(definition: ConfigDef) -> ConfigDef:
             ConfigType.LONG,
             10_000,
             Importance.LOW,
-            "Pause between the attempts to connect.",
+            "Time between connection attempts.",
         )
         .define(
             "dialect.name",
             ConfigType.STRING,
             "",
             Importance.LOW,
-            "The dialect, if it is not to be found by connection.url: PostgreSqlDatabaseDialect, "
-            "MySqlDatabaseDialect or SqliteDatabaseDialect.",
+            (
+                "Dialect, if connection.url does not imply it: PostgreSqlDatabaseDialect, "
+                "MySqlDatabaseDialect or SqliteDatabaseDialect."
+            ),
         )
         .define(
             "db.timezone",
             ConfigType.STRING,
             "UTC",
             Importance.MEDIUM,
-            "The time zone of times that the database keeps without one.",
+            "Time zone of database times without a zone.",
         )
         .define(
             "quote.sql.identifiers",
             ConfigType.STRING,
             "ALWAYS",
             Importance.MEDIUM,
-            "Whether names of tables and columns are quoted.",
+            "Quote the names of tables and columns.",
             validator=lambda name, value: one_of("ALWAYS", "NEVER")(name, str(value).upper()),
         )
     )
@@ -71,14 +75,16 @@ SOURCE_CONFIG = (
         ConfigType.STRING,
         "",
         Importance.HIGH,
-        "Before the table's name it gives the topic; with query it is the topic.",
+        "Prefix of the topic, followed by the table name. With query it is the whole topic name.",
     )
     .define(
         "mode",
         ConfigType.STRING,
         importance=Importance.HIGH,
-        documentation="How new rows are found: bulk reads everything each time, incrementing by a number that "
-        "grows, timestamp by a time that grows, timestamp+incrementing by both.",
+        documentation=(
+            "Detection of new rows: bulk reads everything each time, incrementing uses a growing "
+            "number, timestamp a growing time, timestamp+incrementing both."
+        ),
         validator=one_of(*MODES),
     )
     .define(
@@ -86,28 +92,28 @@ SOURCE_CONFIG = (
         ConfigType.STRING,
         "",
         Importance.MEDIUM,
-        "The column that grows; empty: the one that the database counts up.",
+        "Growing column. [default: the auto-increment column]",
     )
     .define(
         "timestamp.column.name",
         ConfigType.LIST,
         [],
         Importance.MEDIUM,
-        "Columns of the time of the last change: the first that is not null counts.",
+        "Columns with the time of the last change. The first that is not null is used.",
     )
     .define(
         "timestamp.initial",
         ConfigType.LONG,
         None,
         Importance.LOW,
-        "Where to begin, in milliseconds since 1970; -1 is now.",
+        "Start time in milliseconds since 1970; -1 means now.",
     )
     .define(
         "validate.non.null",
         ConfigType.BOOLEAN,
         True,
         Importance.LOW,
-        "Whether incrementing and timestamp columns must be NOT NULL.",
+        "Require NOT NULL for incrementing and timestamp columns.",
     )
     .define(
         "query",
@@ -118,7 +124,7 @@ SOURCE_CONFIG = (
     )
     .define("query.suffix", ConfigType.STRING, "", Importance.LOW, "Appended to each query.")
     .define("table.whitelist", ConfigType.LIST, [], Importance.MEDIUM, "The tables to read.")
-    .define("table.blacklist", ConfigType.LIST, [], Importance.MEDIUM, "Tables not to read.")
+    .define("table.blacklist", ConfigType.LIST, [], Importance.MEDIUM, "Tables to skip.")
     .define(
         "table.include.list",
         ConfigType.LIST,
@@ -126,34 +132,34 @@ SOURCE_CONFIG = (
         Importance.MEDIUM,
         "Patterns of the tables to read, as catalog.schema.table.",
     )
-    .define("table.exclude.list", ConfigType.LIST, [], Importance.MEDIUM, "Patterns of tables not to read.")
+    .define("table.exclude.list", ConfigType.LIST, [], Importance.MEDIUM, "Patterns of tables to skip.")
     .define(
         "catalog.pattern",
         ConfigType.STRING,
         None,
         Importance.MEDIUM,
-        "Reads only tables of catalogs that this LIKE pattern matches.",
+        "LIKE pattern of the catalogs to read.",
     )
     .define(
         "schema.pattern",
         ConfigType.STRING,
         None,
         Importance.MEDIUM,
-        "Reads only tables of schemas that this LIKE pattern matches.",
+        "LIKE pattern of the schemas to read.",
     )
     .define(
         "table.types",
         ConfigType.LIST,
         ["TABLE"],
         Importance.LOW,
-        "TABLE, VIEW …: which kinds of tables are read.",
+        "Types of tables to read: TABLE, VIEW, …",
     )
     .define(
         "numeric.mapping",
         ConfigType.STRING,
         None,
         Importance.LOW,
-        "What becomes of NUMERIC and DECIMAL.",
+        "Mapping of NUMERIC and DECIMAL.",
         validator=lambda name, value: (
             value is None
             or one_of("none", "precision_only", "best_fit", "best_fit_eager_double")(name, value)
@@ -171,7 +177,7 @@ SOURCE_CONFIG = (
         ConfigType.STRING,
         "connect_logical",
         Importance.LOW,
-        "How timestamps are written.",
+        "Format of timestamps.",
         validator=one_of(*GRANULARITIES),
     )
     .define(
@@ -179,17 +185,17 @@ SOURCE_CONFIG = (
         ConfigType.LONG,
         0,
         Importance.HIGH,
-        "Rows younger than this wait, as transactions with older times may still be open.",
+        "Minimum age of rows. Transactions with older times may still be open.",
     )
     .define(
-        "poll.interval.ms", ConfigType.INT, 5000, Importance.HIGH, "Pause between two queries of a table."
+        "poll.interval.ms", ConfigType.INT, 5000, Importance.HIGH, ("Time between two queries of a table.")
     )
     .define(
         "batch.max.rows",
         ConfigType.INT,
         100,
         Importance.LOW,
-        "Rows that one poll returns at most, except for more rows of one time.",
+        "Maximum rows per poll. Rows with the same time stay together.",
         validator=at_least(1),
     )
     .define(
@@ -197,7 +203,7 @@ SOURCE_CONFIG = (
         ConfigType.LONG,
         60_000,
         Importance.LOW,
-        "Accepted; new tables are found when the connector starts.",
+        "No effect; new tables are found when the connector starts.",
     )
 )
 

@@ -35,8 +35,8 @@ def settings() -> ConfigDef:
             documentation="The broker, such as tcp://host:1883.",
             validator=not_empty,
         )
-        .define("mqtt.username", ConfigType.STRING, "", _HIGH, "Who logs in.")
-        .define("mqtt.password", ConfigType.PASSWORD, "", _HIGH, "The password.")
+        .define("mqtt.username", ConfigType.STRING, "", _HIGH, "User name.")
+        .define("mqtt.password", ConfigType.PASSWORD, "", _HIGH, "Password.")
         .define(
             "mqtt.qos",
             ConfigType.INT,
@@ -50,14 +50,14 @@ def settings() -> ConfigDef:
             ConfigType.BOOLEAN,
             True,
             _LOW,
-            "Whether the broker forgets a client that is gone.",
+            "Let the broker forget a disconnected client.",
         )
         .define(
             "mqtt.connect.timeout.seconds",
             ConfigType.INT,
             30,
             _LOW,
-            "How long to wait for the broker.",
+            "Time to wait for the broker.",
             validator=at_least(1),
         )
         .define(
@@ -65,7 +65,7 @@ def settings() -> ConfigDef:
             ConfigType.INT,
             60,
             _LOW,
-            "How often to show that we are there.",
+            "Interval of keep-alive messages.",
             validator=at_least(1),
         )
         .define(
@@ -73,14 +73,14 @@ def settings() -> ConfigDef:
             ConfigType.STRING,
             "",
             _MEDIUM,
-            "The file with the certificates of authorities, for ssl://.",
+            "File with CA certificates, for ssl://.",
         )
         .define(
             "mqtt.client.id",
             ConfigType.STRING,
             "",
             _LOW,
-            "The client's id; by default made of the connector's name.",
+            "Client id. [default: from the connector's name]",
         )
     )
 

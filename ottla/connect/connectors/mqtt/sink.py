@@ -35,7 +35,7 @@ class MqttSinkConnector(SinkConnector):
             ConfigType.BOOLEAN,
             False,
             Importance.LOW,
-            "Whether the broker keeps the last message.",
+            "Let the broker retain the last message.",
         )
     )
     summary = "messages to an MQTT broker"

@@ -38,11 +38,11 @@ def redis() -> ConfigDef:
         .define(
             "redis.port", _INT, 6379, _HIGH, "The port, if redis.uri is not set.", validator=between(1, 65535)
         )
-        .define("redis.username", _STRING, "", _MEDIUM, "Who logs in.")
-        .define("redis.password", _PASSWORD, "", _MEDIUM, "The password.")
-        .define("redis.tls", _BOOLEAN, False, _MEDIUM, "Whether the connection is encrypted.")
-        .define("redis.insecure", _BOOLEAN, False, _MEDIUM, "Whether any certificate is accepted.")
-        .define("redis.cacert", _STRING, "", _MEDIUM, "The file with the certificates of authorities.")
+        .define("redis.username", _STRING, "", _MEDIUM, "User name.")
+        .define("redis.password", _PASSWORD, "", _MEDIUM, "Password.")
+        .define("redis.tls", _BOOLEAN, False, _MEDIUM, "Use TLS.")
+        .define("redis.insecure", _BOOLEAN, False, _MEDIUM, "Accept any certificate.")
+        .define("redis.cacert", _STRING, "", _MEDIUM, "File with CA certificates.")
         .define("redis.key.file", _STRING, "", _MEDIUM, "The file with the client's key.")
         .define("redis.key.cert", _STRING, "", _MEDIUM, "The file with the client's certificate.")
         .define(
@@ -54,30 +54,37 @@ def redis() -> ConfigDef:
             validator=at_least(1),
         )
         .define(
-            "redis.command", _STRING, "XADD", _HIGH, "What becomes of a record.", validator=one_of(*COMMANDS)
+            "redis.command",
+            _STRING,
+            "XADD",
+            _HIGH,
+            "Redis command for each record.",
+            validator=one_of(*COMMANDS),
         )
         .define(
             "redis.key",
             _STRING,
             "${topic}",
             _MEDIUM,
-            "The key of the collection, or what is before the record's key.",
+            "Key of the collection, or prefix of the record's key.",
         )
-        .define("redis.separator", _STRING, ":", _MEDIUM, "What is between redis.key and the record's key.")
+        .define(
+            "redis.separator", _STRING, ":", _MEDIUM, ("Separator between redis.key and the record's key.")
+        )
         .define("redis.charset", _STRING, "UTF-8", _LOW, "The character set of keys and values.")
         .define(
             "redis.multiexec",
             _BOOLEAN,
             True,
             _MEDIUM,
-            "Whether records and their offsets are written in one transaction.",
+            "Write records and their offsets in one transaction.",
         )
         .define(
             "redis.wait.replicas",
             _INT,
             0,
             _MEDIUM,
-            "How many replicas have to have the records.",
+            "Number of replicas that must acknowledge the records.",
             validator=at_least(0),
         )
         .define(
@@ -85,10 +92,10 @@ def redis() -> ConfigDef:
             ConfigType.LONG,
             1000,
             _MEDIUM,
-            "How long to wait for replicas.",
+            "Time to wait for replicas.",
             validator=at_least(0),
         )
-        .define("redis.pool", _INT, 8, _LOW, "Accepted; a task has one connection.")
+        .define("redis.pool", _INT, 8, _LOW, "No effect; a task has one connection.")
     )
 
 
@@ -96,7 +103,7 @@ def cache() -> ConfigDef:
     """`com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector`."""
     return (
         ConfigDef()
-        .define("redis.hosts", ConfigType.LIST, ["localhost:6379"], _HIGH, "Where Redis is.")
+        .define("redis.hosts", ConfigType.LIST, ["localhost:6379"], _HIGH, "Addresses of Redis.")
         .define(
             "redis.client.mode",
             _STRING,
@@ -111,11 +118,11 @@ def cache() -> ConfigDef:
             ConfigType.LONG,
             10000,
             _MEDIUM,
-            "How long to wait for an answer.",
+            "Time to wait for a response.",
             validator=at_least(100),
         )
-        .define("redis.password", _PASSWORD, "", _MEDIUM, "The password.")
-        .define("redis.ssl.enabled", _BOOLEAN, False, _MEDIUM, "Whether the connection is encrypted.")
+        .define("redis.password", _PASSWORD, "", _MEDIUM, "Password.")
+        .define("redis.ssl.enabled", _BOOLEAN, False, _MEDIUM, "Use TLS.")
         .define("redis.charset", _STRING, "UTF-8", _LOW, "The character set of keys and values.")
     )
 

@@ -67,7 +67,7 @@ def base() -> ConfigDef:
             "input.path",
             ConfigType.STRING,
             importance=_HIGH,
-            documentation="The directory that files come to.",
+            documentation="Input directory.",
             validator=not_empty,
         )
         .define(
@@ -75,16 +75,20 @@ def base() -> ConfigDef:
             ConfigType.STRING,
             importance=_HIGH,
             validator=_pattern,
-            documentation="A regular expression that has to match the whole name of a file.",
+            documentation="Regular expression for whole file names.",
         )
         .define(
-            "finished.path", ConfigType.STRING, "", _HIGH, "Where files go that are done (MOVE, MOVEBYDATE)."
+            "finished.path",
+            ConfigType.STRING,
+            "",
+            _HIGH,
+            ("Directory for finished files (MOVE, MOVEBYDATE)."),
         )
         .define(
             "error.path",
             ConfigType.STRING,
             importance=_HIGH,
-            documentation="Where files go that cannot be read.",
+            documentation="Directory for unreadable files.",
             validator=not_empty,
         )
         .define(
@@ -93,24 +97,22 @@ def base() -> ConfigDef:
             "MOVE",
             _MEDIUM,
             validator=one_of(*CLEANUP_POLICIES),
-            documentation="What becomes of a file that is done.",
+            documentation="Treatment of finished files.",
         )
         .define(
             "halt.on.error",
             ConfigType.BOOLEAN,
             True,
             _HIGH,
-            "Whether the task fails at a file that cannot be read, or goes on with the next one.",
+            "Fail at an unreadable file instead of continuing with the next one.",
         )
-        .define(
-            "batch.size", ConfigType.INT, 1000, _LOW, "The most records of one poll.", validator=at_least(1)
-        )
+        .define("batch.size", ConfigType.INT, 1000, _LOW, "Maximum records per poll.", validator=at_least(1))
         .define(
             "empty.poll.wait.ms",
             ConfigType.LONG,
             500,
             _LOW,
-            "How long to wait when there is nothing.",
+            "Time to wait when there are no files.",
             validator=at_least(1),
         )
         .define(
@@ -119,14 +121,14 @@ def base() -> ConfigDef:
             0,
             _LOW,
             validator=at_least(0),
-            documentation="How long a file has to be unchanged before it is read.",
+            documentation="Time that a file must stay unchanged before it is read.",
         )
         .define(
             "files.sort.attributes",
             ConfigType.LIST,
             ["NameAsc"],
             _LOW,
-            "The order of files.",
+            "Order of files.",
             validator=_each_of(*SORT_ATTRIBUTES),
         )
         .define(
@@ -134,14 +136,14 @@ def base() -> ConfigDef:
             ConfigType.BOOLEAN,
             False,
             _LOW,
-            "Whether to look into subdirectories.",
+            "Include subdirectories.",
         )
         .define(
             "processing.file.extension",
             ConfigType.STRING,
             ".PROCESSING",
             _LOW,
-            "Accepted, and not needed: offsets say what is read.",
+            "No effect: offsets record the progress.",
         )
         .define(
             "timestamp.mode",
@@ -149,14 +151,14 @@ def base() -> ConfigDef:
             "PROCESS_TIME",
             _MEDIUM,
             validator=one_of("FIELD", "FILE_TIME", "PROCESS_TIME"),
-            documentation="Where the timestamp of a record comes from.",
+            documentation="Source of a record's timestamp.",
         )
         .define(
             "metadata.location",
             ConfigType.STRING,
             "HEADERS",
             _LOW,
-            "Where name and offset of the file go.",
+            "Place of the file's name and offset.",
             validator=one_of("HEADERS", "NONE"),
         )
         .define("task.index", ConfigType.INT, 0, _LOW, "Set by the connector.", validator=at_least(0))
@@ -185,9 +187,9 @@ def with_schemas() -> ConfigDef:
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether schemas are made from the files.",
+            "Infer schemas from the files.",
         )
-        .define("schema.generation.key.fields", ConfigType.LIST, [], _MEDIUM, "The fields that are the key.")
+        .define("schema.generation.key.fields", ConfigType.LIST, [], _MEDIUM, "Key fields.")
         .define(
             "schema.generation.key.name",
             ConfigType.STRING,
@@ -214,7 +216,7 @@ def with_schemas() -> ConfigDef:
             ConfigType.LIST,
             ["yyyy-MM-dd'T'HH:mm:ss", "yyyy-MM-dd' 'HH:mm:ss"],
             _LOW,
-            "How dates and times are written, as for Java's SimpleDateFormat.",
+            "Formats of dates and times, as in Java's SimpleDateFormat.",
         )
         .define(
             "parser.timestamp.timezone", ConfigType.STRING, "UTC", _LOW, "The time zone of dates and times."
@@ -241,7 +243,7 @@ def csv_files() -> ConfigDef:
             ConfigType.INT,
             0,
             _LOW,
-            "How many lines to skip at the beginning.",
+            "Number of lines to skip at the start.",
             validator=at_least(0),
         )
         .define(
@@ -264,28 +266,28 @@ def csv_files() -> ConfigDef:
             ConfigType.BOOLEAN,
             True,
             _LOW,
-            "Whether blanks before a field are dropped.",
+            "Drop leading blanks of fields.",
         )
         .define(
             "csv.ignore.quotations",
             ConfigType.BOOLEAN,
             False,
             _LOW,
-            "Whether quotes are characters as others.",
+            "Treat quotes as ordinary characters.",
         )
         .define(
             "csv.strict.quotes",
             ConfigType.BOOLEAN,
             False,
             _LOW,
-            "Whether a quote in the wrong place is an error.",
+            "Refuse misplaced quotes.",
         )
         .define(
             "csv.null.field.indicator",
             ConfigType.STRING,
             "NEITHER",
             _LOW,
-            "Which empty fields are null.",
+            "Empty fields to read as null.",
             validator=one_of("NEITHER", "EMPTY_SEPARATORS", "EMPTY_QUOTES", "BOTH"),
         )
         .define(
@@ -293,14 +295,14 @@ def csv_files() -> ConfigDef:
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether the first row has the names of the fields.",
+            "Read the field names from the first row.",
         )
         .define(
             "csv.case.sensitive.field.names",
             ConfigType.BOOLEAN,
             False,
             _LOW,
-            "Whether names in the header count by case.",
+            "Match header names case-sensitively.",
         )
         .define(
             "csv.file.charset",

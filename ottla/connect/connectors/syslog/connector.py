@@ -49,7 +49,7 @@ class SyslogSourceConnector(SourceConnector):
             ConfigType.INT,
             100,
             _LOW,
-            "How long to wait for messages.",
+            "Time to wait for messages.",
             validator=at_least(10),
         )
         .define(
@@ -57,7 +57,7 @@ class SyslogSourceConnector(SourceConnector):
             ConfigType.INT,
             1024,
             _LOW,
-            "The most messages of one poll.",
+            "Maximum messages per poll.",
             validator=at_least(1),
         )
     )

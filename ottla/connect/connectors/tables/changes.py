@@ -132,7 +132,7 @@ def _operation(value: Any, field: str, place: str) -> str:
     try:
         found = str(field_value(value, field)).lower()[:1]
     except KeyError:
-        raise DataError(f"{place} has no field {field!r}, which says what is to be done.") from None
+        raise DataError(f"{place} has no field {field!r}, which names the operation.") from None
     if found not in ("i", "c", "r", "u", "d"):
         raise DataError(f"{place} has the operation {found!r}; known are insert or c, r, update and delete.")
     return found

@@ -40,7 +40,7 @@ class DeltaSinkConnector(SinkConnector):
             "table.uri",
             ConfigType.STRING,
             importance=_HIGH,
-            documentation="Where the table is; ${topic} is the topic.",
+            documentation="Location of the table; ${topic} is replaced by the topic.",
             validator=not_empty,
         )
         .define(
@@ -56,7 +56,7 @@ class DeltaSinkConnector(SinkConnector):
             ConfigType.STRING,
             "none",
             _HIGH,
-            "Where the key of upserts comes from.",
+            "Source of the key for upserts.",
             validator=one_of("none", "record_key", "record_value"),
         )
         .define(
@@ -64,34 +64,32 @@ class DeltaSinkConnector(SinkConnector):
             ConfigType.LIST,
             [],
             _MEDIUM,
-            "The columns of the key; all fields of the record's key if it is not set.",
+            "Columns of the key. [default: all fields of the record's key]",
         )
         .define(
             "delete.enabled",
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether a record without a value deletes its key.",
+            "Delete the row for a record without a value.",
         )
         .define(
             "cdc.envelope",
             ConfigType.STRING,
             "none",
             _MEDIUM,
-            "Whether values are changes in Debezium's envelope.",
+            "Read values as changes in Debezium's envelope.",
             validator=one_of("none", "debezium"),
         )
-        .define("auto.create", ConfigType.BOOLEAN, True, _MEDIUM, "Whether the table is created.")
+        .define("auto.create", ConfigType.BOOLEAN, True, _MEDIUM, "Create a missing table.")
         .define(
             "auto.evolve",
             ConfigType.BOOLEAN,
             True,
             _MEDIUM,
-            "Whether the table gets columns that records have.",
+            "Add missing columns to the table.",
         )
-        .define(
-            "partition.by", ConfigType.LIST, [], _MEDIUM, "The columns by which a new table is partitioned."
-        )
+        .define("partition.by", ConfigType.LIST, [], _MEDIUM, "Partition columns of a new table.")
     )
     summary = "Delta tables, by appending or by key"
     delivery = "exactly once by application transactions in the table, one for each topic partition"

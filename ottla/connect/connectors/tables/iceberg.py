@@ -41,41 +41,41 @@ _PLACES = (f"{_CATALOG}warehouse", f"{_CATALOG}uri")
 class IcebergSinkConnector(SinkConnector):
     config_def = (
         ConfigDef()
-        .define("iceberg.tables", ConfigType.LIST, [], _HIGH, "The tables; ${topic} is the topic.")
+        .define("iceberg.tables", ConfigType.LIST, [], _HIGH, ("Tables; ${topic} is replaced by the topic."))
         .define(
             "iceberg.tables.dynamic-enabled",
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether the route field has the name of the table.",
+            "Read the table name from the route field.",
         )
         .define(
             "iceberg.tables.route-field",
             ConfigType.STRING,
             "",
             _MEDIUM,
-            "The field that says which table a record goes to.",
+            "Field with the table of a record.",
         )
         .define(
             "iceberg.tables.auto-create-enabled",
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether tables are created.",
+            "Create missing tables.",
         )
         .define(
             "iceberg.tables.evolve-schema-enabled",
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether tables get columns that records have.",
+            "Add missing columns to the tables.",
         )
         .define(
             "iceberg.tables.upsert-mode-enabled",
             ConfigType.BOOLEAN,
             False,
             _MEDIUM,
-            "Whether a record replaces the row of its key.",
+            "Replace the row with the record's key.",
         )
         .define("iceberg.tables.default-id-columns", ConfigType.LIST, [], _MEDIUM, "The columns of the key.")
         .define(
@@ -83,14 +83,14 @@ class IcebergSinkConnector(SinkConnector):
             ConfigType.STRING,
             "",
             _MEDIUM,
-            "The field that says insert, update or delete.",
+            "Field with the operation: insert, update or delete.",
         )
         .define(
             "cdc.envelope",
             ConfigType.STRING,
             "none",
             _MEDIUM,
-            "Whether values are changes in Debezium's envelope.",
+            "Read values as changes in Debezium's envelope.",
             validator=one_of("none", "debezium"),
         )
         .define(

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
 from ottla.connect.api import (
     Config,
+    Connector,
     SinkConnector,
     SinkTask,
     SinkTaskContext,
@@ -24,40 +26,63 @@ from ottla.connect.errors import ConnectError
 _DELAY_MS = 15_000
 
 
-class _Failure:
-    """Delayed failure. `connector-failure` also fails the task, because connectors have no thread here."""
+def _delay(config: Config) -> float:
+    return int(config.get("delay_ms", _DELAY_MS)) / 1000
 
+
+def _failure(config: Config) -> ConnectError:
+    return ConnectError(f"This {config['mock_mode']} was requested by mock_mode.")
+
+
+class _TaskFailure:
     def __init__(self, config: Config) -> None:
-        self._mode = config.get("mock_mode", "")
-        self._at = time.monotonic() + int(config.get("delay_ms", _DELAY_MS)) / 1000
+        self._config = config
+        self._at = time.monotonic() + _delay(config)
 
     def check(self) -> None:
-        if self._mode in ("task-failure", "connector-failure") and time.monotonic() > self._at:
-            raise ConnectError(f"This {self._mode} was asked for by mock_mode.")
+        if self._config.get("mock_mode") == "task-failure" and time.monotonic() > self._at:
+            raise _failure(self._config)
 
 
-class MockSourceConnector(SourceConnector):
+class _FailingConnector(Connector):
+    """Fails as a connector, whose tasks go on, as in Kafka."""
+
+    _timer: threading.Timer | None = None
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        if config.get("mock_mode") == "connector-failure":
+            self._timer = threading.Timer(_delay(config), lambda: self.context.raise_error(_failure(config)))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class MockSourceConnector(_FailingConnector, SourceConnector):
     config_def = ConfigDef()
     summary = "gives nothing, or fails, for tests"
 
 
 class MockSourceTask(SourceTask):
     def start(self, config: Config, context: SourceTaskContext) -> None:
-        self._failure = _Failure(config)
+        self._failure = _TaskFailure(config)
 
     def poll(self) -> Sequence[SourceRecord]:
         self._failure.check()
         return []
 
 
-class MockSinkConnector(SinkConnector):
+class MockSinkConnector(_FailingConnector, SinkConnector):
     config_def = ConfigDef()
     summary = "forgets records, or fails, for tests"
 
 
 class MockSinkTask(SinkTask):
     def start(self, config: Config, context: SinkTaskContext) -> None:
-        self._failure = _Failure(config)
+        self._failure = _TaskFailure(config)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._failure.check()

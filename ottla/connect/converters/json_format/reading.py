@@ -22,6 +22,7 @@ from ottla.connect.errors import DataError
 
 Reader = Callable[[Any], Any]
 
+_MOST_SHOWN = 60
 _FAILED = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 
@@ -46,7 +47,7 @@ class Scanner:
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            raise DataError(_FAILED) from error
+            raise _failed(data, error) from error
         decoder = self._careful if "-0" in text else self._decoder
         try:
             return decoder.decode(text)
@@ -59,7 +60,7 @@ class Scanner:
             text = data.decode()
             return (self._careful if "-0" in text else self._decoder).decode(text)
         except (ValueError, RecursionError) as error:
-            raise DataError(_FAILED) from error
+            raise _failed(data, error) from error
 
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
@@ -70,13 +71,20 @@ class Scanner:
         try:
             value, end = decoder.raw_decode(begin)
         except (ValueError, RecursionError) as error:
-            raise DataError(_FAILED) from error
+            raise _failed(text, error) from error
         after = begin[end : end + 1]
         if isinstance(value, dict | list | str) or after in ("", " ", "\t", "\r", "\n"):
             return value
         if (value is None or isinstance(value, bool)) and not (after.isalnum() or after in "_$"):
             return value
-        raise DataError(_FAILED)
+        raise _failed(text, f"{after!r} after a number")
+
+
+def _failed(data: str | bytes, reason: object) -> DataError:
+    """Kafka's message, with the reason that Kafka gives in the cause only."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    shown = text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+    return DataError(f"{_FAILED}{shown!r} is not JSON ({reason}).")
 
 
 def _unsigned_zero(text: str) -> float:

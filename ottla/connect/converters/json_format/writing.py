@@ -32,9 +32,9 @@ def to_bytes(text: str) -> bytes:
         text = _BEYOND_16_BITS.sub(_surrogates, text)
     try:
         return text.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
         raise DataError(
-            "Converting Kafka Connect data to byte[] failed due to serialization error: "
+            f"Converting Kafka Connect data to byte[] failed due to serialization error: {error}."
         ) from None
 
 

@@ -20,22 +20,25 @@ _TOPIC_NAME = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
 # fmt: off
 _SETTINGS = (
-    ("schema.registry.url", ConfigType.LIST, None, Importance.HIGH, "Where the schema registry answers."),
+    ("schema.registry.url", ConfigType.LIST, None, Importance.HIGH, "URLs of the schema registry."),
     ("basic.auth.credentials.source", _STRING, "URL", Importance.MEDIUM,
      "USER_INFO: the login is in basic.auth.user.info. URL: it is in the URL."),
     ("basic.auth.user.info", ConfigType.PASSWORD, "", Importance.MEDIUM, "user:password for the registry."),
     ("bearer.auth.token", ConfigType.PASSWORD, "", Importance.MEDIUM, "A token for the registry."),
     ("auto.register.schemas", _BOOLEAN, True, Importance.MEDIUM,
-     "Whether schemas that the registry does not know are registered. Otherwise their records are refused."),
+     "Register unknown schemas. Otherwise their records are refused."),
     ("use.latest.version", _BOOLEAN, False, Importance.LOW,
-     "Whether records are written with the latest schema of their subject. With auto.register.schemas=false only."),
+     "Write records with the latest schema of their subject. Requires auto.register.schemas=false."),
     ("use.schema.id", _INT, -1, Importance.LOW,
-     "The id of the schema that records are written with. With auto.register.schemas=false only."),
-    ("normalize.schemas", _BOOLEAN, False, Importance.MEDIUM, "Whether schemas are registered in their normal form."),
-    ("max.schemas.per.subject", _INT, 1000, Importance.LOW, "How many schemas are kept in memory."),
-    ("key.subject.name.strategy", _STRING, _TOPIC_NAME, Importance.MEDIUM, "What subjects of keys are made of."),
-    ("value.subject.name.strategy", _STRING, _TOPIC_NAME, Importance.MEDIUM, "What subjects of values are made of."),
-    ("schemas.cache.config", _INT, 1000, Importance.LOW, "How many converted schemas are kept in memory."),
+     "Id of the schema for written records. Requires auto.register.schemas=false."),
+    ("normalize.schemas", _BOOLEAN, False, Importance.MEDIUM,
+        "Normalize schemas before registering them."),
+    ("max.schemas.per.subject", _INT, 1000, Importance.LOW, "Number of cached schemas."),
+    ("key.subject.name.strategy", _STRING, _TOPIC_NAME, Importance.MEDIUM,
+        "Subject name strategy for keys."),
+    ("value.subject.name.strategy", _STRING, _TOPIC_NAME, Importance.MEDIUM,
+        "Subject name strategy for values."),
+    ("schemas.cache.config", _INT, 1000, Importance.LOW, "Number of cached converted schemas."),
 )
 # fmt: on
 

@@ -28,7 +28,7 @@ class JsonSchemaConverter(RegistryConverter):
             ConfigType.STRING,
             "BASE64",
             Importance.LOW,
-            "How decimals are written: BASE64 (their bytes) or NUMERIC (a number). Both are read.",
+            "Format of written decimals: BASE64 (bytes) or NUMERIC (a number). Both can be read.",
             validator=one_of_any_case("BASE64", "NUMERIC"),
         )
         .define(

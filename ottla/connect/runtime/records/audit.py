@@ -12,9 +12,9 @@ from ottla.connect.errors import ConnectError
 from ottla.connect.runtime.records.topic_records import RawRecords
 from ottla.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
+from ottla.monitoring.audit.count_reports import CountReport
 from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pages import Page
-from ottla.monitoring.audit.passing import BadAuditOption, Passed, parse_tier
+from ottla.monitoring.audit.pipeline_counter import BadAuditOption, PipelineCounter, parse_tier
 
 
 def audit_tier(spec: TaskSpec) -> Tier | None:
@@ -29,15 +29,15 @@ def _host(spec: TaskSpec) -> str:
     return f"{socket.gethostname()}/{spec.connector}-{spec.task}"
 
 
-def passed_of(tier: Tier | None, spec: TaskSpec, without: Collection[str]) -> Passed | None:
-    """Return the counter of a source task, which writes its pages along with its records."""
-    return None if tier is None else Passed(tier, _host(spec), without)
+def counter_of(tier: Tier | None, spec: TaskSpec, without: Collection[str]) -> PipelineCounter | None:
+    """Return the counter of a source task, which writes its reports along with its records."""
+    return None if tier is None else PipelineCounter(tier, _host(spec), without)
 
 
 class Delivered:
     """Counts the records that a sink task has delivered, each offset once. Owner: the task.
 
-    After a failure, the new task counts again from the committed offsets. Its pages then replace those of the failed
+    After a failure, the new task counts again from the committed offsets. Its reports then replace those of the failed
     task.
     """
 
@@ -46,8 +46,8 @@ class Delivered:
         self._tier = tier
         self._host = _host(spec)
         self._began_ms = _now_ms()
-        self._open: dict[Partition, Page] = {}
-        self._waiting: list[tuple[Partition, Page]] = []  # until the counted records are durable
+        self._open: dict[Partition, CountReport] = {}
+        self._waiting: list[tuple[Partition, CountReport]] = []  # until the counted records are durable
         self._ends: dict[Partition, int] = {}
 
     def note(self, records: RawRecords) -> None:
@@ -58,29 +58,29 @@ class Delivered:
         ):
             if offset < end:  # the sink has rewound
                 continue
-            page = self._open.get(partition)
-            if page is None:
-                page = self._open[partition] = self._page(partition, offset)
-            page.note(timestamp, key, value)
-            page.end = self._ends[partition] = offset + 1
+            report = self._open.get(partition)
+            if report is None:
+                report = self._open[partition] = self._report(partition, offset)
+            report.note(timestamp, key, value)
+            report.end = self._ends[partition] = offset + 1
 
     def write(self, stored: dict[Partition, int]) -> None:
-        """Write the pages of durable records before their offsets are committed."""
+        """Write the reports of durable records before their offsets are committed."""
         self._waiting += self._open.items()
         self._open = {}
-        ready = [page for partition, page in self._waiting if page.end <= stored.get(partition, -1)]
+        ready = [report for partition, report in self._waiting if report.end <= stored.get(partition, -1)]
         if not ready:
             return
-        for page in ready:
-            page.time_ms = _now_ms()
+        for report in ready:
+            report.time_ms = _now_ms()
         ensure_audit_topic(self._cluster)
         write_entries(self._cluster, ready)
         self._waiting = [each for each in self._waiting if each[1] not in ready]
 
-    def _page(self, partition: Partition, first: int) -> Page:
+    def _report(self, partition: Partition, first: int) -> CountReport:
         topic, number = partition
         tier = self._tier
-        return Page(
+        return CountReport(
             tier.topic(topic), tier.name, number, first, first, 0, self._host, tier.bucket_ms,
             counter=self._began_ms, has_checksums=tier.has_checksums, topic_id=self._cluster.topic_id(topic).hex(),
         )  # fmt: skip

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.connect.runtime.records.transactions import SourceTransactions
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
-from ottla.monitoring.audit.passing import Passed
+from ottla.monitoring.audit.pipeline_counter import PipelineCounter
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.partitioner import Partitioner
@@ -33,7 +33,7 @@ class RecordWriter:
         options: SinkOptions,
         transactions: SourceTransactions,
         prepare_topic: Callable[[str], None],
-        passed: Passed | None = None,
+        counter: PipelineCounter | None = None,
         on_retry: Callable[[ClientError], None] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -42,7 +42,7 @@ class RecordWriter:
         self._prepare_topic = prepare_topic
         self._partitioners: dict[str, tuple[float, Partitioner]] = {}
         self._prepared: set[str] = set()
-        self._passed = passed
+        self._counter = counter
 
     def write(self, records: Mapping[str, ConvertedRecords]) -> None:
         for topic, its in records.items():
@@ -50,17 +50,17 @@ class RecordWriter:
         self._producer.push()
 
     def commit(self) -> None:
-        passed, self._passed = self._passed, None  # do not count the pages themselves
-        if passed is not None and (pages := passed.take_columns()).keys:
+        counter, self._counter = self._counter, None  # do not count the reports themselves
+        if counter is not None and (reports := counter.take_columns()).keys:
             self._send(
                 AUDIT_TOPIC,
-                pa.array(pages.values, pa.binary()),
-                pa.array(pages.keys, pa.binary()),
+                pa.array(reports.values, pa.binary()),
+                pa.array(reports.keys, pa.binary()),
                 None,
                 None,
-                pa.array([0] * len(pages.keys), pa.int32()),
+                pa.array([0] * len(reports.keys), pa.int32()),
             )
-        self._passed = passed
+        self._counter = counter
         self._producer.flush()
         self._transactions.commit()
 
@@ -88,8 +88,8 @@ class RecordWriter:
     ) -> None:
         partitions = self._partitioner(topic).partitions(len(values), keys, named)
         encoder = Encoder(keys, values, headers, timestamps)
-        if self._passed is not None:
-            self._passed.note(topic, keys, values, encoder.timestamps)
+        if self._counter is not None:
+            self._counter.note(topic, keys, values, encoder.timestamps)
         for partition, rows in rows_by_partition(partitions):
             self._producer.send(TopicPartition(topic, partition), encoder, rows)
 

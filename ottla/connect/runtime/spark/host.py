@@ -27,6 +27,9 @@ class Host(Protocol):
     def cancel(self, run: str) -> None:
         """Kill the tasks of a run."""
 
+    def why_waiting(self) -> str:
+        """Return a sentence about why a task has not started yet."""
+
 
 class SparkHost:
     def __init__(self, spark: SparkSession) -> None:
@@ -42,6 +45,17 @@ class SparkHost:
 
     def cancel(self, run: str) -> None:
         self._spark.sparkContext.cancelJobGroup(run)
+
+    def why_waiting(self) -> str:
+        context = self._spark.sparkContext
+        try:
+            # The driver counts as well.
+            executors = context._jsc.sc().getExecutorMemoryStatus().size() - 1
+        except Exception:  # Spark stops, or its JVM is gone
+            return "Spark is not running: restart this worker."
+        if executors <= 0 and not context.master.startswith("local"):
+            return f"Spark at {context.master} has no executor for it: check that its workers run."
+        return "Spark has no free core for it: add cores, or lower tasks.max."
 
     def warm_up(self) -> None:
         """Start the Python daemon and Spark's scheduler, so that the first task does not wait for them."""
@@ -93,3 +107,6 @@ class ThreadHost:
             raise failures[0]
 
     def cancel(self, run: str) -> None: ...
+
+    def why_waiting(self) -> str:
+        return "Its thread has not started yet."

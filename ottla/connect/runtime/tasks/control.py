@@ -1,7 +1,7 @@
 """The connection between a running task and the driver: JSON lines over TCP.
 
 The task reports its state, its failure and its topics. The driver sends stop requests. A task stops if its connection
-breaks, because it then runs unsupervised.
+breaks, because it then runs unsupervised. The driver takes a broken connection as a report that the task is lost.
 """
 
 from __future__ import annotations
@@ -110,9 +110,15 @@ class ControlServer:
                     found.connections[task] = connection
                     found.readers.append(threading.current_thread())
                     _send(connection, {"do": "stop" if run in self._stopping else "go"})
-                for line in lines:
-                    if run in self._runs:
-                        self._deliver(found, task, json.loads(line))
+                try:
+                    for line in lines:
+                        if run in self._runs:
+                            self._deliver(found, task, json.loads(line))
+                finally:
+                    with self._lock:
+                        is_lost = run in self._runs and run not in self._stopping
+                    if is_lost and found.connections.get(task) is connection:
+                        self._deliver(found, task, {"lost": True})
 
     def _deliver(self, run: _Run, task: int, report: Report) -> None:
         try:

@@ -158,7 +158,7 @@ class _SinkTask:
             if not waiting:
                 waiting.extend(self._poll(consumer))
             some = self._next(waiting)
-            if (some or self._task.wants_empty_puts) and not self._deliver(some):
+            if not self._deliver(some):
                 break
             for each in some:
                 if self._delivered is not None:
@@ -201,8 +201,6 @@ class _SinkTask:
                 self._seen_topics.add(each.topic)
                 self._control.report(topic=each.topic)
         put = self._converted(some)
-        if put is None:
-            return True
         self._put = some
         attempt = 0
         while True:
@@ -217,8 +215,8 @@ class _SinkTask:
             if self._control.stopping.is_set():
                 return False
 
-    def _converted(self, some: list[RawRecords]) -> Callable[[], None] | None:
-        """Return a call that puts the converted records, or None if none are left."""
+    def _converted(self, some: list[RawRecords]) -> Callable[[], None]:
+        """Return a call that puts the converted records. There may be none, as in Kafka."""
         columns = [(each, self._conversion.convert_columns(each)) for each in some]
         whole = [found for _, found in columns if found is not None]
         if some and len(whole) == len(some) and self._task.takes_columns:
@@ -226,7 +224,7 @@ class _SinkTask:
         records: list[SinkRecord] = []
         for each, found in columns:
             records += self._conversion.convert_each(each) if found is None else found.records()
-        return partial(self._task.put, records) if records or self._task.wants_empty_puts else None
+        return partial(self._task.put, records)
 
     def _commit(
         self, consumer: SinkConsumer, stored: dict[Partition, int], committed: dict[Partition, int]

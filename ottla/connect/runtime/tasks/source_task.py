@@ -21,7 +21,7 @@ from ottla.connect.errors import ConnectError, RetriableError
 from ottla.connect.plugins import load_class
 from ottla.connect.runtime.failures.error_handling import ErrorHandling
 from ottla.connect.runtime.offsets import SourceOffsets, ensure_topic, offset_topics, read_offsets
-from ottla.connect.runtime.records.audit import audit_tier, passed_of
+from ottla.connect.runtime.records.audit import audit_tier, counter_of
 from ottla.connect.runtime.records.conversion import SourceConversion
 from ottla.connect.runtime.records.record_writer import RecordWriter
 from ottla.connect.runtime.records.topic_creation import TopicCreation
@@ -89,7 +89,7 @@ class _SourceTask:
             options,
             self._transactions,
             self._prepare_topic,
-            passed=passed_of(audit_tier(spec), spec, topics),
+            counter=counter_of(audit_tier(spec), spec, topics),
             on_retry=partial(waiting.failed, Doing.WRITING),
         )
         self._offset_topics = topics

@@ -29,14 +29,14 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 def _where() -> ConfigDef:
     return (
         ConfigDef()
-        .define("header", _STRING, None, _HIGH, "The header that it is written into.")
-        .define("field", _STRING, None, _HIGH, "The field of the value that it is written into.")
+        .define("header", _STRING, None, _HIGH, "Header to write.")
+        .define("field", _STRING, None, _HIGH, "Field of the value to write.")
         .define(
             "preserve.existing",
             _BOOLEAN,
             False,
             _MEDIUM,
-            "Whether a header or field that is there already is left as it is.",
+            "Keep an existing header or field.",
         )
     )
 
@@ -98,7 +98,7 @@ class AddHost(_Adding):
         _BOOLEAN,
         True,
         _MEDIUM,
-        "Whether it is the machine's address (as Flume's default) or its name.",
+        "Use the machine's address (Flume's default) instead of its name.",
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -139,7 +139,7 @@ class AddStatic(_Adding):
 class AddUuid(_Adding):
     """Adds a random UUID to each record."""
 
-    config_def = _where().define("prefix", _STRING, "", _LOW, "What stands before the UUID.")
+    config_def = _where().define("prefix", _STRING, "", _LOW, "Prefix of the UUID.")
 
     def added(self, record: ConnectRecord) -> str:
         return f"{self.settings['prefix']}{uuid.uuid4()}"

@@ -71,9 +71,7 @@ class _ChangingTexts(Transform):
 
 
 def _fields() -> ConfigDef:
-    return ConfigDef().define(
-        "fields", _LIST, [], _HIGH, "The fields of the value; without them, the whole value."
-    )
+    return ConfigDef().define("fields", _LIST, [], _HIGH, "Fields of the value. [default: the whole value]")
 
 
 class Mask(_ChangingTexts):
@@ -82,10 +80,10 @@ class Mask(_ChangingTexts):
     config_def = (
         _fields()
         .define(
-            "regex", _STRING, ".", _HIGH, "A regular expression of Java for what is masked.", validator=regex
+            "regex", _STRING, ".", _HIGH, "Java regular expression for the text to mask.", validator=regex
         )
-        .define("replacement", _STRING, "*", _HIGH, "What stands there instead; $1 is the first group.")
-        .define("keep.last", ConfigType.INT, 0, _LOW, "How many letters at the end stay as they are.")
+        .define("replacement", _STRING, "*", _HIGH, "Replacement; $1 is the first group.")
+        .define("keep.last", ConfigType.INT, 0, _LOW, "Number of characters at the end to keep.")
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -112,7 +110,7 @@ class Hash(_ChangingTexts):
             _STRING,
             "SHA-256",
             _MEDIUM,
-            "Which digest, in hexadecimal digits.",
+            "Digest algorithm. The result has hexadecimal digits.",
             validator=one_of("SHA-256", "SHA-512", "SHA-1", "MD5"),
         )
         .define(
@@ -120,7 +118,7 @@ class Hash(_ChangingTexts):
             ConfigType.PASSWORD,
             "",
             _MEDIUM,
-            "A secret that goes into the digest (HMAC), so that nobody can find texts by trying.",
+            "Secret key of the digest (HMAC), which prevents guessing texts.",
         )
     )
 

@@ -30,7 +30,7 @@ def _texts() -> ConfigDef:
         _STRING,
         None,
         _HIGH,
-        "The field of the value to look at; without it, the whole value as a text.",
+        "Field of the value to match. [default: the whole value as text]",
     )
 
 
@@ -61,10 +61,10 @@ class FilterByPattern(Transform):
             _STRING,
             ".*",
             _HIGH,
-            "A regular expression of Java; it may match a part.",
+            "Java regular expression; it may match a part of the text.",
             validator=regex,
         )
-        .define("exclude.events", _BOOLEAN, False, _HIGH, "Whether records that match are dropped, not kept.")
+        .define("exclude.events", _BOOLEAN, False, _HIGH, ("Drop matching records instead of keeping them."))
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -83,9 +83,7 @@ class RegexExtractor(Transform):
 
     config_def = (
         _texts()
-        .define(
-            "regex", _STRING, NO_DEFAULT, _HIGH, "A regular expression of Java with groups.", validator=regex
-        )
+        .define("regex", _STRING, NO_DEFAULT, _HIGH, "Java regular expression with groups.", validator=regex)
         .define(
             "headers",
             _LIST,

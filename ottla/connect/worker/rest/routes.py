@@ -19,7 +19,7 @@ _PARAMETERS = {
     for each in (
         Parameter("expand", "`status`, `info` or both, for a map of connectors."),
         Parameter("includeTasks", "Whether to restart the tasks as well.", _BOOLEAN),
-        Parameter("onlyFailed", "Whether to restart only what has failed.", _BOOLEAN),
+        Parameter("onlyFailed", "Restart only failed instances.", _BOOLEAN),
         Parameter("connectorsOnly", "Whether to list nothing but connectors.", {"type": "boolean"}),
         Parameter("scope", "`worker` or `cluster`."),
     )
@@ -69,7 +69,8 @@ def build_router(
         add("GET", "/connectors/{connector}/config", c.get_config, A.VIEWER, "Its config.")
         add("PUT", "/connectors/{connector}/config", c.put_config, A.ADMIN, "Create or replace it.", has_body=True)
         add("PATCH", "/connectors/{connector}/config", c.patch_config, A.ADMIN, "Change settings.", has_body=True)
-        add("GET", "/connectors/{connector}/status", c.get_status, A.VIEWER, "How it and its tasks are.")
+        add("GET", "/connectors/{connector}/status", c.get_status, A.VIEWER,
+        "States of the connector and its tasks.")
         add("POST", "/connectors/{connector}/restart", c.restart, A.ADMIN, "Restart it.", "includeTasks onlyFailed")
         add("PUT", "/connectors/{connector}/pause", c.pause, A.ADMIN, "Pause it.")
         add("PUT", "/connectors/{connector}/resume", c.resume, A.ADMIN, "Let it run again.")

@@ -93,10 +93,6 @@ class Debezium:
                     "topic": message.topic(),
                     "key": json.loads(key) if key is not None else None,
                     "value": json.loads(value) if value is not None else None,
-                    "headers": [
-                        name
-                        for name, _ in message.headers() or ()
-                        if not name.startswith("__debezium.context")
-                    ],
+                    "headers": [name for name, _ in message.headers() or ()],
                 }
             )

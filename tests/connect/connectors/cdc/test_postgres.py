@@ -33,8 +33,14 @@ def test_the_rows_that_are_there_and_then_their_changes(postgres: PostgresDataba
     record = source.committed[2]
     assert record.topic == "bank.public.people"
     assert record.value_schema.name == "bank.public.people.Envelope"
-    assert [header.key for header in source.committed[4].headers] == ["__debezium.newkey"]
-    assert [header.key for header in source.committed[6].headers] == ["__debezium.oldkey"]
+    context = [
+        ("__debezium.context.connectorLogicalName", "bank"),
+        ("__debezium.context.taskId", "0"),
+        ("__debezium.context.connectorName", "postgresql"),
+    ]
+    assert [(header.key, header.value) for header in record.headers] == context
+    assert source.committed[4].headers[0].key == "__debezium.newkey"
+    assert source.committed[6].headers[0].key == "__debezium.oldkey"
     origin = record.value.get("source")
     assert (origin.get("db"), origin.get("schema"), origin.get("table")) == (
         postgres.name,
@@ -217,12 +223,47 @@ def test_an_offset_of_debezium_is_continued(postgres: PostgresDatabase) -> None:
         assert ops(source.run(1)) == [("c", 5, "e")]
 
 
+def test_headers_with_the_context_can_be_turned_off(postgres: PostgresDatabase) -> None:
+    postgres.run(PEOPLE, "INSERT INTO people VALUES (1, 'Ottla')")
+    with capture(postgres, extended_headers_enabled="false") as source:
+        assert source.run(1)[0].headers == []
+
+
+def test_defaults_of_functions_have_a_placeholder(postgres: PostgresDatabase) -> None:
+    """As Debezium declares them: a client that reads a missing field gets a value of the type."""
+    postgres.run(
+        "CREATE TABLE people (id INT PRIMARY KEY, name TEXT, at TIMESTAMPTZ DEFAULT now(), "
+        "day DATE DEFAULT now(), code UUID DEFAULT gen_random_uuid(), said TIMESTAMP DEFAULT CURRENT_TIMESTAMP)",
+        "INSERT INTO people VALUES (1, 'Ottla')",
+    )
+    with capture(postgres) as source:
+        (record,) = source.run(1)
+    after = next(each.schema for each in record.value_schema.fields if each.name == "after")
+    defaults = {each.name: each.schema.default for each in after.fields}
+    assert defaults == {
+        "id": None,
+        "name": None,
+        "at": "1970-01-01T00:00:00.000000Z",
+        "day": 0,
+        "code": "00000000-0000-0000-0000-000000000000",
+        "said": None,
+    }
+
+
 class TestBadInput:
     def test_wrong_password(self, postgres: PostgresDatabase) -> None:
         with pytest.raises(
             ConnectError, match=r"refuses the login: password .*Check database.user and database.pass"
         ):
             capture(postgres, database_password="no").start()
+
+    def test_validation_tries_the_connection(self, postgres: PostgresDatabase) -> None:
+        validate = PostgresConnector().validate
+        assert validate(postgres.capture) == {}
+        wrong = validate({**postgres.capture, "database.user": "nobody"})
+        assert "refuses the login" in wrong["database.hostname"][0]
+        wrong = validate({**postgres.capture, "database.port": "1"})
+        assert "Cannot reach PostgreSQL" in wrong["database.hostname"][0]
 
     def test_nobody_listens(self, postgres: PostgresDatabase) -> None:
         with pytest.raises(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla.connect.connectors.jdbc.sink import JdbcSinkConnector
 from ottla.connect.connectors.jdbc.source import JdbcSourceConnector
 from ottla.connect.data import logical
 from ottla.connect.errors import ConnectError
@@ -210,6 +211,16 @@ class TestBadInput:
             ConnectError, match=r"refuses the login: .*Check connection.user and connection.pass"
         ):
             source(database, mode="bulk", connection_password="no").start()
+
+    @pytest.mark.parametrize("database", ["postgres", "mariadb"], indirect=True)
+    @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
+    def test_validation_tries_the_connection(self, database: Any, connector: Any) -> None:
+        config = {**database.jdbc, "mode": "bulk", "topic.prefix": "t"}
+        assert connector().validate(config) == {}
+        wrong = connector().validate({**config, "connection.password": "no"})
+        assert "refuses the login" in wrong["connection.url"][0]
+        elsewhere = "jdbc:postgresql://127.0.0.1:1/db"
+        assert connector().validate({**config, "connection.url": elsewhere}) == {}, "it may run later"
 
     @pytest.mark.parametrize("product", ["postgresql", "mariadb"])
     def test_nobody_listens(self, product: str) -> None:

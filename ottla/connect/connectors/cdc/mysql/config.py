@@ -17,15 +17,19 @@ def _definition() -> ConfigDef:
         *SNAPSHOT_MODES,
     )
     for name, type_, default, text, check in (
-        ("database.server.id", ConfigType.LONG, None, "The id of this reader, unlike that of any server or reader.",
+        ("database.server.id", ConfigType.LONG, None,
+        "Unique id of this reader among all servers and readers.",
             None),
         ("database.ssl.mode", ConfigType.STRING, "disable", "TLS: disable, required, verify_ca or verify_identity.",
             None),
         ("bigint.unsigned.handling.mode", ConfigType.STRING, "long", "long or precise.", one_of("long", "precise")),
-        ("snapshot.locking.mode", ConfigType.STRING, "minimal", "Accepted: MariaDB needs no lock, MySQL a short one.",
+        ("snapshot.locking.mode", ConfigType.STRING, "minimal",
+        "No effect: MariaDB needs no lock, MySQL a short one.",
             None),
-        ("include.schema.changes", ConfigType.BOOLEAN, True, "Accepted: changes of tables show in the schemas.", None),
-        ("connect.timeout.ms", ConfigType.INT, 30_000, "Accepted for Debezium's sake.", at_least(0)),
+        ("include.schema.changes", ConfigType.BOOLEAN, True,
+        "No effect: schemas show changes of tables.", None),
+        ("connect.timeout.ms", ConfigType.INT, 30_000,
+        "No effect; accepted for compatibility with Debezium.", at_least(0)),
     ):  # fmt: skip
         definition.define(name, type_, default, Importance.MEDIUM, text, validator=check)
     return definition

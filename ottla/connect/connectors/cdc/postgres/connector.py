@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ottla.connect.api import SourceOffset
 from ottla.connect.connectors.cdc.connector import CdcConnector
 from ottla.connect.connectors.cdc.postgres.capture import PostgresCapture
 from ottla.connect.connectors.cdc.postgres.config import POSTGRES_CONFIG
+from ottla.connect.connectors.cdc.postgres.connection import Server
 from ottla.connect.connectors.cdc.task import CdcTask
 
 
 class PostgresTask(CdcTask):
     capture_class = PostgresCapture
+    connector_name = "postgresql"
 
 
 class PostgresConnector(CdcConnector):
@@ -19,6 +24,9 @@ class PostgresConnector(CdcConnector):
     task_class = PostgresTask
     schemas = "schema"
     offset_needs = 'the number "lsn"'
+
+    def try_connection(self, settings: Mapping[str, Any]) -> None:
+        Server(settings).connect().close()
 
     @staticmethod
     def is_offset(offset: SourceOffset) -> bool:

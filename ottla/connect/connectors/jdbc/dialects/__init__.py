@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ottla.connect.config.config_def import invalid
 from ottla.connect.connectors.jdbc.dialects.dialect import Dialect
 from ottla.connect.connectors.jdbc.urls import parse_url
+from ottla.connect.errors import ConnectError, RetriableError
 
 
 def dialect_for(config: Mapping[str, str], name: str = "") -> Dialect:
@@ -33,3 +34,19 @@ def dialect_for(config: Mapping[str, str], name: str = "") -> Dialect:
 
 _BY_NAME = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
 DIALECT_NAMES = ("PostgreSqlDatabaseDialect", "MySqlDatabaseDialect", "SqliteDatabaseDialect")
+
+
+def refusals(config: Mapping[str, str], name: str = "") -> dict[str, list[str]]:
+    """Return why the database refuses this config. One that cannot be reached now may be reached later."""
+    dialect = dialect_for(config, name)
+    if dialect.target.product == "sqlite":  # has no login, and a connection would create the file
+        return {}
+    try:
+        assert dialect.connection is not None
+    except RetriableError:
+        return {}
+    except ConnectError as error:
+        return {"connection.url": [error.message]}
+    finally:
+        dialect.close()
+    return {}
