@@ -44,7 +44,7 @@ def steps(start: datetime, seconds: float) -> Iterator[datetime]:
 
 
 def now(rate: float) -> Iterator[datetime]:
-    """The real clock, at so many ticks per second."""
+    """The real clock, at this number of ticks per second."""
     begin = time.monotonic()
     for number in itertools.count(1):
         yield datetime.now(UTC)
@@ -86,7 +86,7 @@ def main() -> None:
     servers = os.environ.get("OTTLA_BOOTSTRAP_SERVER", "localhost:9092")
     parser.add_argument("--bootstrap-server", default=servers, help="localhost:9092, as for `ottla`")
     parser.add_argument("--rate", type=float, default=20, help="moments per second (20)")
-    parser.add_argument("--count", type=int, help="end after so many events")
+    parser.add_argument("--count", type=int, help="stop after N events")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     example = generator(options.example)

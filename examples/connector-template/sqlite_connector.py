@@ -1,4 +1,4 @@
-"""A source and a sink for SQLite: copy this file and change what is particular to SQLite."""
+"""A source and a sink for SQLite: copy this file and replace the parts for SQLite."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Town:
         return self._random.gauss(STATION[0], spread), self._random.gauss(STATION[1], spread)
 
     def tick(self) -> list[str]:
-        """Who tells its place now; those who ride together do it together."""
+        """Return the users that report their position now. Users who share a ride report together."""
         taxi = self._random.choice(TAXIS)
         if taxi in self._rides:
             return [taxi, self._drive(taxi)]

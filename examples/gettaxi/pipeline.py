@@ -1,4 +1,4 @@
-"""Who may ride with whom, what it costs where and when, and all positions kept, so that a ride can be charged.
+"""Shared rides, prices by place and time, and a store of all positions for the invoices.
 
 The store is the directory that `--conf spark.example.store=…` names.
 """
@@ -66,7 +66,7 @@ def nearest_pairs(positions):
 
 
 def matches(positions):
-    """Per minute and user: the taxi to ride with. Null, where there is none, deletes what was said before.
+    """Per minute and user: the taxi to ride with. Null deletes an earlier recommendation.
 
     All of the town is one group here; a larger one would be cut into districts.
     """
@@ -84,7 +84,7 @@ def matches(positions):
 
 
 def costs(positions):
-    """What each ride costs, from the way and the time of its taxi and the price where and when it began.
+    """Price of each ride, from the distance and time of its taxi and the price at its start.
 
     `positions` is the store. The price is computed as the stream computes it.
     """

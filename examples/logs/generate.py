@@ -1,4 +1,4 @@
-"""What the services of a company log and measure. One of them has a bad time now and then."""
+"""Logs and measurements of a company's services. One of them is slow now and then."""
 
 from __future__ import annotations
 

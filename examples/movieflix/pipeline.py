@@ -1,4 +1,4 @@
-"""Where each viewer resumes each show, what they like, what they might watch next; and all of it kept for analysts.
+"""Resume positions, profiles and recommendations of viewers, and a store for analysts.
 
 The store is the directory that `--conf spark.example.store=…` names.
 """

@@ -1,4 +1,4 @@
-"""Commands of a social network: people post, like, take a like back, comment, and delete what they posted."""
+"""Commands of a social network: people post, like, unlike, comment, and delete posts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def events(seed: int, times: Iterable[datetime]) -> Iterator[tuple[str, str, dic
             del posts[place]
             yield "posts", post, {"post": post, "user": author, "deleted": True, "at": stamp}, at
         elif chance < 0.7:
-            # Who likes a post already takes it back.
+            # A second like of a post removes the first.
             likes = (user, post) not in liked
             liked ^= {(user, post)}
             yield "likes", post, {"post": post, "user": user, "liked": likes, "at": stamp}, at

@@ -1,4 +1,4 @@
-"""The read side of a social network: each post with its likes and comments, and what is trending.
+"""The read side of a social network: each post with its likes and comments, and trending posts.
 
 The site writes commands to the topics posts, likes and comments, and nothing else. What its pages show is computed
 from them, live.

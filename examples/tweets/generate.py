@@ -21,7 +21,7 @@ WORDS = ("today", "again", "never", "who", "said", "that", "we", "need", "more",
 def events(seed: int, times: Iterable[datetime]) -> Iterator[tuple[str, str, dict[str, Any], datetime]]:
     random = Random(seed)
     for number, at in enumerate(times):
-        # Each subject is in fashion for a while; what is far from the one of the moment is rare.
+        # Each subject is popular for a while; distant subjects are rare.
         fashion = number // 300 % len(HASHTAGS)
         weights = [1.0 / (1 + (place - fashion) % len(HASHTAGS)) for place in range(len(HASHTAGS))]
         hashtags = sorted(set(random.choices(HASHTAGS, weights, k=random.choice((0, 1, 1, 2, 3)))))

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvloop
 
-from ottla.broker.faults import Fault, Faults
+from ottla.broker.faults import ANY_API, Fault, Faults, SeenRequest
 from ottla.broker.lifecycle.server import Server
-from ottla.log.cleaner.status import CleanerStatus
+from ottla.log.cleaner.task import CleanerStatus
 from ottla.metadata.configs.topic_configs import SCHEMA_REGISTRY_URL
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import API_NAMES
 from ottla.protocol.records import Record, build_batch, read_records
 from ottla.security.acls import Acl
+from ottla.testing.checks import assert_records, check_setting, known_name
 from ottla.testing.ports import ReservedPorts
 from ottla.testing.security import ADMIN, BrokerSecurity
 
@@ -54,7 +57,7 @@ class Broker:
     `acls` (made by `ottla.testing.acl`; an empty list is enough) anything not explicitly allowed is denied.
 
     `registry` adds a schema registry at `schema_registry_url`; a mapping contains its settings, with the names of
-    schema-registry.properties.
+    schema-registry.properties. `seed` makes faults with a probability strike the same requests in every run.
     """
 
     def __init__(
@@ -67,11 +70,15 @@ class Broker:
         users: Mapping[str, str] | None = None,
         acls: Sequence[Acl] | None = None,
         registry: bool | Mapping[str, str] = False,
+        seed: int | None = None,
     ) -> None:
         if security is None and (users is not None or acls is not None):
             raise ValueError("users and acls need security: SASL_SSL, SASL_PLAINTEXT or SSL")
         self._security = None if security is None else BrokerSecurity(security, users, acls)
         self._config = dict(config or {})
+        self._seed = seed
+        for name in self._config:
+            check_setting(name)
         self._data = None if data is None else Path(data)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._reserved = ReservedPorts(0 if port else 1)  # stays the same after a restart
@@ -170,10 +177,12 @@ class Broker:
         self._thread = None
         self._clean_up()
 
-    def restart(self) -> None:
-        """Stop cleanly and start again with the same data and port."""
+    def restart(self, meanwhile: Callable[[Path], object] | None = None) -> None:
+        """Stop cleanly and start again with the same data and port. `meanwhile` may change the data."""
         keep, self._temporary = self._temporary, None
         self.stop()
+        if meanwhile is not None:
+            meanwhile(self.data)
         self._temporary = keep
         self.start()
 
@@ -196,6 +205,10 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def has_registry(self) -> bool:
+        return self._registry_settings is not False
 
     @property
     def schema_registry_url(self) -> str:
@@ -238,6 +251,9 @@ class Broker:
     def delete_topic(self, name: str) -> None:
         self._run(self._running().broker.delete_topic(name))
 
+    def partition_count(self, topic: str) -> int:
+        return len(self._running().broker.image.topics[topic].partitions)
+
     def topic_id(self, name: str) -> bytes:
         return self._running().broker.image.topics[name].topic_id
 
@@ -277,6 +293,19 @@ class Broker:
 
         return self._run(read())
 
+    def add_user(self, name: str, password: str) -> None:
+        """Add a user to a broker with `security` of the kind SASL."""
+        self._secured().add_user(self.bootstrap_servers, name, password)
+
+    def add_acls(self, *acls: Acl) -> None:
+        """Add ACLs, made by `ottla.testing.acl`, to a broker that has some."""
+        self._secured().add_acls(self.bootstrap_servers, acls)
+
+    def _secured(self) -> BrokerSecurity:
+        if self._security is None:
+            raise ValueError("The broker has no users: start it with security.")
+        return self._security
+
     def ensure_internal_topic(self, name: str) -> None:
         self._run(self._running().broker.ensure_internal_topic(name))
 
@@ -285,7 +314,7 @@ class Broker:
         broker = self._running().broker
 
         async def count() -> int:
-            return broker.replicas.leader(topic, partition).waiting
+            return broker.replicas.leader(topic, partition).waiting_fetches
 
         return self._run(count())
 
@@ -296,41 +325,75 @@ class Broker:
 
     # Faults
 
-    def fail(self, api: str, error: ErrorCode | str, times: int = 1) -> None:
-        """Fail the next `times` requests of an API ("Produce", "Fetch", …) with an error
-        code, without executing them.
+    def fail(self, api: str, error: ErrorCode | str, times: int | None = 1, **which: Any) -> None:
+        """Fail the next `times` requests of an API ("Produce", "Fetch", …) with an error code, without executing them.
+
+        `which` narrows the requests down: `topic`, `partition`, `client_id`, `skip` (let the first ones pass) and
+        `probability`. `times=None` is for all requests, `api="*"` for all APIs.
         """
-        code = ErrorCode[error] if isinstance(error, str) else error
-        self._fault(Fault(api, times, error=code))
+        code = (
+            ErrorCode[known_name(error, ErrorCode.__members__, "error")] if isinstance(error, str) else error
+        )
+        self.inject(Fault(api, times, error=code, **which))
 
-    def delay(self, api: str, seconds: float, times: int = 1) -> None:
-        """Delay the next `times` requests of an API."""
-        self._fault(Fault(api, times, delay=seconds))
+    def delay(self, api: str, seconds: float, times: int | None = 1, **which: Any) -> None:
+        """Delay the next `times` requests of an API; `which` as for `fail`."""
+        self.inject(Fault(api, times, delay=seconds, **which))
 
-    def drop(self, api: str, times: int = 1, *, after: bool = False) -> None:
-        """Close the connection on the next `times` requests of an API.
+    def drop(self, api: str, times: int | None = 1, *, after: bool = False, **which: Any) -> None:
+        """Close the connection on the next `times` requests of an API; `which` as for `fail`.
 
         With `after` the request is executed and only its response is lost, which makes producers send twice.
         """
-        self._fault(Fault(api, times, drop=True, after=after))
+        self.inject(Fault(api, times, drop=True, after=after, **which))
+
+    def inject(self, fault: Fault) -> None:
+        if fault.api != ANY_API:
+            known_name(fault.api, API_NAMES.values(), "API")
+        self._with_faults(lambda faults: faults.add(fault))
 
     def clear_faults(self) -> None:
+        self._with_faults(lambda faults: faults.waiting.clear())
+
+    def faults(self) -> list[Fault]:
+        """Return the faults that still wait for requests."""
+        return self._with_faults(lambda faults: [replace(fault) for fault in faults.waiting])
+
+    # Observing
+
+    def observe(self) -> None:
+        """Remember requests from now on. The first fault does so too."""
+        self._with_faults(lambda faults: None)
+
+    def requests(self, api: str | None = None, client_id: str | None = None) -> list[SeenRequest]:
+        """Return the last 10,000 requests since `observe` or the first fault, oldest first."""
+        if api is not None:
+            known_name(api, API_NAMES.values(), "API")
+        return self._with_faults(
+            lambda faults: [
+                seen
+                for seen in faults.seen
+                if api in (None, seen.api) and client_id in (None, seen.client_id)
+            ]
+        )
+
+    def assert_records(self, topic: str, expected: Sequence[Any], partition: int | None = None) -> None:
+        """Raise AssertionError with a readable difference unless the topic has exactly these records, in order.
+
+        Each expected record is a value, or a pair of key and value; texts are compared as UTF-8. Without a partition,
+        the partitions of the topic are read one after another.
+        """
+        assert_records(self, topic, expected, partition)
+
+    def _with_faults(self, use: Callable[[Faults], T]) -> T:
         broker = self._running().broker
 
-        async def clear() -> None:
-            broker.faults = None
-
-        self._run(clear())
-
-    def _fault(self, fault: Fault) -> None:
-        broker = self._running().broker
-
-        async def add() -> None:
+        async def run() -> T:
             if broker.faults is None:
-                broker.faults = Faults()
-            broker.faults.add(fault)
+                broker.faults = Faults(broker.image, self._seed)
+            return use(broker.faults)
 
-        self._run(add())
+        return self._run(run())
 
     # Internals
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.security.acls import (
     CLUSTER_NAME,
@@ -15,6 +17,9 @@ from ottla.security.acls import (
     ResourcePattern,
     ResourceType,
 )
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
 
 ADMIN = "admin"
 PROTOCOLS = ("SASL_SSL", "SASL_PLAINTEXT", "SSL")
@@ -149,6 +154,31 @@ class BrokerSecurity:
         if not self.acls:
             return
         from ottla.client.admin.acls import create_acls
+
+        with self._admin(bootstrap_servers, mechanism) as cluster:
+            create_acls(cluster, self.acls)
+
+    def add_acls(self, bootstrap_servers: str, acls: Sequence[Acl]) -> None:
+        if self.acls is None:
+            raise ValueError("The broker allows everything: start it with ACLs, even with an empty list.")
+        from ottla.client.admin.acls import create_acls
+
+        with self._admin(bootstrap_servers) as cluster:
+            create_acls(cluster, acls)
+
+    def add_user(self, bootstrap_servers: str, user: str, password: str) -> None:
+        if not self.protocol.startswith("SASL"):
+            raise ValueError(
+                f"Users of {self.protocol} have certificates: give them to the broker at its start."
+            )
+        from ottla.client.admin.scram import Secret, alter_credentials
+
+        with self._admin(bootstrap_servers) as cluster:
+            alter_credentials(cluster, user, set_={each: Secret(password) for each in MECHANISMS})
+        self.passwords[user] = password
+
+    @contextmanager
+    def _admin(self, bootstrap_servers: str, mechanism: str | None = None) -> Iterator[Cluster]:
         from ottla.client.cluster import Cluster
         from ottla.client.settings import Settings
 
@@ -157,7 +187,7 @@ class BrokerSecurity:
             properties["sasl.mechanism"] = mechanism
         cluster = Cluster(Settings.from_properties(properties))
         try:
-            create_acls(cluster, self.acls)
+            yield cluster
         finally:
             cluster.close()
 

@@ -171,4 +171,42 @@ def test_the_examples_of_the_readme_pass(pytester: pytest.Pytester) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     pytester.makepyfile("\n\n".join(block for block in blocks if "def test_" in block))
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=1)
+
+
+def test_misspelt_names_raise_with_a_suggestion(ottla_broker: Broker) -> None:
+    with pytest.raises(ValueError, match="Did you mean 'Produce'"):
+        ottla_broker.fail("Prodcue", "NOT_LEADER_OR_FOLLOWER")
+    with pytest.raises(ValueError, match="Did you mean 'NOT_LEADER_OR_FOLLOWER'"):
+        ottla_broker.fail("Produce", "NOT_LEADER_OR_FOLOWER")
+    with pytest.raises(ValueError, match="Did you mean 'Fetch'"):
+        ottla_broker.drop("fetch")
+    with pytest.raises(ValueError, match=r"Did you mean 'log\.retention\.hours'"):
+        Broker(config={"log.retention.hour": "1"})
+
+
+def test_records_that_differ_are_shown_as_a_difference(ottla_broker: Broker) -> None:
+    ottla_broker.create_topic("compared", partitions=2)
+    for number, value in enumerate((b"a", b"b", None)):
+        ottla_broker.produce("compared", value, key=b"k%d" % number, partition=number % 2)
+    ottla_broker.assert_records("compared", ["a", None], partition=0)
+    ottla_broker.assert_records("compared", [("k0", "a"), ("k2", None), ("k1", "b")])
+    with pytest.raises(AssertionError) as raised:
+        ottla_broker.assert_records("compared", [("k0", "a"), ("k1", "c")], partition=0)
+    assert str(raised.value).splitlines()[0] == "compared-0 has 2 records, expected 2:"
+    assert "-'k1': 'c'" in str(raised.value)
+    assert "+'k2': None" in str(raised.value)
+
+
+def test_a_fault_chooses_its_requests(fresh_ottla_broker: Broker) -> None:
+    broker = fresh_ottla_broker
+    broker.create_topic("t")
+    broker.fail("Produce", ErrorCode.INVALID_RECORD, client_id="bad", skip=1)
+    outcomes: list[bool] = []
+    for client_id in ("good", "bad", "bad", "bad"):
+        producer = producer_for(broker, **{"client.id": client_id})
+        producer.produce("t", b"x", on_delivery=lambda error, _: outcomes.append(error is None))
+        producer.flush(30)
+    assert outcomes == [True, True, False, True]
+    assert len(broker.requests("Produce", client_id="bad")) == 3
+    assert broker.faults() == []

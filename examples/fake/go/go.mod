@@ -1,0 +1,3 @@
+module example.com/ottla/fake
+
+go 1.21
