@@ -1,4 +1,4 @@
-"""How every command reaches a cluster: `ottla.client` to administer it, confluent-kafka to produce and to consume."""
+"""Access to a cluster for every command: `ottla.client` to administer it, confluent-kafka to produce and consume."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Client:
         *,
         ignore_unknown: bool = False,
     ) -> None:
-        """`ignore_unknown`: a property that librdkafka does not have is reported and left out, as Kafka's clients
-        do."""
+        """`ignore_unknown`: warn about properties that librdkafka lacks and skip them, as Kafka's clients do."""
         from ottla.client.settings import Settings, parse_servers
 
         self.bootstrap_servers = Settings(parse_servers(bootstrap_servers)).servers
@@ -47,7 +46,6 @@ class Client:
 
     @property
     def cluster(self) -> Cluster:
-        """For everything but producing and consuming."""
         if self._cluster is None:
             from ottla.client.cluster import Cluster
             from ottla.client.settings import Settings
@@ -70,7 +68,7 @@ class Client:
     def ensure_reachable(self) -> None:
         """Fail early and clearly, before librdkafka waits for a broker without end.
 
-        Where brokers are is what they advertise, which need not be the address that was named.
+        The brokers' advertised addresses count, which may differ from the given ones.
         """
         from ottla.client.errors import Unsupported
 

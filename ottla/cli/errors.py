@@ -1,6 +1,6 @@
-"""What can go wrong, as sentences: jobs raise these, the command prints them and ends with exit code 1.
+"""Errors as sentences: jobs raise them, the command prints them and exits with 1.
 
-They are the client's errors. What librdkafka reports while producing and consuming becomes one of them here.
+They are the client's errors. Errors of librdkafka while producing and consuming become one of them here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "from_kafka",
 ]
 
-# Of the library's own errors, which no broker sends, and of those whose explanation by the broker it does not pass on.
+# Sentences for the library's own errors, and for errors whose explanation the library drops.
 _UNEXPLAINED = {
     "INVALID_RECORD": "The broker refused the message as invalid. A compacted topic (cleanup.policy=compact) takes "
     "only messages with a key.",
@@ -41,8 +41,10 @@ _UNEXPLAINED = {
 }
 
 
-def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
-    """One sentence for an error of librdkafka; the broker's own explanation where it gave one."""
+def from_kafka(error: KafkaError, subject: str = "It", group: str | None = None) -> JobError:
+    """Return a sentence for an error of librdkafka: the broker's own explanation, if it gave one."""
+    if error.name() == "GROUP_AUTHORIZATION_FAILED" and group is not None:
+        return JobError(f"Not authorized to access group '{group}'.", error_code(error.code()))
     if error.name() in _UNEXPLAINED:
         sentence = _UNEXPLAINED[error.name()].format(subject=subject)
         return JobError(sentence, error_code(error.code()) if error.code() > 0 else None)

@@ -1,4 +1,4 @@
-"""Options by which commands reach a server over HTTP, and its refusals: Connect, the schema registry."""
+"""Options and errors of commands that call Connect or the schema registry over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Refused(JobError):
-    """The server's own words, with its code."""
+    """Error message and code of the server."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message.rstrip('.')} ({code}).")
@@ -37,9 +37,9 @@ def service_options(
     named: str,
     timeout: float,
 ) -> Callable[[Command], Command]:
-    """How to reach a server; the command gets `parameter`, which `connect` makes, in their place.
+    """Add the options for a server. The command gets the result of `connect` as `parameter`.
 
-    `what` is the server in a sentence about any (a worker), `named` in one about where it is.
+    `what` names the kind of server ("a worker"), `named` this server ("the worker").
     """
 
     def decorate(command: Command) -> Command:
@@ -58,16 +58,24 @@ def service_options(
 
         decorated: Any = with_server
         for option in (
-            click.option("--timeout", type=float, default=timeout, show_default=True, help="In seconds."),
             click.option(
-                "--ca", type=click.Path(exists=True, dir_okay=False), help="Whom to trust with https: PEM."
+                "--timeout",
+                type=float,
+                default=timeout,
+                show_default=True,
+                help="Time to wait for an answer.",
+            ),
+            click.option(
+                "--ca",
+                type=click.Path(exists=True, dir_okay=False),
+                help="CA certificates (PEM) to trust with https.",
             ),
             click.option(
                 "--user",
                 metavar="NAME:PASSWORD",
                 envvar=f"{environment}_USER",
                 show_envvar=True,
-                help=f"For {what} that asks for a password.",
+                help=f"User and password for {what}.",
             ),
             click.option(
                 *url_option,
@@ -77,7 +85,7 @@ def service_options(
                 show_envvar=True,
                 default=default_url,
                 show_default=True,
-                help=f"Where to find {named}.",
+                help=f"URL of {named}.",
             ),
         ):
             decorated = option(decorated)

@@ -18,7 +18,6 @@ _KERBEROS = {"principal": "principal", "keyTab": "keytab", "serviceName": "servi
 
 
 def needs_jaas(properties: Mapping[str, str], options: Mapping[str, str]) -> bool:
-    """Whether a login module says more than a user and a password."""
     return mechanism_of(properties) in ("OAUTHBEARER", "GSSAPI") or options.get("tokenauth", "") == "true"
 
 
@@ -27,7 +26,6 @@ def mechanism_of(properties: Mapping[str, Any]) -> str:
 
 
 def with_login(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration of librdkafka, whatever its login is described by."""
     found = dict(config)
     options = jaas_options(found.pop(_JAAS, ""))
     if options.get("tokenauth") == "true":

@@ -12,6 +12,7 @@ import click
 from ottla import __version__
 from ottla.cli import output, streams
 from ottla.cli.errors import JobError
+from ottla.cli.extras import missing_package
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
@@ -39,6 +40,7 @@ COMMANDS = {
     "canary": "ottla.cli.commands.servers.canary:canary",
     "capacity": "ottla.cli.commands.capacity:capacity",
     "mirror": "ottla.cli.commands.mirror:mirror",
+    "fake": "ottla.cli.commands.servers.fake:fake",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
@@ -102,7 +104,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="ottla")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Kafka for Python people: start a broker, and work with any Kafka cluster.
+    """Kafka for Python people: start a broker, and administer any Kafka cluster.
 
     \b
     Examples:
@@ -112,16 +114,15 @@ def cli(context: click.Context) -> None:
       ottla consume orders --from-beginning
       ottla demo
 
-    `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
-    --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise. Kafka's other tools are commands too, with
-    Kafka's options: `ottla reassign-partitions` is `kafka-reassign-partitions`.
+    `ottla COMMAND --help` explains each command. The default cluster is localhost:9092; change it with
+    --bootstrap-server or OTTLA_BOOTSTRAP_SERVER. Kafka's other tools are commands as well, with Kafka's options:
+    `ottla reassign-partitions` is `kafka-reassign-partitions`.
     """
     if os.environ.get("NO_COLOR"):
         context.color = False
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point of the installed command."""
     sys.exit(run(args))
 
 
@@ -154,6 +155,9 @@ def run(args: Sequence[str] | None = None) -> int:
             return 1
         if os.environ.get("OTTLA_DEBUG"):
             raise
+        if isinstance(error, ModuleNotFoundError) and (sentence := missing_package(error)) is not None:
+            output.fail(sentence)
+            return 1
         output.fail(
             f"This is a bug in ottla: {type(error).__name__}: {error}. OTTLA_DEBUG=1 shows where it happened."
         )

@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def client_options(command: Command) -> Command:
-    """Add how to reach the broker; the command gets a `client` in their place."""
+    """Add the connection options. The command gets a `client` instead."""
 
     @functools.wraps(command)
     def with_client(
@@ -27,14 +27,12 @@ def client_options(command: Command) -> Command:
         try:
             return command(*args, client=client, **kwargs)
         finally:
-            # A socket that is left to its finalizer would swallow a Ctrl-C that comes just then.
+            # A socket's finalizer would swallow a Ctrl-C.
             client.close()
 
     decorated: Any = with_client
     for option in (
-        seconds_option(
-            "--timeout", default=DEFAULT_TIMEOUT, help="How long to wait for the broker's answer."
-        ),
+        seconds_option("--timeout", default=DEFAULT_TIMEOUT, help="Time to wait for the broker's answer."),
         file_option(
             "--command-config",
             envvar="OTTLA_COMMAND_CONFIG",
@@ -48,7 +46,7 @@ def client_options(command: Command) -> Command:
 
 
 def make_client(bootstrap_server: str, command_config: Path | None, timeout: float) -> Client:
-    """The file may name the brokers, too; those that are named otherwise win."""
+    """The file may name the brokers, but --bootstrap-server takes precedence."""
     from ottla.cli.properties import read_client_properties
 
     properties = read_client_properties(command_config) if command_config else {}
@@ -62,7 +60,7 @@ DEFAULT_REGISTRY_URL = "http://localhost:8081"
 
 
 def schema_registry_options(command: Command) -> Command:
-    """Where the schema registry is; the command gets its properties as `schema_registry`."""
+    """Add the options for the schema registry. The command gets its properties as `schema_registry`."""
 
     @functools.wraps(command)
     def with_registry(
@@ -80,7 +78,7 @@ def schema_registry_options(command: Command) -> Command:
             metavar="NAME:PASSWORD",
             envvar="OTTLA_SCHEMA_REGISTRY_USER",
             show_envvar=True,
-            help="For a registry that asks for a password.",
+            help="User and password for the registry.",
         ),
         click.option(
             "--schema-registry",
@@ -89,7 +87,7 @@ def schema_registry_options(command: Command) -> Command:
             show_envvar=True,
             default=DEFAULT_REGISTRY_URL,
             show_default=True,
-            help="Where to find the schema registry, if schemas are needed.",
+            help="URL of the schema registry.",
         ),
     ):
         decorated = option(decorated)
@@ -101,7 +99,7 @@ def json_option(help_text: str = "Print JSON instead of a table.") -> Callable[[
 
 
 def watch_option(command: Command) -> Command:
-    """Outermost, so that every look begins with a client of its own and sees brokers that are new."""
+    """Apply it outermost, so that every refresh uses a new client and sees new brokers."""
 
     @functools.wraps(command)
     def watching(*args: Any, watch: bool, **kwargs: Any) -> None:
@@ -121,7 +119,7 @@ def watch_option(command: Command) -> Command:
         except KeyboardInterrupt:
             return
 
-    described = click.option("--watch", "-w", is_flag=True, help="Show it again and again until Ctrl-C.")
+    described = click.option("--watch", "-w", is_flag=True, help="Refresh until Ctrl-C.")
     return described(watching)  # type: ignore[return-value]
 
 
@@ -130,7 +128,7 @@ def yes_option(command: Command) -> Command:
 
 
 def confirm_or_exit(question: str, yes: bool) -> None:
-    """Ask before something is destroyed; without anybody to ask, refuse."""
+    """Ask for confirmation; refuse without a terminal."""
     import sys
 
     from ottla.cli.errors import JobError
@@ -138,7 +136,7 @@ def confirm_or_exit(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise JobError("This needs a confirmation: add --yes to go on without being asked.")
+        raise JobError("This needs a confirmation. Pass --yes to skip it.")
     if not click.confirm(question, err=True):
         raise JobError("Nothing was changed.")
 
@@ -146,7 +144,6 @@ def confirm_or_exit(question: str, yes: bool) -> None:
 def key_value_pairs(
     _context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """Callback for options and arguments of the form key=value."""
     pairs: dict[str, str] = {}
     for text in values:
         key, separator, value = text.partition("=")
@@ -193,12 +190,12 @@ bootstrap_server_option = click.option(
     default=DEFAULT_BOOTSTRAP_SERVER,
     show_default=True,
     metavar="HOST:PORT[,…]",
-    help="Where to find the cluster.",
+    help="Brokers of the cluster.",
 )
 
 raw_property_option = pairs_option(
     "--property",
     "-X",
     "raw_properties",
-    help="A setting of the client library (librdkafka), as it is. May be repeated.",
+    help="Setting of the client library (librdkafka). May be repeated.",
 )

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, aligned columns for pipes, JSON for programs."""
+"""Output of commands: tables for people, aligned columns for pipes, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 
 def colour_wanted(stream: IO[str] | None = None) -> bool:
-    """On this stream, which is stdout unless another is named."""
     is_terminal = (stream or sys.stdout).isatty()
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
-    """Dataclasses as objects, two blanks of indentation."""
     import dataclasses
     import json
 
@@ -36,7 +34,7 @@ def print_json(value: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], styles: Sequence[str | None] | None = None
 ) -> None:
-    """Right-align numbers; None is a dash. On a terminal drawn by rich, else one line per row, never cut."""
+    """Print a table with rich on a terminal, else one complete line per row. None is a dash."""
     table = [list(row) for row in rows]
     numeric = [
         any(isinstance(row[i], int) for row in table)
@@ -86,7 +84,6 @@ def _print_rich(
 
 @contextlib.contextmanager
 def live_view() -> Iterator[Callable[[RenderableType], None]]:
-    """A function that draws something on the terminal in the place of what it drew before."""
     from rich.console import Console
     from rich.live import Live
 
@@ -96,12 +93,10 @@ def live_view() -> Iterator[Callable[[RenderableType], None]]:
 
 
 def done(message: str) -> None:
-    """What was done, on stdout."""
     click.secho(message, fg="green" if colour_wanted() else None)
 
 
 def note(message: str) -> None:
-    """Something to know that is not the result, on stderr."""
     click.secho(message, err=True, dim=colour_wanted(sys.stderr) or None)
 
 

@@ -60,7 +60,7 @@ def read_client_properties(path: Path) -> dict[str, str]:
 
 
 def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
-    """Kafka's names that librdkafka spells in another way; names it shares pass through."""
+    """Translate Kafka's names that librdkafka spells differently; others pass through."""
     config = {key: value for key, value in properties.items() if key not in _JAVA_ONLY}
     jaas = config.pop("sasl.jaas.config", None)
     if jaas is not None:
@@ -107,7 +107,7 @@ def _convert_stores(properties: dict[str, str], config: dict[str, str]) -> None:
 
 
 def _is_pem(properties: dict[str, str], store: str) -> bool:
-    """As it says itself; one that cannot be read is what `ssl.….type` says."""
+    """Detect PEM by content; for unreadable files `ssl.….type` decides."""
     try:
         return b"-----BEGIN " in Path(properties[f"ssl.{store}.location"]).read_bytes()
     except OSError:

@@ -1,12 +1,15 @@
-"""Ctrl-C and SIGTERM as the usual end of a command that runs until then."""
+"""Ctrl-C and SIGTERM as the normal end of a long-running command."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 
 class StopRequest:
@@ -37,9 +40,20 @@ def ending_signals(*others: signal.Signals) -> tuple[signal.Signals, ...]:
     return (signal.SIGTERM, *heeded)
 
 
+def end_at_once(code: int) -> NoReturn:
+    """End this process and all that it has started, without waiting for a thread that cannot be interrupted."""
+    from ottla.spark.interruptible import descendants, kill
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    kill(descendants())
+    os._exit(code)
+
+
 @contextmanager
 def stop_requested(*others: signal.Signals) -> Iterator[StopRequest]:
-    """Set by the first signal, also by one of `others`. A second signal does what it did before."""
+    """Set by the first signal, including `others`. A second signal has its original effect."""
     stop = StopRequest()
     before = {number: signal.getsignal(number) for number in ending_signals(*others)}
 

@@ -43,6 +43,5 @@ def parse_timestamp_ms(text: str, zone: tzinfo | None = None) -> int:
 
 
 def format_timestamp(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
     moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

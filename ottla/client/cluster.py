@@ -94,6 +94,10 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
+    def drop_closed(self) -> None:
+        """Forget connections that brokers have closed meanwhile: a request on them would fail."""
+        self._connections = {where: held for where, held in self._connections.items() if held.check()}
+
     # Connections
 
     def connection(self, address: tuple[str, int]) -> Connection:
@@ -133,7 +137,6 @@ class Cluster:
             raise failure
 
     def any_connection(self) -> Connection:
-        """Return a connection to any responding broker, preferring open ones."""
         addresses = [address for address, held in self._connections.items() if held.is_open]
         addresses += [*(node.address for node in self._nodes.values()), *self.settings.bootstrap]
         failure: Unreachable | None = None
@@ -162,7 +165,6 @@ class Cluster:
         return [self.connection(node.address) for node in self._nodes.values()]
 
     def controller(self) -> Connection:
-        """Return a connection to the controller, or to any broker if the cluster names none."""
         self.metadata(())
         node = self._nodes.get(self._controller)
         return self.any_connection() if node is None else self.connection(node.address)
@@ -205,7 +207,6 @@ class Cluster:
         }
 
     def topic_id(self, topic: str) -> bytes:
-        """Return zeros if the broker does not support topic ids."""
         return self._topics[topic].topic_id
 
     def forget(self, topic: str) -> None:
@@ -303,6 +304,7 @@ def shared_cluster(settings: Settings) -> Iterator[Cluster]:
     """
     key = (os.getpid(), settings)
     cluster = _clusters.pop(key, None) or Cluster(settings)
+    cluster.drop_closed()
     try:
         yield cluster
     finally:

@@ -24,6 +24,8 @@ R = TypeVar("R", bound=Response)
 # Larger requests are sent in parts without copying; joining smaller ones is cheaper.
 _SCATTER_FROM = 64 * 1024
 _MOST_PARTS = 512  # per system call
+_TLS_ALERT = b"\x15\x03"  # the beginning of a refusal, where the size of an answer is expected
+_PROBE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,16 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] | None = None
         self._is_encrypted = settings.tls is not None
         self._sasl = settings.sasl
+        self._address = (host, port)
         self._host = host
         self._unanswered = 0
         self._log_in_again_at: float | None = None  # for logins with a limited lifetime
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
-            raise BadAddress(f"Cannot reach a broker at {self.where}: no such host name.") from None
+            raise BadAddress(
+                f"Cannot reach a broker at {self.where}: the host name does not exist."
+            ) from None
         except OSError as error:
             if settings.tls is not None:
                 import ssl
@@ -83,6 +88,21 @@ class Connection:
     def close(self) -> None:
         self.is_open = False
         self._socket.close()
+
+    def check(self) -> bool:
+        """Return False, and close the connection, if the broker has closed it, for example because it was idle."""
+        if not self.is_open or self._unanswered:
+            return self.is_open
+        self._socket.setblocking(False)
+        try:
+            # A broker sends nothing unasked.
+            self._socket.recv(1)
+        except OSError as error:
+            if isinstance(error, BlockingIOError) or "WantRead" in type(error).__name__:
+                self._socket.settimeout(self._patience)
+                return True
+        self.close()
+        return False
 
     def request(self, request: Request, answer: type[R], *, max_version: int | None = None) -> R:
         return self.receive(self.send(request, answer, max_version=max_version))
@@ -141,7 +161,6 @@ class Connection:
         return self._versions
 
     def version(self, request: Request, max_version: int | None = None) -> int:
-        """Return the version used for a request."""
         lowest, highest = self.versions.get(request.api_key, (0, -1))
         version = min(highest, request.versions[1])
         if max_version is not None:
@@ -187,7 +206,10 @@ class Connection:
         try:
             while True:
                 try:
-                    [size] = struct.unpack(">i", self._read(_allocate(4)))
+                    first = self._read(_allocate(4))
+                    if not self._is_encrypted and bytes(first[:2]) == _TLS_ALERT:
+                        raise ConnectionResetError("it expects TLS")
+                    [size] = struct.unpack(">i", first)
                     data = self._read(allocate(size))
                 except OSError as error:
                     raise self._lost(error) from None
@@ -203,7 +225,7 @@ class Connection:
         except (MalformedMessage, struct.error) as error:
             self.close()
             raise ClientError(
-                f"What answers at {self.where} does not speak Kafka's protocol: {error}."
+                f"The server at {self.where} does not speak Kafka's protocol: {error}."
             ) from None
 
     def _read(self, data: memoryview) -> memoryview:
@@ -220,9 +242,30 @@ class Connection:
         if self._is_encrypted and (alert := _alert(error)):
             # With TLS 1.3 a broker can refuse a certificate only after the client's handshake has succeeded.
             return BadAddress(f"Cannot reach a broker at {self.where} over TLS: {alert}.")
+        if not self._is_encrypted and self._versions is None and _speaks_tls(self._address):
+            return BadAddress(
+                f"The broker at {self.where} expects TLS, and this client connects without it: write "
+                "security.protocol=SSL or SASL_SSL, with ssl.truststore.location or ssl.ca.location, into a file and "
+                "pass it with --command-config."
+            )
         if isinstance(error, TimeoutError):
             return Unreachable(f"The broker at {self.where} did not answer within {self._patience:g} s.")
         return Unreachable(f"Lost the connection to the broker at {self.where}: {error}.")
+
+
+def _speaks_tls(address: tuple[str, int]) -> bool:
+    """Try a handshake, without looking at certificates: only the answer to the question counts."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, timeout=_PROBE_SECONDS) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLError as error:
+        return "_ALERT_" in (error.reason or "")  # TLS, but it wants more than this
+    except OSError:
+        return False
 
 
 def _tls_reason(error: Any) -> str:

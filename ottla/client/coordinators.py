@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 
 from ottla.client.errors import ClientError
@@ -20,7 +20,6 @@ class CoordinatorType(IntEnum):
 
     @property
     def topic(self) -> str:
-        """Internal topic whose partition leaders are the coordinators."""
         return _TOPICS[self]
 
     @property
@@ -50,15 +49,19 @@ def coordinator_partition(key: str, partitions: int) -> int:
 
 
 def share_key(group: str, topic_id: bytes, partition: int) -> str:
-    """Return the key of a share group's state in one partition."""
     import base64
 
     return f"{group}:{base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}:{partition}"
 
 
-def without_leader(topic: str, partition: MetadataResponsePartition) -> str:
-    """Describe a leaderless partition and the brokers that would have to return."""
+def without_leader(topic: str, partition: MetadataResponsePartition, live: Collection[int] = ()) -> str:
     clause = f"partition {partition.partition_index} of topic {topic} has no leader"
+    if lost := [each for each in partition.offline_replicas if each in live]:
+        return (
+            f"{clause}, because broker {lost[0]} runs without its log: the broker's log says why. To give the records "
+            "of the partition up, run: kafka-leader-election --election-type unclean "
+            f"--topic {topic} --partition {partition.partition_index}"
+        )
     offline = partition.offline_replicas or partition.replica_nodes
     if not offline:
         return clause

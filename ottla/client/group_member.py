@@ -117,7 +117,6 @@ class GroupMember:
         self._thread.join()
 
     def rejoin(self) -> None:
-        """Request a new generation, with new metadata."""
         self._rejoin.set()
         self._wake.set()
 

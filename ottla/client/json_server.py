@@ -61,16 +61,14 @@ class JsonServer:
             raise Unreachable(f"Cannot reach {self._name} at {self.where}: {reason}.") from None
         if len(answer) > _MOST_BYTES:
             raise ClientError(
-                f"What answers at {self.where} sends more than {_MOST_BYTES} bytes: is it {self._name}?"
+                f"The server at {self.where} sent more than {_MOST_BYTES} bytes. Is it {self._name}?"
             )
         found = _parsed(answer)
         if response.status >= 400:
             said = found.get("message") if isinstance(found, dict) else None
             raise Refused(response.status, said or f"{method} {path} was refused: {response.reason}")
         if found is None and answer:
-            raise ClientError(
-                f"What answers at {self.where} is not {self._name}: it does not answer with JSON."
-            )
+            raise ClientError(f"The server at {self.where} is not {self._name}: its answer is not JSON.")
         return found
 
     def _connect(self) -> HTTPConnection:
@@ -82,7 +80,6 @@ class JsonServer:
 
 
 def path_of(*parts: str, **query: str) -> str:
-    """Build a quoted URL path."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     return f"{path}?{urlencode(query)}" if query else path
 

@@ -27,14 +27,14 @@ _ALL = -1
 _LAST_WITH_NAMES = 12
 
 
-class Written(NamedTuple):
+class ProducedRecord(NamedTuple):
     partition: int
     offset: int
 
 
 def produce(
     cluster: Cluster, topic: str, records: Sequence[Record], partition: int | None = None
-) -> list[Written]:
+) -> list[ProducedRecord]:
     """Write records and return their positions. By default the key selects the partition, as in Kafka's clients.
 
     The offsets of `records` are ignored. Raises ClientError; TopicNotFound if the topic does not exist.
@@ -50,10 +50,10 @@ def produce(
         else:
             chosen = any_partition if record.key is None else partition_of(record.key, count)
         by_partition.setdefault(chosen, []).append(index)
-    placed: dict[int, Written] = {}
+    placed: dict[int, ProducedRecord] = {}
     for number, indexes in by_partition.items():
         base = _send(cluster, TopicPartition(topic, number), [records[index] for index in indexes])
-        placed |= {index: Written(number, base + delta) for delta, index in enumerate(indexes)}
+        placed |= {index: ProducedRecord(number, base + delta) for delta, index in enumerate(indexes)}
     return [placed[index] for index in range(len(records))]
 
 

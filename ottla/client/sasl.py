@@ -12,7 +12,6 @@ MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, gssapi.MECH
 
 
 def exchange(sasl: Sasl, host: str = "") -> ClientExchange:
-    """Return the client's messages for the broker on this host."""
     if sasl.mechanism == plain.MECHANISM:
         return plain.log_in(sasl.username, sasl.password)
     if sasl.mechanism in scram.HASHES:

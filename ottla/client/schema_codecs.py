@@ -58,12 +58,10 @@ def encode(codec: Codec, value: Any, schema_id: int) -> bytes:
 
 
 def decode(codec: Codec, payload: bytes, most_items: int | None = None) -> Any:
-    """Decode a payload, refusing more items or levels than its size permits."""
     return _converted(codec.to_json, payload, most_items, failure="The bytes do not fit their schema")
 
 
 def is_nested_too_deep(value: Any, most_levels: int = MOST_JSON_LEVELS) -> bool:
-    """Return True if JSON nests deeper than recursive code can follow."""
     level = [value]
     for _ in range(most_levels):
         level = [
@@ -198,7 +196,15 @@ def _json_schema(schema: Schema, referenced: Mapping[str, Schema], rules: _Contr
 
     documents = {name: json.loads(each.text) for name, each in referenced.items()}
     registry = jsonschema_rs.Registry(list(documents.items())) if documents else None
-    validator = jsonschema_rs.validator_for(json.loads(schema.text), registry=registry)
+    document = json.loads(schema.text)
+    try:
+        validator = jsonschema_rs.validator_for(document, registry=registry)
+    except jsonschema_rs.ValidationError:
+        if not isinstance(document, dict) or "$schema" not in document:
+            raise
+        # The registry takes a schema with a meta-schema of its own as one of draft 7.
+        plain = {name: value for name, value in document.items() if name != "$schema"}
+        validator = jsonschema_rs.Draft7Validator(plain, registry=registry)
 
     def to_bytes(value: Any) -> bytes:
         validator.validate(value)
@@ -329,7 +335,7 @@ def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     if count == 0:
         return (0,), position
     if not 0 < count <= MOST_LEVELS:
-        raise BadData(f"{count} is no number of message indexes.")
+        raise BadData(f"{count} is not a valid number of message indexes.")
     path = []
     for _ in range(count):
         index, position = _varint(data, position)

@@ -42,7 +42,6 @@ class RegistryError(ClientError):
 
     @property
     def is_not_found(self) -> bool:
-        """True if the subject, version or schema does not exist."""
         return self.error_code in _NOT_FOUND
 
 
@@ -183,7 +182,6 @@ class SchemaRegistry:
     # Writing
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
-        """Register the schema under the subject if needed, and return its id."""
         key = (subject, _content(schema))
         if key not in self._ids:
             query = {"normalize": "true"} if normalize else None
@@ -290,7 +288,6 @@ def _subject(name: str) -> str:
 
 
 def _content(schema: Schema) -> Schema:
-    """Return the part of a schema that is independent of its registration."""
     return Schema(schema.text, schema.type, schema.references)
 
 
@@ -331,7 +328,7 @@ def _parsed(status: int, answer: bytes, url: str) -> Any:
     if status in (401, 403):
         raise RegistryError(f"The schema registry at {url} does not let us in.", status, status)
     raise RegistryError(
-        f"What answers at {url} is not a schema registry (HTTP status {status}).",
+        f"The server at {url} is not a schema registry (HTTP status {status}).",
         status,
         status,
     )

@@ -114,11 +114,22 @@ def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
         if not server:
             continue
         name, colon, port = server.rpartition(":")
+        is_host_alone = not colon or (":" in name.partition("]")[0].strip("[") and not name.startswith("["))
         if colon and port.isdigit() and not name.endswith(":"):
             servers.append((name.strip("[]"), int(port)))
+            if int(port) > 65535:
+                raise _bad_address(server)
+        elif colon and not is_host_alone and not server.endswith("]"):
+            raise _bad_address(server)
         else:
             servers.append((server.strip("[]"), DEFAULT_PORT))
     return tuple(servers)
+
+
+def _bad_address(text: str) -> ClientError:
+    return ClientError(
+        f"'{text}' is not the address of a broker: write HOST:PORT, for example localhost:9092."
+    )
 
 
 def _seconds(properties: Mapping[str, str], name: str, default: int) -> float:

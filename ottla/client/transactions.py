@@ -194,7 +194,6 @@ class TransactionClient:
         return found
 
     def open_ids(self, prefix: str) -> list[str]:
-        """Return the transactional ids with this prefix and an open transaction, on all brokers."""
         request = messages.ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
 
         def ask() -> list[str]:

@@ -123,8 +123,8 @@ class ConsoleSettings:
         open_wide = self.host not in LOOPBACK and not self.asks_for_login and not self.no_login
         if open_wide and not self.read_only:
             raise BadSettings(
-                f"On {self.host} everybody who reaches the console could change the cluster: add users with "
-                "[login], or say --read-only or --no-login."
+                f"On {self.host} everyone with access to the console could change the cluster: add users with "
+                "[login], or pass --read-only or --no-login."
             )
 
 
@@ -261,7 +261,7 @@ def _secret(path: Path) -> bytes:
     except OSError as error:
         raise BadSettings(f"Cannot read {path}: {error.strerror}.") from None
     if len(secret) < 16:
-        raise BadSettings(f"{path} has fewer than 16 bytes, which is no secret.")
+        raise BadSettings(f"{path} has fewer than 16 bytes. Use a longer secret.")
     return secret
 
 

@@ -87,7 +87,6 @@ def command(
 
 
 def _logging(level: str) -> Path:
-    """Return the log configuration, one file for all servers with that level."""
     path = cache_directory() / f"zookeeper-log4j2-{level}.properties"
     text = _LOGGING.replace("LEVEL", level)
     if not path.is_file() or path.read_text() != text:

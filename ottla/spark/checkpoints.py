@@ -26,7 +26,6 @@ def location(checkpoint: str) -> str:
 
 
 def local_path(found: str) -> Path | None:
-    """Return the path of a location or checkpoint if it is on this machine."""
     parts = urlsplit(found)
     if parts.scheme not in _LOCAL or parts.netloc not in ("", socket.gethostname()):
         return None

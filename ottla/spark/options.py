@@ -130,6 +130,6 @@ class Options:
             )
         if sasl is not None and not sasl.username and sasl.oauth is None and sasl.kerberos is None:
             raise OptionError(
-                "Who are you? Say kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config."
+                "The login is missing. Set kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config."
             )
         return settings

@@ -66,7 +66,6 @@ def start_batches(
 
 
 def note_output(query: StreamingQuery, topic: str) -> StreamingQuery:
-    """Remember the output topic of a query for progress reports."""
     _outputs[str(query.id)] = topic
     return query
 

@@ -190,8 +190,8 @@ def _value(df: DataFrame, value: Any, others: list[str]) -> Column:
         others = ["value"]
     if len(others) != 1:
         raise OptionError(
-            f"value={wanted.name} takes one column, and there are {', '.join(others) or 'none'}: "
-            "name the one that is meant, as in value='text'."
+            f"value={wanted.name} takes one column, but there are {', '.join(others) or 'none'}. "
+            "Choose one, as in value='text'."
         )
     return F.col(formats.quoted(others[0])).cast(wanted.sql_type)
 

@@ -187,3 +187,30 @@ def test_a_file_that_is_not_there(alone):
         in alone("config", "check", "no-file", check=False).err
     )
     assert "Cannot read no-file" in alone("config", "--config", "no-file", check=False).err
+
+
+def test_kafkas_classic_files_are_written_and_start_the_oldest_tutorial(alone, tmp_path):
+    written = alone("config", "init", tmp_path / "config")
+    assert "config: 13 files written." in str(written)
+    for name in ("server.properties", "zookeeper.properties", "server2.properties"):
+        assert (tmp_path / "config" / name).read_text() == (CONFIG / name).read_text()
+    lines = (tmp_path / "config" / "server.properties").read_text().splitlines()
+    assert "zookeeper.connect=localhost:2181" in lines
+    (tmp_path / "config" / "server.properties").write_text("mine")
+    assert "0 files written" in str(alone("config", "init", tmp_path / "config"))
+    assert (tmp_path / "config" / "server.properties").read_text() == "mine"
+
+
+def test_a_file_of_another_kind_is_refused_in_one_sentence(alone, tmp_path):
+    prose = tmp_path / "letter.txt"
+    prose.write_text("Dear Ottla,\nI write to you from Zürau.\nThe mice are loud.\n")
+    [said] = alone("config", "check", prose, check=False).err.splitlines()
+    assert f"{prose} is not a server.properties: it sets nothing that a broker knows" in said
+    kraft = tmp_path / "kraft.properties"
+    kraft.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+    )
+    [said] = alone("config", "check", kraft, check=False).err.splitlines()
+    assert "is for Kafka in KRaft mode (process.roles)" in said
+    assert "Remove CONTROLLER from listeners" in said

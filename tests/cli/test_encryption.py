@@ -119,4 +119,4 @@ def test_what_is_wrong_with_keys_is_one_sentence(ottla, topic, keys, tmp_path):
 def test_options_that_need_keys_say_so(alone, arguments):
     refused = alone(*arguments, check=False)
     assert refused.code == 2
-    assert "which says where the keys are" in refused.err
+    assert "with the location of the keys" in refused.err

@@ -101,7 +101,7 @@ def test_clean_removes_the_commit_logs_of_queries_that_are_gone(
         ["yes", gone, f"the checkpoint of its query is gone from {tmp_path / 'gone'}"],
     ]
     refused = running("pipeline", "clean", check=False)
-    assert (refused.code, "add --yes" in refused.err) == (1, True)
+    assert (refused.code, "Pass --yes" in refused.err) == (1, True)
     assert {gone, kept} <= set(running("topics", "list", "--internal").text.split())
     assert running("pipeline", "clean", "--yes").lines[-1] == "Removed 1 commit log."
     listed = running("topics", "list", "--internal").text.split()

@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import time
+from itertools import pairwise
 
 import pytest
 
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.producer_properties import idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, StickyPartitioner
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, RoundRobinPartitioner, StickyPartitioner
 
 
 def test_lines_come_back_as_they_went_in(ottla, topic):
@@ -242,6 +243,12 @@ def test_a_turn_ends_after_so_many_bytes_and_each_partition_has_one():
     turns = [chosen[start : start + 4] for start in range(0, 12, 4)]
     assert all(len(set(turn)) == 1 for turn in turns)
     assert {turn[0] for turn in turns} == {0, 1, 2}
+
+
+def test_lines_typed_by_hand_go_to_one_partition_after_another():
+    partitioner = RoundRobinPartitioner(lambda: [0, 1, 2])
+    chosen = [partitioner.choose(5) for _ in range(7)]
+    assert all((before + 1) % 3 == after for before, after in pairwise(chosen))
 
 
 def test_records_without_a_value_take_turns_too():

@@ -96,7 +96,7 @@ def test_delete(schemas, file, unique):
     subject = unique("subject")
     schemas("schema", "register", subject, file(FIRST))
     asked = schemas("schema", "delete", subject, check=False)
-    assert "add --yes" in asked.err
+    assert "Pass --yes" in asked.err
     schemas("schema", "delete", subject, "--yes")
     assert subject not in schemas("schema", "list").text
     schemas("schema", "delete", subject, "--permanent", "--yes")

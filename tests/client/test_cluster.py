@@ -182,3 +182,15 @@ def test_a_broker_that_advertises_a_wrong_address_is_told_from_one_that_is_down(
 def test_the_partition_of_a_coordinator_is_the_one_that_the_broker_computes(key: str) -> None:
     """One of the names has the hash code without an absolute value (Integer.MIN_VALUE)."""
     assert coordinator_partition(key, 50) == partition_for(key, 50)
+
+
+def test_a_shared_cluster_connects_again_after_an_idle_time() -> None:
+    with Broker(config={"connections.max.idle.ms": "500"}) as broker:
+        for _ in range(2):
+            with shared_cluster(settings_of(broker)) as cluster:
+                connection = cluster.any_connection()
+                assert cluster.metadata(()).brokers
+            deadline = time.monotonic() + 30
+            while connection.check():
+                assert time.monotonic() < deadline, "the broker closes idle connections"
+                time.sleep(0.05)

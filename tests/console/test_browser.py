@@ -35,7 +35,7 @@ PAGES = (
     "groups", "groups/readers/lag", "groups/readers/reset",
     "transactions?hanging=1", "heatmap", "reassignments?topic=orders", "acls", "users", "quotas", "tokens", "changes",
     "schemas", "schemas/orders-value/versions", "new-schema", "connectors", "connectors/lines/state",
-    "connectors/lines/edit", "new-connector", "sql", "flow", "books", "capacity",
+    "connectors/lines/edit", "new-connector", "sql", "flow", "count-audit", "capacity",
     "capacity?measure=1&seconds=1", "brokers/0/settings", "topics/nowhere/partitions",
 )  # fmt: skip
 

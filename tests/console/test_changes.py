@@ -308,7 +308,7 @@ def test_a_move_to_where_replicas_are_is_none(visitor: Visitor, topic: str) -> N
     page = visitor.submit(f"reassignments?topic={topic}", "/start", **{"replicas-0": f"{node}, {node}"})
     assert page.status_code == 400
     page = visitor.submit(f"reassignments?topic={topic}", "/start", **{"replicas-0": "77"})
-    assert "must name brokers that are there" in page.text
+    assert "must name existing brokers" in page.text
 
 
 # -- read-only --

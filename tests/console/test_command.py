@@ -48,7 +48,7 @@ def test_the_console_runs_beside_a_broker_and_says_where(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--listen", "0.0.0.0:0"], "everybody who reaches the console could change the cluster"),
+        (["--listen", "0.0.0.0:0"], "everyone with access to the console could change the cluster"),
         (["--listen", "here:there"], "'here:there' is not an address"),
         (["--registry", "nowhere"], "--registry must be a URL"),
         (["--config", "{file}"], "there is no setting colour"),

@@ -232,7 +232,7 @@ def test_a_search_reports_its_progress_and_its_end(broker: Broker, visitor: Visi
 def test_what_cannot_be_searched_for_is_said(visitor: Visitor, topic: str) -> None:
     page = visitor.get(f"topics/{topic}/messages", q="(", mode="regex")
     assert page.status_code == 400
-    assert "That is no regular expression" in page.text
+    assert "This is not a valid regular expression" in page.text
     page = visitor.get(f"topics/{topic}/messages", q="SELECT 1", mode="sql")
     assert page.status_code == 400
     assert "Only a condition goes here" in page.text
@@ -252,7 +252,7 @@ def test_a_search_is_answered_in_json_too(broker: Broker, visitor: Visitor, topi
     assert values(visitor.json(where, q="somebody")) == []
     wrong = visitor.get(f"{where}.json", q="(", mode="regex")
     assert wrong.status_code == 400
-    assert "That is no regular expression" in wrong.json()["message"]
+    assert "This is not a valid regular expression" in wrong.json()["message"]
 
 
 def test_a_search_ends_with_the_visitor(broker: Broker, visitor: Visitor, topic: str) -> None:
@@ -405,7 +405,7 @@ def test_a_message_is_sent_again_as_the_same_bytes(
 def test_a_message_that_cannot_be_named_is_not_sent_again(visitor: Visitor, topic: str, offset: str) -> None:
     given = {"csrf": visitor.token(), "partition": "0", "offset": offset}
     answer = visitor.http.post(f"/clusters/local/topics/{topic}/resend", data=given)
-    assert (answer.status_code, "Say which message" in answer.text) == (400, True)
+    assert (answer.status_code, "The message is missing" in answer.text) == (400, True)
     given = {"csrf": visitor.token(), "partition": offset or "none", "value": "v"}
     answer = visitor.http.post(f"/clusters/local/topics/{topic}/produce", data=given)
     assert (answer.status_code, "There is no partition" in answer.text) == (400, True)

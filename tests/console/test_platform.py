@@ -18,7 +18,7 @@ from ottla.client.settings import Settings
 from ottla.console.web.graph import Edge, Node, columns, draw
 from ottla.http import Access, HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
-from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_tier_counts, write_entries
 from ottla.monitoring.audit.counting import Tier, count_topic
 from ottla.monitoring.metrics.text import labels
 from ottla.spark.pipelines.metrics import query_lines
@@ -164,7 +164,9 @@ def test_a_schema_is_checked_before_it_is_registered(
     page = visitor.submit("new-schema", "/new-schema", subject=subject, schema=SECOND)
     visitor.send(visitor.form(page, "/new-schema"))
     assert registry.versions(subject) == [1, 2]
-    assert visitor.submit("new-schema", "/new-schema", subject=subject, schema="{").status_code == 400
+    page = visitor.submit("new-schema", "/new-schema", subject=subject, schema="{")
+    assert "no: the registry will refuse it" in page.text
+    assert visitor.send(visitor.form(page, "/new-schema")).status_code == 400
 
 
 def test_versions_are_compared(visitor: Visitor, registry: SchemaRegistry, names: Callable[[], str]) -> None:
@@ -415,8 +417,8 @@ def test_pages_without_their_server_say_what_is_missing(open_console: Callable[.
 # -- the count audit --
 
 
-def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: Callable[[], str]) -> None:
-    assert "There are no books yet" in visitor.get("books").text
+def test_the_counts_show_lost_records(broker: Broker, visitor: Visitor, names: Callable[[], str]) -> None:
+    assert "There are no counts yet" in visitor.get("count-audit").text
     source, copy = names(), names()
     for topic, count in ((source, 5), (copy, 4)):
         broker.create_topic(topic)
@@ -424,9 +426,9 @@ def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: C
     cluster = Cluster(Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers}))
     ensure_audit_topic(cluster)
     for topic, tier in ((source, Tier("source", 60_000)), (copy, Tier("copy", 60_000, source))):
-        write_entries(cluster, list(count_topic(cluster, topic, tier, read_books(cluster))))
+        write_entries(cluster, list(count_topic(cluster, topic, tier, read_tier_counts(cluster))))
     cluster.close()
-    data = visitor.json("books", grace="0")
+    data = visitor.json("count-audit", grace="0")
     [finding] = data["findings"]
     assert (finding["topic"], finding["tier"], finding["before"], finding["missing"]) == (
         source,
@@ -435,5 +437,5 @@ def test_the_books_show_what_was_lost(broker: Broker, visitor: Visitor, names: C
         1,
     )
     assert {each["tier"]: each["records"] for each in data["tiers"]} == {"source": 5, "copy": 4}
-    page = visitor.get("books", grace="0")
-    assert "The books do not balance." in page.text
+    page = visitor.get("count-audit", grace="0")
+    assert "The counts do not balance." in page.text

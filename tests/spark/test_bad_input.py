@@ -166,7 +166,7 @@ LOST = (
 def test_what_retention_took_ends_a_stream(reader: Source, broker: Broker, checkpoint: str) -> None:
     retained = Retained(reader, broker, "kept-short", checkpoint)
     sentence = re.escape(LOST.format(topic=retained.topic))
-    sentence += "; with failOnDataLoss=false the query continues with what is left\\."
+    sentence += "; with failOnDataLoss=false the query continues with the remaining records\\."
     expect_sentence(sentence, lambda: run(reader.stream(subscribe=retained.topic), checkpoint))
 
 
@@ -180,7 +180,7 @@ def test_what_retention_took_ends_a_batch_that_asks_for_it(reader: Source, broke
     asked = {"subscribe": "cut", "startingOffsets": '{"cut": {"0": 1}}'}
     expect_sentence(
         r"Offset 1 of cut-0 is not there: it starts at 3\. Some data may have been missed; "
-        r"with failOnDataLoss=false the query continues with what is left\.",
+        r"with failOnDataLoss=false the query continues with the remaining records\.",
         lambda: reader.batch(**asked).collect(),
     )
     assert reader.values(**asked, failOnDataLoss=False) == ["3", "4"]

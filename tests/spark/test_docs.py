@@ -1,4 +1,4 @@
-"""The Python code in docs/spark.md runs as printed."""
+"""The Python code in docs/how-to/read-topics-in-spark.md runs as printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.client.registry_server import RegistryServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-topics-in-spark.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

@@ -69,7 +69,11 @@ def test_a_stream_is_encrypted_exactly_once_and_shows_no_key(
         assert secret.encode() not in files
 
 
-SECTION = (Path(__file__).parents[2] / "docs" / "security.md").read_text().partition("\n## Data at rest\n")[2]
+SECTION = (
+    (Path(__file__).parents[2] / "docs" / "how-to" / "secure-a-cluster.md")
+    .read_text()
+    .partition("\n## Data at rest\n")[2]
+)
 BLOCKS = re.findall(r"```python\n(.*?)```", SECTION.partition("\n## ")[0], re.DOTALL)
 
 

@@ -173,7 +173,7 @@ def test_what_is_missing_is_said_in_a_sentence(session: SparkSession, ottla_topi
         to_topic(frame, ottla_topic, key="three")
     with pytest.raises(ClientError, match="value=text takes one column"):
         to_topic(frame, ottla_topic, value=text)
-    with pytest.raises(ClientError, match="says no schema"):
+    with pytest.raises(ClientError, match="lacks a schema"):
         read_topic(session, ottla_topic, value=json)
     session.conf.unset("spark.ottla.checkpoints")
     with pytest.raises(ClientError, match="Where does query 'copy' keep its progress"):

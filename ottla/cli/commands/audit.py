@@ -25,78 +25,79 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.monitoring.audit.books import Finding
+    from ottla.monitoring.audit.tier_counts import Finding
 
 _COLUMNS = ("TOPIC", "BUCKET", "TIER", "COMPARED WITH", "WHAT", "MISSING", "OF")
-_books_option = click.option(
-    "--audit-topic", default="__ottla_audit", show_default=True, help="Where the books are kept."
+_counts_option = click.option(
+    "--audit-topic", default="__ottla_audit", show_default=True, help="Cluster that stores the counts."
 )
 
 
-@click.group(short_help="Prove that nothing was lost on the way.")
+@click.group(short_help="Prove that no record was lost on the way.")
 def audit() -> None:
-    """Count what passes each tier (a cluster, its mirror, the topic that a pipeline copies to), and compare the books.
+    """Count the records in each tier (a cluster, its mirror, the output topic of a pipeline) and compare the counts.
 
-    Each tier counts records, their bytes and a checksum, by topic and by the time that records carry. Loss,
-    duplication and records that were exchanged are found with their topic, time and tier.
+    Each tier counts records, bytes and a checksum, by topic and record time. The comparison finds lost, duplicated
+    and exchanged records, with their topic, time and tier.
     """
 
 
-@audit.command(short_help="Count topics as one tier.")
+@audit.command(short_help="Count the records of topics, as one tier.")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("--tier", required=True, help="Name of this tier, such as source or mirror.")
 @click.option(
-    "--tier", required=True, help="What this place is called in the books, such as source or mirror."
+    "--as", "known_as", metavar="TOPIC", help="Name of the topic in the other tiers, if it differs."
 )
 @click.option(
-    "--as", "known_as", metavar="TOPIC", help="What the books call the topic, if it has another name here."
+    "--counts-at", "--books", metavar="HOST:PORT", help="Cluster that stores the counts. [default: the same]"
 )
-@click.option("--books", metavar="HOST:PORT", help="The cluster that has the books. [default: the same]")
-@file_option("--books-config", help="Client properties for it.")
-@_books_option
-@seconds_option("--bucket", default=600.0, help="The time that is counted together. The same in all tiers.")
-@seconds_option("--interval", help="Count again and again, so often. [default: once]")
+@file_option("--counts-config", "--books-config", help="Client properties for that cluster.")
+@_counts_option
+@seconds_option("--bucket", default=600.0, help="Length of a bucket. Use the same length in all tiers.")
+@seconds_option("--interval", help="Count repeatedly, at this interval. [default: once]")
 @client_options
 def count(
     client: Client,
     topics: tuple[str, ...],
     tier: str,
     known_as: str | None,
-    books: str | None,
-    books_config: Path | None,
+    counts_at: str | None,
+    counts_config: Path | None,
     audit_topic: str,
     bucket: float,
     interval: float | None,
 ) -> None:
-    """Count what is new in topics since this tier counted last, and write it to the books.
+    """Count the new records in topics since the last count of this tier, and store the counts.
 
-    Only committed records count. Compacted topics cannot be balanced and are refused. Let one process count a tier.
+    Counts only committed records. Refuses compacted topics, because their counts cannot balance. Run one process per
+    tier.
 
     \b
     Examples:
       ottla audit count orders --tier source
-      ottla audit count orders --tier mirror -b kafka2:9092 --books kafka1:9092 --interval 60
-      ottla audit count east.orders --as orders --tier mirror -b kafka2:9092 --books kafka1:9092
+      ottla audit count orders --tier mirror -b kafka2:9092 --counts-at kafka1:9092 --interval 60
+      ottla audit count east.orders --as orders --tier mirror -b kafka2:9092 --counts-at kafka1:9092
     """
     from ottla.client.errors import ClientError
-    from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_books, write_entries
+    from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_tier_counts, write_entries
     from ottla.monitoring.audit.counting import Tier, count_topic
 
     if known_as is not None and len(topics) > 1:
         raise click.UsageError("--as names one topic: count the others in another run.")
-    keeper = client if books is None else make_client(books, books_config, client.timeout)
+    keeper = client if counts_at is None else make_client(counts_at, counts_config, client.timeout)
     counting = Tier(tier, int(bucket * 1000), known_as)
     try:
         ensure_audit_topic(keeper.cluster, audit_topic)
-        known = read_books(keeper.cluster, audit_topic)
+        known = read_tier_counts(keeper.cluster, audit_topic)
         counting = replace(counting, counter=known.next_counter(time.time_ns() // 1_000_000))
         while True:
             began = time.monotonic()
             for topic in topics:
                 records = 0
-                for page in count_topic(client.cluster, topic, counting, known):
-                    write_entries(keeper.cluster, [page], audit_topic)
-                    known.add(page)
-                    records += page.records
+                for report in count_topic(client.cluster, topic, counting, known):
+                    write_entries(keeper.cluster, [report], audit_topic)
+                    known.add(report)
+                    records += report.records
                 click.echo(f"{topic}: {records:,} records counted as {tier}")
             sys.stdout.flush()
             if interval is None:
@@ -112,47 +113,49 @@ def count(
 
 
 def _terms(command: Command) -> Command:
-    """Which books are compared, and how."""
     for option in (
         click.option(
             "--counts-only",
             is_flag=True,
-            help="Do not compare checksums: a tier changes what is in records.",
+            help="Do not compare checksums. Use it if a tier changes records.",
         ),
-        seconds_option("--grace", default=600.0, help="How long after its end a bucket is left alone."),
+        seconds_option(
+            "--grace", default=600.0, help="Time to wait after the end of a bucket before comparing it."
+        ),
         pairs_option(
             "--as",
             "known_as",
-            help="TOPIC=NAME: call a topic by the name that it has in other tiers. May be repeated.",
+            help="TOPIC=NAME: the topic has this name in the other tiers. May be repeated.",
         ),
         click.option(
             "--tiers",
             metavar="A,B,…",
-            help="In the order in which records pass them. [default: as they began]",
+            help="Tiers, in the order in which records pass them. [default: by their first count]",
         ),
         click.option(
+            "--counts-at",
             "--books",
             multiple=True,
             metavar="HOST:PORT",
-            help="Clusters that have books of other tiers. May be repeated.",
+            help="Cluster that stores counts of other tiers. May be repeated.",
         ),
-        file_option("--books-config", help="Client properties for them."),
-        _books_option,
-        click.option("--master", metavar="URL", help="The Spark cluster. [default: this machine]"),
+        file_option("--counts-config", "--books-config", help="Client properties for those clusters."),
+        _counts_option,
+        click.option("--master", metavar="URL", help="Spark master. [default: this machine]"),
     ):
         command = option(command)
     return command
 
 
-@audit.command(short_help="Compare what tiers have counted.")
+@audit.command(short_help="Compare the counts of all tiers.")
 @click.argument("topics", nargs=-1, metavar="[TOPIC…]")
 @_terms
 @click.option(
     "--until-now",
     is_flag=True,
-    help="Do not wait for tiers that are silent: what they have not counted is missing.",
+    help="Do not wait for silent tiers; treat uncounted records as missing.",
 )
-@click.option("--spark", "on_spark", is_flag=True, help="Let Spark do it: for books that are large.")
+@click.option("--spark", "on_spark", is_flag=True, help="Compare on Spark, for large numbers of counts.")
 @json_option()
 @client_options
 def balance(
@@ -162,17 +165,17 @@ def balance(
     as_json: bool,
     **terms: Any,
 ) -> None:
-    """Compare each tier with the one before it. The exit code is 1 if the books do not balance.
+    """Compare each tier with the previous one. The exit code is 1 if the counts do not balance.
 
-    A bucket is compared when every tier has counted since its end and the grace. Fewer records than before are a loss,
-    more a duplication; as many with another checksum means that records were exchanged, or that a loss and a
-    duplicate cancel each other.
+    A bucket is ready when every tier has counted after its end plus the grace time. Fewer records than in the
+    previous tier are a loss, more are a duplication. The same number with another checksum means that records were
+    exchanged, or that a loss and a duplicate cancel each other out.
 
     \b
     Examples:
       ottla audit balance
       ottla audit balance orders --tiers broker,mirror --grace 60
-      ottla audit balance --books kafka2:9092 --as east.orders=orders --tiers east,east->west,west
+      ottla audit balance --counts-at kafka2:9092 --as east.orders=orders --tiers 'east,east->west,west'
       ottla audit balance --spark
     """
     from ottla.client.errors import ClientError
@@ -191,25 +194,25 @@ def balance(
     elif found:
         output.print_table(_COLUMNS, map(_row, found))
     else:
-        output.done("The books balance.")
+        output.done("The counts balance.")
     if found:
         sys.exit(1)
 
 
-@audit.command(short_help="Balance the books whenever they change.")
+@audit.command(short_help="Compare the counts whenever they change.")
 @_terms
-@seconds_option("--interval", default=60.0, help="How often, at most.")
+@seconds_option("--interval", default=60.0, help="Shortest time between two comparisons.")
 @client_options
 def watch(client: Client, interval: float, **terms: Any) -> None:
-    """Let Spark balance the books whenever something was counted, until Ctrl-C.
+    """Compare the counts on Spark whenever they change, until Ctrl-C.
 
-    What is found is printed, and kept in the topic __ottla_audit_findings of the first cluster: a record for each
-    bucket that is wrong, and a tombstone when late pages have put it right.
+    Prints the findings and stores them in the topic __ottla_audit_findings of the first cluster: a record for each
+    unbalanced bucket, and a tombstone when late counts have balanced it.
 
     \b
     Examples:
       ottla audit watch
-      ottla audit watch --books kafka2:9092 --interval 300
+      ottla audit watch --counts-at kafka2:9092 --interval 300
     """
     from ottla.client.errors import ClientError
 

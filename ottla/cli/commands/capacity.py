@@ -33,7 +33,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Question:
-    """What would be if …; None is as it is."""
+    """A what-if question. None keeps the measured value."""
 
     brokers: int | None
     growth: float
@@ -46,37 +46,57 @@ class Question:
         return self != Question(None, 1.0, None, None, None)
 
 
-@click.command(short_help="What a cluster carries, what is left, and what to change.")
-@seconds_option("--seconds", default=5.0, help="How long to look at the cluster.")
+@click.command(short_help="Measure load and headroom, and recommend changes.")
+@seconds_option("--seconds", default=5.0, help="Time to measure.")
 @click.option(
-    "--network", type=size_parameter, metavar="RATE", help="What a broker's network carries each way: 1Gbit."
+    "--network",
+    type=size_parameter,
+    metavar="RATE",
+    help="Network bandwidth of a broker in each direction, such as 1Gbit.",
 )
 @click.option(
-    "--disk", type=size_parameter, metavar="SIZE", help="A broker's disk, if brokers do not say: 2TB."
+    "--disk",
+    type=size_parameter,
+    metavar="SIZE",
+    help="Disk size of a broker, such as 2TB, if brokers do not report it.",
 )
-@count_option("--max-replicas", default=4000, show_default=True, help="More on a broker are too many.")
+@count_option(
+    "--max-replicas", default=4000, show_default=True, help="Recommended maximum of partitions per broker."
+)
 @click.option(
-    "--metrics", "urls", multiple=True, metavar="URL", help="Metrics of a broker, for how busy it is."
+    "--metrics",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help="Metrics endpoint of a broker, to read its load.",
 )
 @click.option(
     "--target-rate",
     type=size_parameter,
     metavar="RATE",
-    help="How many partitions does a topic need for this?",
+    help="Recommend partitions for a topic with this rate.",
 )
-@count_option("--consumers", default=1, show_default=True, help="Consumers that should share that topic.")
+@count_option("--consumers", default=1, show_default=True, help="Number of consumers that share that topic.")
 @click.option(
-    "--partition-produce-rate", type=size_parameter, metavar="RATE", help="What one partition takes."
+    "--partition-produce-rate", type=size_parameter, metavar="RATE", help="Produce rate of one partition."
 )
 @click.option(
-    "--partition-consume-rate", type=size_parameter, metavar="RATE", help="What one partition gives."
+    "--partition-consume-rate", type=size_parameter, metavar="RATE", help="Consume rate of one partition."
 )
-@seconds_option("--probe", help="Measure these two, by writing to a topic of its own for so long.")
-@count_option("--brokers", help="What if there were so many brokers?")
-@click.option("--growth", type=click.FloatRange(min=0), default=1.0, metavar="X", help="… X times the rates?")
-@click.option("--retention-hours", type=click.FloatRange(min=0), metavar="H", help="… H hours of records?")
-@count_option("--replication-factor", help="… so many replicas of everything?")
-@count_option("--groups", at_least=0, help="… so many groups that read everything?")
+@seconds_option("--probe", help="Measure both rates by writing to a temporary topic for this time.")
+@count_option("--brokers", help="Estimate for this number of brokers.")
+@click.option(
+    "--growth",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    metavar="X",
+    help="Estimate for X times the rates.",
+)
+@click.option(
+    "--retention-hours", type=click.FloatRange(min=0), metavar="H", help="Estimate for this retention."
+)
+@count_option("--replication-factor", help="Estimate for this replication factor.")
+@count_option("--groups", at_least=0, help="Estimate for this number of groups that read everything.")
 @json_option()
 @client_options
 def capacity(
@@ -98,10 +118,10 @@ def capacity(
     groups: int | None,
     as_json: bool,
 ) -> None:
-    """Measure what a cluster carries, and say what is left, whether it survives the loss of a broker, when its disks
-    are full, and what to change. Any Kafka cluster will do: it is asked twice over the wire, some seconds apart.
+    """Measure the load of any Kafka cluster. Report its headroom, whether it survives the loss of a broker, when its
+    disks will be full, and recommended changes.
 
-    docs/capacity.md has the formulas.
+    docs/how-to/plan-capacity.md has the formulas.
 
     \b
     Examples:
@@ -175,7 +195,7 @@ def _wanted(target: float, rates: tuple[float, float] | None, consumers: int) ->
 
     if rates is None:
         raise JobError(
-            "How many partitions that takes depends on what one of them carries: add --probe 5 to measure it, or "
+            "The number of partitions depends on the rate of one: measure it with --probe 5, or pass "
             "--partition-produce-rate and --partition-consume-rate."
         )
     return partitions_for(target, *rates, consumers)

@@ -48,23 +48,23 @@ def cluster() -> None:
     type=int,
     multiple=True,
     metavar="BROKER",
-    help="Take everything off this broker, be it there or gone. May be repeated.",
+    help="Move all replicas off this broker, whether it runs or not. May be repeated.",
 )
-@click.option("--leaders-only", is_flag=True, help="Even out the leaders alone; nothing is copied.")
+@click.option("--leaders-only", is_flag=True, help="Balance only the leaders, without copying data.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, max=100),
     default=10,
     show_default=True,
     metavar="PERCENT",
-    help="How far the bytes on a broker may be from the mean.",
+    help="Allowed deviation of a broker's bytes from the mean.",
 )
-@count_option("--batch", default=10, show_default=True, help="How many partitions move at a time.")
+@count_option("--batch", default=10, show_default=True, help="Number of partitions to move at a time.")
 @click.option(
     "--throttle",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Bytes per second that a broker may send, and fetch, for what moves.",
+    help="Limit for the bytes per second that a broker sends and receives for moving partitions.",
 )
 @yes_option
 @json_option("Print the plan as JSON, which kafka-reassign-partitions takes too.")
@@ -81,10 +81,10 @@ def rebalance(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Even out replicas, bytes and leaders between brokers, with regard to racks.
+    """Balance replicas, bytes and leaders between brokers and racks.
 
-    Shows what would move, asks, and carries it out. Ctrl-C ends it between two partitions; the same command goes on
-    where the cluster is then.
+    Shows the plan, asks for confirmation and carries it out. Ctrl-C stops between two partitions; run the same command
+    again to continue.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def _carry_out(
             else "Nothing moves"
         )
         held = ", throttled as they are" if run.under_way and throttle is not None else ""
-        output.note(f"Interrupted. {left}{held}. The same command goes on from there.")
+        output.note(f"Interrupted. {left}{held}. Run the same command again to continue.")
         raise
     reporter.end()
     lifted = lift_throttles(client, sorted({topic for topic, _ in now.partitions}))
@@ -213,7 +213,7 @@ def _question(proposal: Proposal) -> str:
 
 def _warn(proposal: Proposal) -> None:
     if proposal.left_alone:
-        output.warn(f"{_several(proposal.left_alone)} have no leader to copy from, and are left alone.")
+        output.warn(f"{_several(proposal.left_alone)} have no leader to copy from and stay unchanged.")
     if proposal.fixed:
         output.warn(
             f"{_several(proposal.fixed)} have replicas on brokers that are away, and stay: --drain moves them off."
@@ -227,7 +227,6 @@ def _several(partitions: list[Partition]) -> str:
 
 
 def _as_json(proposal: Proposal) -> dict[str, object]:
-    """As a file of kafka-reassign-partitions, with what else there is to know."""
     return {
         "version": 1,
         "partitions": [
@@ -250,7 +249,7 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
 
 
 class _ProgressReporter:
-    """How far the rebalance is: one line that is overwritten on a terminal, elsewhere a line when it changed."""
+    """Shows the progress: a refreshed line on a terminal, elsewhere a line per change."""
 
     def __init__(self) -> None:
         self._last: Progress | None = None

@@ -62,7 +62,6 @@ def complete_groups(context: click.Context, _parameter: click.Parameter, incompl
 
 
 def complete_configured(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the kind of thing that the argument before names."""
     kind = str(context.params.get("kind", "topic"))
     if kind.startswith("topic"):
         return complete_topics(context, parameter, incomplete)
@@ -72,7 +71,7 @@ def complete_configured(context: click.Context, parameter: click.Parameter, inco
 
 
 def _matching(context: click.Context, names: Callable[[Cluster], list[str]], incomplete: str) -> list[str]:
-    """Nothing if the cluster cannot be asked: an error message would not help who presses Tab."""
+    """Complete nothing if the cluster does not answer: an error message would not help after Tab."""
     from ottla.cli.errors import JobError
     from ottla.cli.options import make_client
 

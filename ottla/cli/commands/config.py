@@ -19,11 +19,13 @@ config_file_option = file_option(
     "--config",
     "-c",
     "config_file",
-    help="Show the values that a broker started with this server.properties has, and where each comes from.",
+    help="Show the values of a broker with this server.properties, and the source of each.",
 )
 
 
-@click.group(invoke_without_command=True, short_help="What server.properties may say; checks a file.")
+@click.group(
+    invoke_without_command=True, short_help="Explain broker settings, and check a server.properties."
+)
 @config_file_option
 @json_option("Print JSON instead of text.")
 @click.pass_context
@@ -36,6 +38,7 @@ def config(context: click.Context, config_file: Path | None, as_json: bool) -> N
       ottla config explain log.retention.hours 'log.segment.*'
       ottla config explain --config config/server.properties num.partitions
       ottla config check config/server.properties
+      ottla config init
 
     `ottla configs` shows and changes the settings of a cluster that runs.
     """
@@ -50,9 +53,9 @@ def config(context: click.Context, config_file: Path | None, as_json: bool) -> N
 @config_file_option
 @json_option("Print JSON instead of text.")
 def explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> None:
-    """Explain settings: type, default, valid values, whether it can be changed while the broker runs.
+    """Explain settings: type, default, valid values, and whether a running broker accepts changes.
 
-    KEY may have * in it. Without any, all are explained.
+    KEY may contain *. Without KEY, explains all settings.
     """
     _explain(keys, config_file, as_json)
 
@@ -63,7 +66,7 @@ def explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> N
 def check(file: Path, as_json: bool) -> None:
     """Check a server.properties without starting a broker.
 
-    A setting that is not known is a warning. A value that the broker refuses is an error, and the exit code 1.
+    Warns about unknown settings. Reports invalid values as errors; the exit code is then 1.
     """
     from ottla.broker.configuration import check_file
 
@@ -79,6 +82,31 @@ def check(file: Path, as_json: bool) -> None:
             output.done(f"{file}: no errors.")
     if checked.errors:
         click.get_current_context().exit(1)
+
+
+@config.command()
+@click.argument("directory", default="config", type=click.Path(file_okay=False, path_type=Path))
+def init(directory: Path) -> None:
+    """Write Kafka's classic files, from server.properties to zookeeper.properties, into DIRECTORY (config).
+
+    Existing files stay as they are.
+    """
+    import shutil
+
+    from ottla.cli.shipped_files import shipped_folder
+
+    written = 0
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for source in sorted(shipped_folder("config").glob("*.properties")):
+            if not (directory / source.name).exists():
+                shutil.copyfile(source, directory / source.name)
+                written += 1
+    except OSError as error:
+        raise JobError(f"{directory} cannot be written: {error.strerror}.") from None
+    output.done(f"{directory}: {written} {'file' if written == 1 else 'files'} written.")
+    click.echo(f"Next: zookeeper-server-start -daemon {directory}/zookeeper.properties")
+    click.echo(f"      kafka-server-start {directory}/server.properties")
 
 
 def _explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> None:

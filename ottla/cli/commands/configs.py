@@ -65,9 +65,9 @@ def _resource(kind: ResourceKind, name: str) -> Resource:
     return Resource(kind, name)
 
 
-@click.group(short_help="Settings of topics, brokers and groups.")
+@click.group(short_help="Show and change settings of topics, brokers and groups.")
 def configs() -> None:
-    """Show and change the settings of topics, brokers and groups while they run.
+    """Show and change settings of topics, brokers and groups while the cluster runs.
 
     \b
     Examples:
@@ -81,13 +81,13 @@ def configs() -> None:
 @configs.command()
 @kind_argument
 @name_argument
-@click.option("--all", "show_all", is_flag=True, help="Show settings at their defaults too.")
+@click.option("--all", "show_all", is_flag=True, help="Include settings with default values.")
 @json_option()
 @client_options
 def describe(client: Client, kind: ResourceKind, name: str, show_all: bool, as_json: bool) -> None:
-    """Show settings, where each comes from, and its default.
+    """Show settings with the source and the default of each.
 
-    For brokers, NAME is the broker's id, or `default` for what applies to all of them.
+    For brokers, NAME is the broker's id, or `default` for the cluster-wide settings.
     """
     from ottla.client.admin.configs import describe_configs
 
@@ -121,7 +121,7 @@ def describe(client: Client, kind: ResourceKind, name: str, show_all: bool, as_j
 @click.argument("settings", nargs=-1, required=True, callback=key_value_pairs, metavar="KEY=VALUE...")
 @client_options
 def set_(client: Client, kind: ResourceKind, name: str, settings: dict[str, str]) -> None:
-    """Set some settings and leave the others alone."""
+    """Change settings; others keep their values."""
     from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)
@@ -136,7 +136,7 @@ def set_(client: Client, kind: ResourceKind, name: str, settings: dict[str, str]
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @client_options
 def delete(client: Client, kind: ResourceKind, name: str, keys: tuple[str, ...]) -> None:
-    """Put settings back to their defaults."""
+    """Reset settings to their defaults."""
     from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)

@@ -39,25 +39,41 @@ FORMATS = ("auto", "raw", "avro", "json-schema", "protobuf")
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
 )
 @count_option(
-    "--partition", "-p", "partitions", at_least=0, multiple=True, help="Only this partition. May be repeated."
+    "--partition",
+    "-p",
+    "partitions",
+    at_least=0,
+    multiple=True,
+    help="Read only this partition. May be repeated.",
 )
-@click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
-@click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
-@click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@count_option("--max-messages", "-n", at_most=MOST_OFFSETS, help="Stop after this many.")
-@click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
+@click.option(
+    "--offset",
+    "-o",
+    metavar="OFFSET",
+    help="Start at this offset: earliest, latest, N, or -N for the last N messages.",
+)
+@click.option(
+    "--from-timestamp",
+    metavar="TIME",
+    help="Start with the first message at or after this time, such as 2026-01-31T14:00:00.",
+)
+@click.option("--since", metavar="DURATION", help="Start with the messages of the last 10m, 2h, 1d, …")
+@count_option("--max-messages", "-n", at_most=MOST_OFFSETS, help="Stop after N messages.")
+@click.option("--until-end", "-e", is_flag=True, help="Stop at the end of the topic.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(
     "--format",
     "template",
     metavar="TEMPLATE",
-    help=r"As kcat: %k key, %v value, %o offset, %p partition, %t topic, %T timestamp, %d date, %h headers, "
-    r"%K and %S sizes, \n, \t.",
+    help=(
+        "Output format, as in kcat: %k key, %v value, %o offset, %p partition, %t topic, %T "
+        "timestamp, %d date, %h headers, %K and %S sizes, \\n, \\t."
+    ),
 )
-@click.option("--details", "-d", is_flag=True, help="Show partition, offset, time, key and headers too.")
-@click.option("--print-key", is_flag=True, help="Show the key before the value.")
+@click.option("--details", "-d", is_flag=True, help="Print partition, offset, time, key and headers as well.")
+@click.option("--print-key", is_flag=True, help="Print the key before the value.")
 @click.option(
-    "--key-separator", "-K", default="\t", metavar="TEXT", help="Between key and value. [default: tab]"
+    "--key-separator", "-K", default="\t", metavar="TEXT", help="Text between key and value. [default: tab]"
 )
 @click.option(
     "--isolation",
@@ -73,19 +89,19 @@ FORMATS = ("auto", "raw", "avro", "json-schema", "protobuf")
 @click.option(
     "--decrypt-as",
     metavar="TOPIC",
-    help="The topic that the values were encrypted for, if they were copied, as dead letters are.",
+    help="Topic for which the values were encrypted, if they were copied (dead letters, for example).",
 )
-@click.option(
-    "--allow-plain", is_flag=True, help="With --decrypt-with: take values that are not encrypted, too."
-)
+@click.option("--allow-plain", is_flag=True, help="With --decrypt-with: accept unencrypted values as well.")
 @click.option(
     "--value-format",
     type=click.Choice(FORMATS),
-    help="How values are read. With auto those that begin with the id of a schema are printed as JSON, if a registry "
-    "knows it. [default: auto; with --json raw, so that no byte is lost]",
+    help=(
+        "Format of the values. auto prints values with a schema id as JSON, if a registry knows "
+        "the schema. [default: auto; with --json raw, which keeps every byte]"
+    ),
 )
-@click.option("--key-format", type=click.Choice(FORMATS), help="The same for keys.")
-@click.option("--quiet", "-q", is_flag=True, help="Do not say how many messages there were.")
+@click.option("--key-format", type=click.Choice(FORMATS), help="Format of the keys.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no summary.")
 @raw_property_option
 @json_option("Print each message as a line of JSON.")
 @schema_registry_options
@@ -119,7 +135,7 @@ def consume(
 ) -> None:
     """Read messages and print their values, one per line, until Ctrl-C.
 
-    Without --group every partition is read and nothing is committed.
+    Without --group, reads every partition and commits no offsets.
 
     \b
     Examples:
@@ -167,7 +183,7 @@ def consume(
                 if stopping.is_set():
                     consumption.stop()
     finally:
-        # Also when the reader of our output went away: what was printed is committed.
+        # Commit the printed messages, even if the reader of our output has left.
         consumption.close()
     if not quiet:
         output.note(f"Processed a total of {total} messages")
@@ -181,7 +197,7 @@ def _decoding(
     default = RAW if as_json else AUTO
     key_format, value_format = key_format or default, value_format or default
     if {key_format, value_format} <= {AUTO, RAW}:
-        # Nobody has asked for it: what does not answer at once is not there.
+        # Optional: skip a registry that does not answer at once.
         registry = {**registry, "schema.registry.request.timeout.ms": "3000"}
     decoding = Decoding(open_registry(registry), key_format, value_format)
     return decoding.message if decoding.is_needed else None
@@ -193,7 +209,7 @@ def _decryption(
     if keys is None:
         if topic is not None or allow_plain:
             needs = "--allow-plain" if topic is None else "--decrypt-as"
-            raise click.UsageError(f"{needs} needs --decrypt-with, which says where the keys are.")
+            raise click.UsageError(f"{needs} needs --decrypt-with with the location of the keys.")
         return None
     from ottla.cli.jobs.encryption import decrypting
 
@@ -201,13 +217,13 @@ def _decryption(
 
 
 def _warn(reason: JobError) -> None:
-    """What keeps messages from coming, but not that nobody answers: that is watched on its own."""
+    """Print the reason once. `_ConnectionWatch` reports brokers that do not answer."""
     if not isinstance(reason, BrokerUnreachable) or isinstance(reason, AdvertisedUnreachable):
         output.warn(reason.message)
 
 
 def _check_reader() -> None:
-    """Nothing is written while nothing arrives: without this we would not notice that `| head` has ended."""
+    """Without messages nothing is written, so only this check notices that `| head` has ended."""
     import select
 
     try:
@@ -220,7 +236,7 @@ def _check_reader() -> None:
 
 
 class _ConnectionWatch:
-    """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
+    """Reports a lost and a restored connection. librdkafka reconnects by itself."""
 
     def __init__(self) -> None:
         self._is_lost = False

@@ -20,15 +20,15 @@ def _pattern(_context: click.Context, parameter: click.Parameter, text: str | No
 
 
 reason_option = click.option(
-    "--reason", callback=_pattern, metavar="REGEX", help="Only those whose reason has a match of this."
+    "--reason", callback=_pattern, metavar="REGEX", help="Select only records whose reason matches."
 )
 
 
-@click.group(short_help="Records that a pipeline could not read: list, replay.")
+@click.group(short_help="List and replay records that a pipeline could not read.")
 def deadletter() -> None:
-    """See which records a pipeline could not read, and send them back when it can.
+    """List records that a pipeline could not read, and send them back once it can.
 
-    Dead letters of Kafka Connect are understood as well, if errors.deadletterqueue.context.headers.enable was true.
+    Dead letters of Kafka Connect work as well, if errors.deadletterqueue.context.headers.enable was true.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def deadletter() -> None:
 @json_option()
 @client_options
 def list_(client: Client, topic: str, reason: re.Pattern[str] | None, as_json: bool) -> None:
-    """Show every dead letter of a topic: where it came from, and why it could not be read."""
+    """Show the dead letters in a topic, with the origin of each and the reason."""
     from ottla.cli.jobs.dead_letters import list_dead_letters
 
     letters = list_dead_letters(client, topic, reason)
@@ -81,17 +81,17 @@ def _origin(topic: str | None, partition: str | None, offset: str | None) -> str
     "--to",
     metavar="TOPIC",
     shell_complete=complete_topics,
-    help="Send all to this topic instead of their own.",
+    help="Send all records to this topic instead of their original topics.",
 )
 @reason_option
-@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Show the records without sending them.")
 @client_options
 def replay(client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, dry_run: bool) -> None:
     """Send dead letters back to the topics they came from, each once.
 
-    Key, value, timestamp and headers are those of the original record. What has been sent is remembered as the
-    offsets of the group ottla-deadletter-TOPIC: the next run sends what is new. `ottla groups delete` on that
-    group makes it forget.
+    Keeps key, value, timestamp and headers of the original record. The offsets of the group ottla-deadletter-TOPIC
+    record the progress, so the next run sends only new dead letters. Delete that group with `ottla groups delete` to
+    start over.
     """
     from ottla.cli.jobs.dead_letters import replay as replay_all
 

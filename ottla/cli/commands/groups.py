@@ -35,14 +35,14 @@ def topic_selections_option(**settings: Any) -> Callable[[Command], Command]:
         multiple=True,
         metavar="TOPIC[:P,P]",
         shell_complete=complete_topics,
-        help="A topic, or some of its partitions. May be repeated.",
+        help="Topic, or some of its partitions. May be repeated.",
         **settings,
     )
 
 
-@click.group(short_help="Consumer groups: lag, members, offsets.")
+@click.group(short_help="Show consumer groups and their lag, and change their offsets.")
 def groups() -> None:
-    """List and describe consumer groups, see their lag, move or delete their offsets.
+    """List and describe consumer groups, and move or delete their offsets.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def groups() -> None:
 
 
 @groups.command("list")
-@click.option("--state", "states", multiple=True, help="Only groups in this state. May be repeated.")
+@click.option("--state", "states", multiple=True, help="List only groups in this state. May be repeated.")
 @json_option()
 @client_options
 def list_(client: Client, states: tuple[str, ...], as_json: bool) -> None:
@@ -77,12 +77,12 @@ def list_(client: Client, states: tuple[str, ...], as_json: bool) -> None:
 @groups.command()
 @watch_option
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
-@click.option("--members", is_flag=True, help="Show the members and what each has been assigned.")
+@click.option("--members", is_flag=True, help="Show the members and their assignments.")
 @click.option("--state", is_flag=True, help="Show coordinator, assignor, state and number of members.")
 @json_option()
 @client_options
 def describe(client: Client, names: tuple[str, ...], members: bool, state: bool, as_json: bool) -> None:
-    """Show offsets and lag of groups (all groups without a name).
+    """Show offsets and lag of groups; without a name, of all groups.
 
     \b
     Examples:
@@ -153,7 +153,6 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
 
 
 def _assignment(partitions: list[tuple[str, int]]) -> str | None:
-    """orders(0,1), payments(3)"""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -166,7 +165,7 @@ def _assignment(partitions: list[tuple[str, int]]) -> str | None:
 @yes_option
 @client_options
 def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
-    """Delete groups and their offsets. They must have no active members."""
+    """Delete groups and their offsets. The groups must have no active members."""
     from ottla.client.admin.groups import delete_groups
 
     listed = ", ".join(dict.fromkeys(names))
@@ -178,16 +177,24 @@ def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
 @groups.command("reset-offsets")
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
 @topic_selections_option()
-@click.option("--all-topics", is_flag=True, help="Every partition the group has committed offsets for.")
-@click.option("--to-earliest", is_flag=True, help="The beginning of each partition.")
-@click.option("--to-latest", is_flag=True, help="The end of each partition.")
-@click.option("--to-current", is_flag=True, help="What is committed now.")
-@count_option("--to-offset", at_least=0, at_most=MOST_OFFSETS, help="This offset.")
-@click.option("--shift-by", type=int, metavar="N", help="N messages on (or back, if negative).")
-@click.option("--to-datetime", metavar="TIME", help="First message at or after 2026-01-31T14:00:00.")
-@click.option("--by-duration", metavar="DURATION", help="First message of the last 10m, 2h, P1DT2H, …")
-@click.option("--execute", is_flag=True, help="Do it. Without this, only the plan is shown.")
-@click.option("--dry-run", is_flag=True, help="Only show the plan (the default).")
+@click.option("--all-topics", is_flag=True, help="Reset every partition with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="Move to the beginning of each partition.")
+@click.option("--to-latest", is_flag=True, help="Move to the end of each partition.")
+@click.option("--to-current", is_flag=True, help="Keep the committed offsets.")
+@count_option("--to-offset", at_least=0, at_most=MOST_OFFSETS, help="Move to this offset.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Move forward by N messages, or back if N is negative."
+)
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="Move to the first message at or after this time, such as 2026-01-31T14:00:00.",
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="Move to the first message of the last 10m, 2h, P1DT2H, …"
+)
+@click.option("--execute", is_flag=True, help="Carry out the plan.")
+@click.option("--dry-run", is_flag=True, help="Show the plan only (the default).")
 @json_option()
 @client_options
 def reset_offsets(
@@ -200,9 +207,9 @@ def reset_offsets(
     as_json: bool,
     **target_options: object,
 ) -> None:
-    """Move the offsets of a group that has no active members.
+    """Move the offsets of a group without active members.
 
-    Shows what would change; --execute does it. An offset outside a partition is clamped to its ends.
+    Shows the plan; --execute carries it out. Offsets beyond the ends of a partition become its first or last offset.
 
     \b
     Examples:
@@ -215,7 +222,9 @@ def reset_offsets(
     if execute and dry_run:
         raise click.UsageError("Choose one of --execute and --dry-run.")
     if bool(topic_selections) == all_topics:
-        raise click.UsageError("Say which offsets: --topic TOPIC (may be repeated) or --all-topics.")
+        raise click.UsageError(
+            "The offsets are missing. Pass --topic TOPIC (may be repeated) or --all-topics."
+        )
     target = _target(target_options)
     changes = plan_reset(client.cluster, group, target, topics=topic_selections, all_topics=all_topics)
     if execute:
@@ -250,7 +259,7 @@ def _target(options: dict[str, object]) -> Target:
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     if len(given) != 1:
         raise click.UsageError(
-            "Say where to with exactly one of --to-earliest, --to-latest, --to-current, --to-offset, "
+            "The target is missing or ambiguous. Pass one of --to-earliest, --to-latest, --to-current, --to-offset, "
             "--shift-by, --to-datetime and --by-duration."
         )
     [(name, value)] = given.items()
@@ -278,7 +287,7 @@ def _target(options: dict[str, object]) -> Target:
 @yes_option
 @client_options
 def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...], yes: bool) -> None:
-    """Forget what a group has committed for a topic it no longer reads.
+    """Delete a group's offsets for topics that it no longer reads.
 
     \b
     Examples:

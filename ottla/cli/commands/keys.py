@@ -15,11 +15,11 @@ from ottla.cli.options import json_option
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 
 
-@click.group(short_help="Key files for encrypted values: new, rotate, list.")
+@click.group(short_help="Create and rotate keys for encrypted values.")
 def keys() -> None:
-    """Make and renew the keys of a key file, which wrap the keys that encrypt values.
+    """Create and rotate the keys in a key file. They wrap the data keys that encrypt values.
 
-    Whoever loses the file loses the values: keep a copy of it in a safe place, and not beside the broker's data.
+    If you lose the file, you lose the values. Keep a copy in a safe place, away from the broker's data.
 
     \b
     Examples:
@@ -32,9 +32,9 @@ def keys() -> None:
 
 @keys.command()
 @_file
-@click.option("--name", default="default", show_default=True, help="The name of the key.")
+@click.option("--name", default="default", show_default=True, help="Name of the key.")
 def new(file: Path, name: str) -> None:
-    """Make a key file with one key of 256 bits, readable by you only."""
+    """Create a key file with one key of 256 bits, readable only by its owner."""
     from ottla.encryption import make_key_file
 
     with _sentences():
@@ -44,11 +44,11 @@ def new(file: Path, name: str) -> None:
 
 @keys.command()
 @_file
-@click.option("--name", help="Of which key, if there are several; a name that is new makes a new key.")
+@click.option("--name", help="Key to rotate, if the file has several. An unknown name creates a new key.")
 def rotate(file: Path, name: str | None) -> None:
-    """Add a version to a key: new values are encrypted under it, and older versions still decrypt.
+    """Add a version to a key. It encrypts new values; older versions still decrypt.
 
-    Running producers take it with their next data key, within an hour by default.
+    Running producers switch to it with their next data key, within an hour by default.
     """
     from ottla.encryption import add_key_version
 
@@ -61,7 +61,7 @@ def rotate(file: Path, name: str | None) -> None:
 @_file
 @json_option()
 def list_(file: Path, as_json: bool) -> None:
-    """Show the names and versions of the keys, and not the keys."""
+    """Show the names and versions of the keys, without the keys themselves."""
     from ottla.client.encryption.key_file import read_key_file
 
     with _sentences():

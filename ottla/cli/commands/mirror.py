@@ -24,9 +24,14 @@ def mirror() -> None:
 @click.argument(
     "properties", metavar="MM2.PROPERTIES", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--clusters", metavar="ALIAS,…", default="", help="Run only the flows into these clusters.")
-@pairs_option("--set", "-s", "settings", help="A setting as in mm2.properties. May be repeated.")
-@click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")
+@click.option(
+    "--clusters",
+    metavar="ALIAS,…",
+    default="",
+    help="Run only the flows into this cluster. May be repeated.",
+)
+@pairs_option("--set", "-s", "settings", help="Setting of mm2.properties. May be repeated.")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 def start(properties: Path, clusters: str, settings: dict[str, str], master: str | None, quiet: bool) -> None:
     """Run the flows of a mm2.properties.

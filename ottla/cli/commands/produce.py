@@ -32,18 +32,27 @@ FORMATS = ("avro", "json-schema", "protobuf")
 
 @click.command(short_help="Send messages to a topic.")
 @click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--message", "-m", "messages", multiple=True, help="A message. May be repeated.")
+@click.option("--message", "-m", "messages", multiple=True, help="Message to send. May be repeated.")
 @click.option(
     "--file",
     "-f",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Read lines from a file instead of standard input.",
 )
-@click.option("--key", "-k", help="The key of every message.")
-@click.option("--key-separator", "-K", metavar="TEXT", help="Lines are key, separator, value.")
-@click.option("--null-marker", metavar="TEXT", help="A key or value that reads like this is null.")
-@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("--json-lines", is_flag=True, help="Lines are JSON as `ottla consume --json` writes it.")
+@click.option("--key", "-k", help="Key of every message.")
+@click.option(
+    "--key-separator", "-K", metavar="TEXT", help="Split each line into key and value at this separator."
+)
+@click.option("--null-marker", metavar="TEXT", help="Send null for a key or value with this text.")
+@click.option(
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header of every message. May be repeated.",
+)
+@click.option("--json-lines", is_flag=True, help="Read lines of JSON as printed by `ottla consume --json`.")
 @count_option("--partition", "-p", at_least=0, help="Send to this partition only.")
 @click.option(
     "--compression",
@@ -56,8 +65,10 @@ FORMATS = ("avro", "json-schema", "protobuf")
 @click.option(
     "--idempotent/--not-idempotent",
     default=None,
-    help="Never store a message twice, even if a connection breaks; takes half a second to set up. "
-    "[default: with --file and --acks all]",
+    help=(
+        "Store each message exactly once, even if a connection breaks. Takes half a second to "
+        "set up. [default: with --file and --acks all]"
+    ),
 )
 @click.option(
     "--encrypt-with",
@@ -71,18 +82,20 @@ FORMATS = ("avro", "json-schema", "protobuf")
     metavar="NAME",
     help="Encrypt only this field of JSON values, such as card or address.street. May be repeated.",
 )
-@click.option("--value-format", type=click.Choice(FORMATS), help="Values are JSON, and sent in this format.")
+@click.option("--value-format", type=click.Choice(FORMATS), help="Convert JSON values to this format.")
 @click.option(
     "--value-schema",
     metavar="SCHEMA",
-    help="Of the values: a file, or the schema itself; it is registered. [default: the latest of TOPIC-value]",
+    help=(
+        "Schema of the values to register: a file, or the schema itself. [default: the latest of TOPIC-value]"
+    ),
 )
-@count_option("--value-schema-id", help="Of the values: the id of a schema that is registered.")
-@click.option("--key-format", type=click.Choice(FORMATS), help="Keys are JSON, and sent in this format.")
-@click.option("--key-schema", metavar="SCHEMA", help="Of the keys, as --value-schema.")
-@count_option("--key-schema-id", help="Of the keys: the id of a schema that is registered.")
-@seconds_option("--delivery-timeout", default=30.0, help="When to give up on a message.")
-@click.option("--quiet", "-q", is_flag=True, help="No summary and no progress bar.")
+@count_option("--value-schema-id", help="Id of a registered schema for the values.")
+@click.option("--key-format", type=click.Choice(FORMATS), help="Convert JSON keys to this format.")
+@click.option("--key-schema", metavar="SCHEMA", help="Schema of the keys, like --value-schema.")
+@count_option("--key-schema-id", help="Id of a registered schema for the keys.")
+@seconds_option("--delivery-timeout", default=30.0, help="Time to try delivering a message.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no summary and no progress bar.")
 @raw_property_option
 @json_option("Print the summary as JSON.")
 @schema_registry_options
@@ -115,9 +128,9 @@ def produce(
     as_json: bool,
     schema_registry: dict[str, str],
 ) -> int:
-    """Send messages to a topic: one per line of standard input or of a file, or with -m.
+    """Send messages to a topic: one per line of standard input or a file, or with -m.
 
-    Ctrl-D ends. The exit code is not 0 if any message could not be delivered.
+    Ctrl-D ends the input. The exit code is not 0 if any message could not be delivered.
 
     \b
     Examples:
@@ -158,6 +171,7 @@ def produce(
         delivery_timeout,
         raw_properties,
         _encryption(encrypt_with, encrypt_fields),
+        round_robin=not messages and file is None and sys.stdin.isatty(),
     )
     encode = _encoding(
         topic,
@@ -192,7 +206,7 @@ def _encoding(
             raise click.UsageError(f"Choose one of --{part}-schema and --{part}-schema-id.")
         if form is None and (schema is not None or number is not None):
             raise click.UsageError(
-                f"--{part}-schema needs --{part}-format, which says what it is a schema of."
+                f"--{part}-schema needs --{part}-format. Pass avro, json-schema or protobuf."
             )
     if all(form is None for form, _, _ in parts.values()):
         return None
@@ -210,7 +224,7 @@ def _encryption(
 ) -> Callable[[str, OutgoingMessage], OutgoingMessage] | None:
     if keys is None:
         if fields:
-            raise click.UsageError("--encrypt-field needs --encrypt-with, which says where the keys are.")
+            raise click.UsageError("--encrypt-field needs --encrypt-with with the location of the keys.")
         return None
     from ottla.cli.jobs.encryption import encrypting
 
@@ -223,7 +237,6 @@ def _send_all(
     line_format: LineFormat,
     encode: Callable[[OutgoingMessage], OutgoingMessage] | None,
 ) -> tuple[bool, JobError | None]:
-    """Whatever ends the reading, what was read before it is still delivered."""
     from ottla.cli.jobs.produce import read_messages
 
     try:

@@ -37,7 +37,7 @@ def topics() -> None:
 @click.option(
     "--internal",
     is_flag=True,
-    help="Show internal topics too, of brokers and of pipelines.",
+    help="Include internal topics of brokers and pipelines.",
 )
 @json_option()
 @client_options
@@ -58,11 +58,11 @@ def list_(client: Client, internal: bool, as_json: bool) -> None:
 @topics.command()
 @watch_option
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
-@click.option("--internal", is_flag=True, help="Without a topic: describe internal topics too.")
+@click.option("--internal", is_flag=True, help="Include internal topics, if no topic is named.")
 @json_option()
 @client_options
 def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bool) -> None:
-    """Show partitions, leaders, replicas, offsets and settings of topics (all without a name).
+    """Show partitions, replicas, offsets and settings of topics; without a name, of all topics.
 
     \b
     Examples:
@@ -117,15 +117,19 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@count_option("--partitions", "-p", help="Default: the broker's num.partitions.")
-@count_option("--replication-factor", "-r", help="Default: the broker's default.replication.factor.")
+@count_option("--partitions", "-p", help="Number of partitions. [default: the broker's num.partitions]")
+@count_option(
+    "--replication-factor",
+    "-r",
+    help="Number of replicas. [default: the broker's default.replication.factor]",
+)
 @pairs_option(
     "--config",
     "-c",
     "settings",
-    help="A setting of the topic, such as cleanup.policy=compact. May be repeated.",
+    help="Topic setting, such as cleanup.policy=compact. May be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic already exists.")
 @client_options
 def create(
     client: Client,
@@ -167,7 +171,7 @@ def create(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="Do nothing about a topic that is not there.")
+@click.option("--if-exists", is_flag=True, help="Ignore missing topics.")
 @yes_option
 @client_options
 def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -> None:
@@ -197,9 +201,14 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@count_option("--partitions", "-p", help="The new number of partitions.")
-@pairs_option("--config", "-c", "settings", help="Set a setting. May be repeated.")
-@click.option("--delete-config", multiple=True, metavar="KEY", help="Back to the default. May be repeated.")
+@count_option("--partitions", "-p", help="New number of partitions.")
+@pairs_option("--config", "-c", "settings", help="Setting to change. May be repeated.")
+@click.option(
+    "--delete-config",
+    multiple=True,
+    metavar="KEY",
+    help="Setting to reset to its default. May be repeated.",
+)
 @client_options
 def alter(
     client: Client,
@@ -219,7 +228,7 @@ def alter(
     from ottla.client.admin.topics import add_partitions, describe_topics
 
     if partitions is None and not settings and not delete_config:
-        raise click.UsageError("Say what to change: --partitions, --config or --delete-config.")
+        raise click.UsageError("The change is missing. Pass --partitions, --config or --delete-config.")
     described = describe_topics(client.cluster, [name])[0]
     if settings or delete_config:
         alter_configs(client.cluster, Resource("topic", name), set_=settings, delete=delete_config)
@@ -232,17 +241,15 @@ def alter(
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@count_option("--partition", "-p", at_least=0, help="Only this partition.")
-@count_option(
-    "--before-offset", at_least=0, at_most=MOST_OFFSETS, help="Keep this offset and what follows it."
-)
+@count_option("--partition", "-p", at_least=0, help="Trim only this partition.")
+@count_option("--before-offset", at_least=0, at_most=MOST_OFFSETS, help="First offset to keep.")
 @yes_option
 @json_option()
 @client_options
 def trim(
     client: Client, name: str, partition: int | None, before_offset: int | None, yes: bool, as_json: bool
 ) -> None:
-    """Delete old messages of a topic: all there are, or those before an offset.
+    """Delete all messages of a topic, or the messages before an offset.
 
     \b
     Examples:

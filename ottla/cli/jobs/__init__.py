@@ -1,1 +1,1 @@
-"""What the tools do against a broker, apart from how they show it: every job returns plain data."""
+"""Work of the tools without its display: every job returns plain data."""

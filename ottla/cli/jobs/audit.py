@@ -1,4 +1,4 @@
-"""Balance the books of one or more clusters: here, on Spark once, or on Spark whenever they change."""
+"""Comparison of the audit counts of one or more clusters: here, on Spark once, or on Spark after every change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.options import make_client
@@ -15,19 +16,19 @@ from ottla.cli.options import make_client
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.monitoring.audit.books import Finding
+    from ottla.monitoring.audit.tier_counts import Finding
     from ottla.spark.audit.balance import Terms
 
 
 class AuditTerms:
-    """What the options of `ottla audit balance` and `watch` say. Close it after use."""
+    """Options of `ottla audit balance` and `watch`. Close it after use."""
 
     def __init__(
         self,
         client: Client,
         *,
-        books: Sequence[str],
-        books_config: Path | None,
+        counts_at: Sequence[str],
+        counts_config: Path | None,
         audit_topic: str,
         tiers: str | None,
         known_as: Mapping[str, str],
@@ -36,7 +37,7 @@ class AuditTerms:
         until_now: bool,
         master: str | None,
     ) -> None:
-        self._clients = [client, *(make_client(each, books_config, client.timeout) for each in books)]
+        self._clients = [client, *(make_client(each, counts_config, client.timeout) for each in counts_at)]
         self._topic = audit_topic
         self._tiers = [tier.strip() for tier in tiers.split(",")] if tiers else []
         self._known_as = dict(known_as)
@@ -50,27 +51,33 @@ class AuditTerms:
             each.close()
 
     def check(self) -> None:
-        """Whether there is anything to compare. Raises ClientError and JobError."""
+        """Check that there are counts to compare. Raises ClientError and JobError."""
         for each in self._clients:
             if not each.cluster.topics([self._topic]):
                 where = f" at {each.bootstrap_servers}" if len(self._clients) > 1 else ""
                 raise JobError(
-                    f"There are no books{where} yet: begin with `ottla audit count TOPIC --tier source`, or let "
+                    f"There are no counts{where} yet: begin with `ottla audit count TOPIC --tier source`, or let "
                     "brokers count with ottla.audit.enable=true."
                 )
 
     def here(self) -> list[Finding]:
         """Raises ClientError."""
-        from ottla.monitoring.audit.audit_topic import read_books
-        from ottla.monitoring.audit.books import Books
+        from ottla.monitoring.audit.audit_topic import read_tier_counts
+        from ottla.monitoring.audit.tier_counts import TierCounts
 
-        books = Books()
+        tier_counts = TierCounts()
         for each in self._clients:
-            read_books(each.cluster, self._topic, into=books, known_as=self._known_as)
+            read_tier_counts(each.cluster, self._topic, into=tier_counts, known_as=self._known_as)
+        if not any(len(self._tiers or tier_counts.tiers(topic)) > 1 for topic in tier_counts.topics):
+            known = sorted({tier for topic in tier_counts.topics for tier in tier_counts.tiers(topic)})
+            raise JobError(
+                f"There is nothing to compare: only the tier {', '.join(self._tiers or known)} counts. Let another one "
+                "count, for example with `ottla audit count TOPIC --tier target`."
+            )
         return [
             finding
-            for topic in books.topics
-            for finding in books.balance(
+            for topic in tier_counts.topics
+            for finding in tier_counts.balance(
                 topic,
                 self._tiers,
                 grace_ms=self._grace_ms,
@@ -81,15 +88,15 @@ class AuditTerms:
 
     def on_spark(self) -> list[Finding]:
         spark = self._start_spark()
-        from ottla.spark.audit.balance import balance, read_books
+        from ottla.spark.audit.balance import balance, read_tier_counts
 
         try:
-            return balance(read_books(spark, self._options(), self._topic), self._terms())
+            return balance(read_tier_counts(spark, self._options(), self._topic), self._terms())
         finally:
             spark.stop()
 
     def watch(self, interval: float, on_change: Callable[[list[Finding], list[Finding]], None]) -> None:
-        """Until Ctrl-C. Raises ClientError, and JobError if the query fails."""
+        """Compare until Ctrl-C. Raises ClientError, and JobError if the query fails."""
         from ottla.cli.signals import stop_requested
 
         spark = self._start_spark()
@@ -119,7 +126,7 @@ class AuditTerms:
         return time.time_ns() // 1_000_000 if self._until_now else None
 
     def _options(self) -> list[dict[str, str]]:
-        """What `format("ottla")` takes, which refuses what it does not know."""
+        """Return the client properties as options of `format("ottla")`, which refuses unknown options."""
         from ottla.spark.options import SECURITY_OPTIONS
 
         return [
@@ -139,10 +146,12 @@ class AuditTerms:
             raise JobError("This needs packages that are not installed: pip install 'ottla[spark]'.")
         from ottla.cli.commands.sql.sql import java_log, stderr_to
         from ottla.jvm.java import NoJava
+        from ottla.spark.interruptible import interruptible_start
         from ottla.spark.session import session
 
+        output.note("Starting Spark …")
         try:
-            with stderr_to(java_log()):
+            with interruptible_start(), stderr_to(java_log()):
                 spark = session("ottla audit", self._master)
         except NoJava as error:
             raise JobError(str(error)) from None

@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin. `value`: an offset, a number of messages before the end, or a timestamp."""
+    """First message to read. `value` is an offset, a number of messages before the end, or a timestamp."""
 
     kind: Literal["earliest", "latest", "offset", "tail", "timestamp"]
     value: int = 0
@@ -48,12 +48,12 @@ class ConsumeOptions:
     until_end: bool = False
     isolation: str = "read_committed"
     properties: Mapping[str, str] = field(default_factory=dict)
-    # What becomes of a message before it is handed out: JobError if it cannot be read.
+    # Applied to each message before the caller gets it. Raises JobError for unreadable messages.
     decrypt: Callable[[ConsumedMessage], ConsumedMessage] | None = None
 
 
 class Consumption:
-    """One run of consuming. Iterate over `batches`; a group's offsets are committed up to what was taken."""
+    """One run of a consumer. Iterate over `batches`; a group commits only messages that the caller has taken."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Consumption:
         options: ConsumeOptions,
         warn: Callable[[JobError], None] | None = None,
     ) -> None:
-        """`warn` is called with what keeps messages from coming, once for each reason."""
+        """`warn` is called once for each reason that keeps messages from arriving."""
         self.options = options
         self.connected = True
         self._client = client
@@ -126,7 +126,7 @@ class Consumption:
         return self._known_offsets([key for key in chosen if key not in waiting]) | waiting
 
     def _without_leader(self, chosen: list[Partition]) -> dict[Partition, int]:
-        """Where to begin in partitions that nobody leads: librdkafka finds out when somebody does."""
+        """Return start positions for partitions without a leader. librdkafka resolves them once there is one."""
         start = self.options.start
         logical = {
             "earliest": OFFSET_BEGINNING,
@@ -178,8 +178,8 @@ class Consumption:
         self._left |= {(partition.topic, partition.partition) for partition in partitions}
 
     def _commit_starts(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """The group begins where we begin, also in a partition of which we take nothing: Kafka's own consumer
-        commits its position there too, and without it the next member could skip what lies between."""
+        """Commit the start positions, even of partitions from which nothing is read. Kafka's consumer does so as well;
+        otherwise the next member could skip messages."""
         from confluent_kafka import KafkaException, TopicPartition
 
         try:
@@ -208,7 +208,6 @@ class Consumption:
     # -- the messages --------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[list[ConsumedMessage]]:
-        """Lists of messages as they arrive, an empty one when none came for a moment."""
         taken = 0
         limit = self.options.max_messages
         while not self._stopped and (limit is None or taken < limit):
@@ -238,7 +237,6 @@ class Consumption:
                 raise failure
 
     def _decrypted(self, batch: list[ConsumedMessage]) -> tuple[list[ConsumedMessage], JobError | None]:
-        """The messages before the first that cannot be decrypted, and what is wrong with that one."""
         decrypt = self.options.decrypt
         if decrypt is None:
             return batch, None
@@ -251,8 +249,8 @@ class Consumption:
         return readable, None
 
     def _probe(self) -> bool:
-        """Whether a broker answers. "All brokers down" alone is also said when the first of several
-        addresses of a name refuses."""
+        """Return True if a broker answers. librdkafka reports "all brokers down" even if only the first of several
+        addresses refuses."""
         from confluent_kafka import KafkaException
 
         try:
@@ -270,12 +268,13 @@ class Consumption:
         return next((reason for reason in reasons if reason is not None), None)
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
-        """None for what is not a message, or came after the end as it was when we began."""
+        """Return None for events without a message, and for messages after the end at the start of the run."""
         topic, number, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
         error = message.error()
         if error is not None:
             if error.name() != "_PARTITION_EOF":
-                raise from_kafka(error, f"Topic '{topic or ', '.join(self._topics)}'")
+                subject = f"Topic '{topic or ', '.join(self._topics)}'"
+                raise from_kafka(error, subject, self.options.group)
             self._left.discard((topic, number))
             return None
         end = self._ends.get((topic, number))
@@ -284,7 +283,7 @@ class Consumption:
         return consumed(message) if end is None or offset < end else None
 
     def _store(self, batch: list[ConsumedMessage]) -> None:
-        """Only what has been handed out is committed, so that nothing is skipped by the next member."""
+        """Commit only messages that the caller has taken, so that the next member skips none."""
         from confluent_kafka import KafkaException, TopicPartition
 
         if self.options.group is None or not batch:
@@ -297,16 +296,14 @@ class Consumption:
                 continue  # the partition went to another member meanwhile; it begins where we committed
 
     def stop(self) -> None:
-        """End `batches` after the one that was handed out."""
+        """End `batches` after the current one."""
         self._stopped = True
 
     def close(self) -> None:
-        """Leave the group after committing what was taken."""
         self._consumer.close()
 
 
 def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> ConsumedMessage:
-    """A message of librdkafka (not an error) as one of ours."""
     from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
 
     kind, timestamp = message.timestamp()

@@ -1,4 +1,4 @@
-"""Dead letters: records that a pipeline or a sink of Connect could not read. List them, and send them back."""
+"""Listing and replaying of dead letters: records that a pipeline or a Connect sink could not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TIMESTAM
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """`from_*` and the rest say what the headers say; None where a record has none of them."""
+    """Fields come from the headers; None if a header is missing."""
 
     partition: int
     offset: int
@@ -48,7 +48,7 @@ def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None
 def replay(
     client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, *, dry_run: bool
 ) -> ReplaySummary:
-    """Send back every dead letter that was not sent back before. If this is interrupted, some may be sent twice."""
+    """Send back every new dead letter. After an interruption, some may be sent twice."""
     summary = ReplaySummary()
     progress = Progress(client.cluster, topic)
     productions: dict[str, Production] = {}
@@ -80,7 +80,7 @@ def _choose(
     reason: re.Pattern[str] | None,
     summary: ReplaySummary,
 ) -> tuple[list[tuple[str, ConsumedMessage]], list[ConsumedMessage]]:
-    """What to send and where to; and what is not a dead letter, to be skipped from now on."""
+    """Return the records to send with their topics, and the records to skip because they are no dead letters."""
     wanted, passed = [], []
     for message in batch:
         if progress.is_done(message):
@@ -98,7 +98,7 @@ def _choose(
 
 
 def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
-    """Up to the present end of the topic: what fails again after being sent back is for the next run."""
+    """Read to the current end of the topic. Records that fail again belong to the next run."""
     consumption = Consumption(client, [topic], ConsumeOptions(start=Start("earliest"), until_end=True))
     try:
         yield from consumption.batches()
@@ -121,7 +121,7 @@ def _letter(message: ConsumedMessage, replayed: bool) -> DeadLetter:
 
 
 def _revived(message: ConsumedMessage) -> OutgoingMessage:
-    """As it was before it failed: its own headers and its own time."""
+    """Return the record as it was before the failure, with its own headers and timestamp."""
     timestamp = why(message.headers).get(TIMESTAMP, "")
     return OutgoingMessage(
         message.value,

@@ -1,4 +1,4 @@
-"""Values that are encrypted on their way to a topic and decrypted on their way from it."""
+"""Encryption and decryption of values in `ottla produce` and `ottla consume`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encrypting(keys: str, fields: Sequence[str]) -> Callable[[str, OutgoingMessa
 def decrypting(
     keys: str, topic: str | None = None, *, allow_plain: bool = False
 ) -> Callable[[ConsumedMessage], ConsumedMessage]:
-    """`topic` is the one that values were encrypted for, if it is not that of the message."""
+    """`topic` is the topic for which values were encrypted, if it differs from the message's topic."""
     try:
         decryptor = Decryptor(open_keys(keys), allow_plain=allow_plain)
     except EncryptionError as error:

@@ -1,4 +1,4 @@
-"""The levels of features that Kafka's releases have, and what they are called."""
+"""Feature levels of Kafka's releases, and their names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}
 
 
 def level_name(feature: str, level: int) -> str:
-    """metadata.version is called by its release."""
     if feature != METADATA_VERSION:
         return str(level)
     known = _LOWEST <= level < _LOWEST + len(_RELEASES)
@@ -34,7 +33,7 @@ def level_name(feature: str, level: int) -> str:
 
 
 def metadata_level(release: str) -> int:
-    """4.1-IV0, or 4.1 for the last of them."""
+    """`release` is a level such as 4.1-IV0, or a release such as 4.1 for its last level."""
     short = ".".join(release.split(".")[:2])
     stable = _RELEASES[: _RELEASES.index(LATEST) + 1]
     matching = [name for name in stable if short in (name, name.partition("-")[0])]
@@ -46,7 +45,6 @@ def metadata_level(release: str) -> int:
 
 
 def levels_of_release(release: str) -> dict[str, int]:
-    """Of every feature, metadata.version first."""
     metadata = metadata_level(release)
     levels = {METADATA_VERSION: metadata}
     for feature, since in _LEVELS.items():
@@ -57,7 +55,6 @@ def levels_of_release(release: str) -> dict[str, int]:
 
 
 def dependencies(feature: str, level: int) -> dict[str, int]:
-    """Other features, and the levels that they have to have."""
     if feature != METADATA_VERSION:
         if feature not in _LEVELS:
             raise JobError(f"Unknown feature: {feature}")

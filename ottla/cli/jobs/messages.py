@@ -136,7 +136,6 @@ _FIELDS: dict[str, Callable[[ConsumedMessage], bytes]] = {
 
 
 def headers_to_text(headers: Headers) -> bytes:
-    """name=value,name=value"""
     return b",".join(name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in headers)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import output
 from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 
@@ -25,7 +26,7 @@ _LOOK_SECONDS = 0.5
 def run_flows(
     read: Callable[[], Sequence[FlowSettings]], master: str | None = None, *, quiet: bool = False
 ) -> None:
-    """`read` gives the flows; what is wrong with them is said before Spark is started."""
+    """`read` returns the flows. Their errors are reported before Spark starts."""
     if find_spec("pyspark") is None:
         raise JobError("Mirroring needs packages that are not installed: pip install 'ottla[spark]'.")
     from ottla.client.errors import ClientError
@@ -40,8 +41,11 @@ def run_flows(
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.mirror.mirror_maker import MirrorMaker
     from ottla.mirror.spark_session import mirror_session
+    from ottla.spark.interruptible import interruptible_start
 
-    with stderr_to(java_log()):
+    if not quiet:
+        output.note("Starting Spark …")
+    with interruptible_start(), stderr_to(java_log()):
         spark = mirror_session("ottla mirror", master)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
@@ -76,7 +80,7 @@ def _line(status: CopyStatus) -> str:
 
 
 def log_to_stderr() -> None:
-    """On stderr as it is now: while Spark starts, file descriptor 2 belongs to Java's log."""
+    """Log to the current stderr. While Spark starts, file descriptor 2 is Java's log."""
     handler = logging.StreamHandler(os.fdopen(os.dup(2), "w", buffering=1))
     handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import output
 from ottla.cli.errors import JobError
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
     from ottla.cli.jobs.mirror import log_to_stderr, set_by_signals
     from ottla.mirror.link.mover import LinkMover
     from ottla.mirror.spark_session import mirror_session
+    from ottla.spark.interruptible import interruptible_start
 
     stopping = threading.Event()
     set_by_signals(stopping)
     log_to_stderr()
-    with stderr_to(java_log()):
+    output.note("Starting Spark …")
+    with interruptible_start(), stderr_to(java_log()):
         spark = mirror_session("ottla mirror link", master)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")

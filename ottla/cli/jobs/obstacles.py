@@ -1,4 +1,4 @@
-"""What keeps messages from being delivered: asked of the cluster, because librdkafka retries and does not say."""
+"""Reasons for undelivered messages. They come from the cluster, because librdkafka retries silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # How long nothing may happen before the cluster is asked why.
 _PATIENCE = 2.0
-# Who waits for long asks less and less often, but at least so often.
+# Longest pause between two checks; pauses grow up to it.
 _MOST_PATIENCE = 60.0
 
 
@@ -33,7 +33,7 @@ def undeliverable(
         found = _partitions(client, topic, partitions)
         for each in found:
             if each.leader_id < 0:
-                clause = without_leader(topic, each)
+                clause = without_leader(topic, each, client.cluster.nodes())
                 return JobError(f"{clause[0].upper()}{clause[1:]}.", ErrorCode.LEADER_NOT_AVAILABLE)
         for leader in sorted({each.leader_id for each in found}):
             client.cluster.node(leader)  # raises if the address that it advertises cannot be reached

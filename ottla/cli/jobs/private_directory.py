@@ -63,7 +63,7 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Yield files and folders, but follow no link out of the directory."""
+    """Yield files and folders without following links."""
     for root, folders, files in os.walk(directory):
         for name in (*folders, *files):
             path = Path(root, name)

@@ -11,7 +11,8 @@ from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.messages import Headers, OutgoingMessage, message_from_json
 from ottla.cli.jobs.obstacles import Watch, named, undeliverable
 from ottla.cli.jobs.producer_properties import acks_all, idempotence
-from ottla.cli.jobs.sticky_partitioner import sticky_partitioner
+from ottla.cli.jobs.sticky_partitioner import partitioner_for
+from ottla.client.errors import error_code
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -48,8 +49,10 @@ class ProduceOptions:
     idempotent: bool = False
     timeout: float = 30.0  # until a message counts as failed
     properties: Mapping[str, str] = field(default_factory=dict)
-    # What becomes of a message before it is sent: JobError if it cannot be.
+    # Applied to each message before it is sent. Raises JobError for invalid messages.
     encrypt: Callable[[str, OutgoingMessage], OutgoingMessage] | None = None
+    # Messages without a key go to one partition after another, not to the same one for a batch.
+    round_robin: bool = False
 
 
 def read_messages(lines: Iterable[bytes], line_format: LineFormat) -> Iterator[OutgoingMessage]:
@@ -81,7 +84,7 @@ def read_messages(lines: Iterable[bytes], line_format: LineFormat) -> Iterator[O
         yield OutgoingMessage(value, key, line_format.headers, line_format.partition)
 
 
-# What librdkafka reports when it has given up, of which the cluster may know the reason.
+# Final errors of librdkafka for which the cluster may know the reason.
 _GAVE_UP = frozenset(
     {"_MSG_TIMED_OUT", "_TRANSPORT", "_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"}
 )
@@ -137,7 +140,9 @@ class Production:
         self._producer: Producer = client.producer(
             self._config(options, idempotence(properties, default=options.idempotent))
         )
-        self._partitioner = sticky_partitioner(self._producer, topic, options.properties)
+        self._partitioner = partitioner_for(
+            self._producer, topic, options.properties, round_robin=options.round_robin
+        )
         self._watch = None
         if warn is not None:
             self._watch = Watch(lambda: undeliverable(client, topic, acks_all=self._acks_all), warn)
@@ -155,7 +160,7 @@ class Production:
             "topic.metadata.propagation.max.ms": 5000,
             "linger.ms": 5,
             "delivery.report.only.error": True,
-            "message.max.bytes": 1_000_000_000,  # the broker decides what is too large
+            "message.max.bytes": 1_000_000_000,  # the broker decides on the maximum size
             "queue.buffering.max.messages": 500_000,
             **options.properties,
             "enable.idempotence": idempotent,
@@ -179,7 +184,6 @@ class Production:
             self._partitioner.look_again()
 
     def send(self, message: OutgoingMessage) -> None:
-        """Hand a message to the client, waiting while its queue is full."""
         from confluent_kafka import KafkaException
 
         if self._encrypt is not None:
@@ -213,20 +217,34 @@ class Production:
         if not self._sent & 0xFF:
             self._producer.poll(0)
         if self._fatal is not None:
-            raise from_kafka(self._fatal, f"Topic '{self.topic}'")
+            raise self._fatal_error(self._fatal)
 
     def idle(self) -> None:
-        """To be called now and then while there is nothing to send."""
         self._producer.poll(0)
         if len(self._producer):
             self._look()
 
     def flush(self) -> None:
-        """Wait until every message is acknowledged or has failed."""
         # In short slices: successes are not reported, so nothing would wake a longer wait. Each message has
         # an end by message.timeout.ms.
-        while self._producer.flush(0.01):
+        while self._flush_some():
             self._look()
+
+    def _flush_some(self) -> int:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._producer.flush(0.01)
+        except KafkaException as failure:  # a fatal error, after which nothing is sent
+            raise self._fatal_error(failure.args[0]) from None
+
+    def _fatal_error(self, error: KafkaError) -> JobError:
+        if error.name() == "CLUSTER_AUTHORIZATION_FAILED":
+            return JobError(
+                f"Not authorized to write to topic '{self.topic}': an ACL must allow Write on it.",
+                error_code(error.code()),
+            )
+        return from_kafka(error, f"Topic '{self.topic}'")
 
     def _look(self) -> None:
         if self._watch is not None:

@@ -16,10 +16,10 @@ _IN_FLIGHT = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
 def idempotence(properties: Mapping[str, Any], default: bool = True) -> bool:
-    """`default` is what it is without enable.idempotence.
+    """`default` applies without enable.idempotence.
 
-    Settings that exclude it turn it off, unless it was asked for. Kafka's producer has refused too many requests in
-    flight since 4.0, even where idempotence is only its default; before it did as we do.
+    Conflicting settings turn it off, unless it was requested explicitly. Since 4.0 Kafka's producer refuses too many
+    requests in flight, even if idempotence is only the default; older versions did as we do.
     """
     asked = "enable.idempotence" in properties
     enabled = str(properties.get("enable.idempotence", default)).lower() == "true"

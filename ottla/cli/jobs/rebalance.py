@@ -43,7 +43,7 @@ class ClusterNow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Of one partition: other replicas, or the same in another order."""
+    """A change of one partition: other replicas, or another order."""
 
     topic: str
     partition: int
@@ -94,7 +94,6 @@ class Proposal:
 
 
 def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
-    """The cluster as it is, or these topics of it."""
     ongoing = list_reassignments(client.cluster)
     while True:
         answer = _metadata_of_the_controller(client, topics)
@@ -184,7 +183,7 @@ def propose(
 
 
 def _leader_after(now: PartitionNow, replicas: tuple[int, ...]) -> int | None:
-    """The preferred one, unless it is an old replica that is not in sync."""
+    """The preferred replica leads, unless it is an old replica out of sync."""
     first = replicas[0]
     return first if first in now.isr or first not in now.replicas else now.leader
 

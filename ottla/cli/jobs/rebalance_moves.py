@@ -122,7 +122,6 @@ class Rebalance:
         )
 
     def _copied_of(self, under_way: dict[Partition, Change]) -> int:
-        """How many bytes of the partitions under way have arrived."""
         copied = 0
         for broker in {broker for change in under_way.values() for broker in change.added}:
             topics = {change.topic for change in under_way.values() if broker in change.added}

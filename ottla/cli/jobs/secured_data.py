@@ -66,7 +66,7 @@ class SecuredData:
         return self.client.exists()
 
     def admin_password(self) -> str:
-        """What was written for the clients; empty if it is not there any more."""
+        """Contents of the client file; empty if it was removed."""
         from ottla.cli.properties import parse_properties
 
         if not self.has_admin:
@@ -94,7 +94,6 @@ class SecuredData:
             self.renew([*_hosts(leaf), *hosts])
 
     def take(self, certificate: Path, key: Path | None, authority: Path | None) -> None:
-        """Use a certificate that was made elsewhere."""
         found = _read_pem(certificate, key)
         if authority is not None:
             _certificates(authority)
@@ -181,7 +180,6 @@ class SecuredData:
     # -- settings of brokers ---------------------------------------------------------------------------
 
     def settings(self, *, cluster: bool) -> dict[str, str]:
-        """Return the settings of a broker, without its listener."""
         among_brokers = {
             "security.inter.broker.protocol": "SASL_SSL",
             "sasl.mechanism.inter.broker.protocol": MECHANISMS[0],
@@ -209,8 +207,8 @@ class SecuredData:
         """
         lines = _read(self.brokers).decode().splitlines()
         kept = [line for line in lines if not line.startswith(f"{REGISTRY_LOGIN}=")]
-        written = [*kept, f"{REGISTRY_LOGIN}={login}"]
-        write_for_owner(self.brokers, "".join(f"{line}\n" for line in written).encode())
+        lines = [*kept, f"{REGISTRY_LOGIN}={login}"]
+        write_for_owner(self.brokers, "".join(f"{line}\n" for line in lines).encode())
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -229,7 +227,7 @@ class SecuredData:
         write_for_owner(self.client, _properties(other))
 
     def move_clients(self, servers: str) -> None:
-        """They are told where the brokers are now; what else is in there may have been changed by hand."""
+        """Update only the broker addresses: users may have edited the rest of the file."""
         for file in (self.java_client, self.client):
             with suppress(OSError):
                 lines = file.read_text(encoding="utf-8").splitlines()
@@ -242,14 +240,12 @@ class SecuredData:
 
 
 def credentials(password: str) -> dict[str, str]:
-    """What brokers keep of a password, by mechanism."""
     from ottla.security.sasl.scram import format_credential, new_credential
 
     return {each: format_credential(new_credential(each, password, _ITERATIONS)) for each in MECHANISMS}
 
 
 def hosts_of(addresses: Iterable[str]) -> list[str]:
-    """What clients may call the broker that is at these addresses, which are HOST:PORT."""
     named = [address.rpartition(":")[0].strip("[]") for address in addresses]
     own = [host for host in named if host not in _EVERY_INTERFACE]
     return list(dict.fromkeys([*own, "localhost", socket.gethostname(), "127.0.0.1", "::1"]))
@@ -262,7 +258,7 @@ def advertised_at(listeners: str) -> list[str]:
 
 
 def write_for_owner(path: Path, data: bytes) -> None:
-    """A file that nobody else could read at any time, complete or not there at all."""
+    """Write a file atomically. Nobody but its owner can read it at any time."""
     try:
         # Files of tempfile are readable by their owner only.
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -326,7 +322,6 @@ def _certificates(path: Path) -> list[x509.Certificate]:
 
 
 def _read_pem(certificate: Path, key: Path | None) -> bytes:
-    """Key and chain, if they belong together and are valid now."""
     from cryptography.hazmat.primitives import serialization
 
     chain = _certificates(certificate)

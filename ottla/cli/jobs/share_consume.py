@@ -39,7 +39,7 @@ class ShareMember:
         ]
 
     def decide(self, message: ConsumedMessage, fate: Fate) -> None:
-        """The acknowledgement is sent with the next poll, or when the member closes."""
+        """The next poll, or closing the member, sends the acknowledgement."""
         from confluent_kafka import AcknowledgeType
 
         self._consumer.acknowledge_offset(
@@ -47,7 +47,6 @@ class ShareMember:
         )
 
     def close(self) -> None:
-        """Send the acknowledgements, and leave the group."""
         from confluent_kafka import KafkaException
 
         try:
@@ -59,7 +58,7 @@ class ShareMember:
 
 
 def polled(consumer: Any, topic: str, seconds: float) -> list[Message[Any, Any]]:
-    """What one poll of a share consumer brings; errors as sentences."""
+    """Messages of one poll of a share consumer; errors become sentences."""
     from confluent_kafka import KafkaException
 
     try:

@@ -48,12 +48,12 @@ class StickyPartitioner:
         return self._partition
 
     def look_again(self) -> None:
-        """A broker may be gone: the next switch asks who leads."""
+        """A broker may have failed: the next switch asks for the leaders."""
         self._look_at = 0.0
 
     def _switch(self) -> None:
         if time.monotonic() >= self._look_at:
-            # What is not known right now may be what it was.
+            # Keep the last known state while the cluster does not answer.
             available = self._look() or self._available
             self._look_at = time.monotonic() + (_LOOK_AGAIN if available else _LOOK_AGAIN_SOON)
             if available != self._available:
@@ -61,25 +61,43 @@ class StickyPartitioner:
         if not self._available:
             return
         if not self._round:
-            self._round = random.sample(self._available, len(self._available))
+            self._round = self._next_round()
         self._partition = self._round.pop()
         self._left = self._batch_size
 
+    def _next_round(self) -> list[int]:
+        return random.sample(self._available, len(self._available))
 
-def sticky_partitioner(
-    producer: Producer, topic: str, properties: Mapping[str, Any]
+
+class RoundRobinPartitioner(StickyPartitioner):
+    """One partition after another, from a random one on, as Kafka's producer did until 2.3."""
+
+    def __init__(self, look: Callable[[], Sequence[int]]) -> None:
+        super().__init__(look, batch_size=0)
+        self._first = random.random()
+
+    def _next_round(self) -> list[int]:
+        first = int(self._first * len(self._available))
+        return [*self._available[first:], *self._available[:first]][::-1]
+
+
+def partitioner_for(
+    producer: Producer, topic: str, properties: Mapping[str, Any], *, round_robin: bool = False
 ) -> StickyPartitioner | None:
     """For a producer with these properties; None if they name another partitioner."""
     if "partitioner" in properties:
         return None
-    return StickyPartitioner(Lookup(producer, topic), _batch_size(properties))
+    lookup = Lookup(producer, topic)
+    return (
+        RoundRobinPartitioner(lookup) if round_robin else StickyPartitioner(lookup, _batch_size(properties))
+    )
 
 
 def _batch_size(properties: Mapping[str, Any]) -> int:
     try:
         return int(properties.get("batch.size", _BATCH_SIZE))
     except ValueError:
-        return _BATCH_SIZE  # librdkafka says what is wrong with it
+        return _BATCH_SIZE  # librdkafka reports the error
 
 
 class Lookup:

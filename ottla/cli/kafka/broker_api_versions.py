@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
 
-# Every API that clients of Kafka 4.3 know, with its newest version: what a broker lacks is said, too.
+# Every API of Kafka 4.3's clients with its newest version. APIs that a broker lacks are listed as well.
 _NAMES = (
     "Produce:0:13 Fetch:1:18 ListOffsets:2:11 Metadata:3:13 OffsetCommit:8:10 OffsetFetch:9:10 "
     "FindCoordinator:10:6 JoinGroup:11:9 Heartbeat:12:4 LeaveGroup:13:5 SyncGroup:14:5 DescribeGroups:15:6 "
@@ -32,7 +33,7 @@ KNOWN = {int(key): (name, int(newest)) for name, key, newest in (part.split(":")
 @tool.entry_point()
 def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-broker-api-versions", "Show which versions of which API each broker knows.", """
+        "kafka-broker-api-versions", "Show the API versions of each broker.", """
         --bootstrap-server, --broker-list
         --command-config
         """,
@@ -40,7 +41,10 @@ def main(argv: list[str]) -> None:
     )  # fmt: skip
     args = parser.options(argv)
     tool.required(args, "bootstrap-server")
-    client = tool.connect(args)
+    print_versions(tool.connect(args))
+
+
+def print_versions(client: Client) -> None:
     for node in client.cluster.nodes().values():
         rack = "null" if node.rack is None else node.rack
         print(f"{node.host}:{node.port} (id: {node.id} rack: {rack} isFenced: false) -> (")

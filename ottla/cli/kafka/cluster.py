@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.cli.client import Client
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.broker_api_versions import print_versions
 from ottla.client.errors import refusal
 from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
@@ -22,23 +23,26 @@ def main(argv: list[str]) -> None:
         print(f"Cluster ID: {client.cluster.metadata([]).cluster_id}")
     elif args.command == "unregister":
         _unregister(client, args.id)
+    elif args.command == "api-versions":
+        print_versions(client)
     else:
         _list_endpoints(client)
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-cluster", "Show the id of the cluster or its endpoints.")
+    parser = tool.Parser("kafka-cluster", "Show the id of the cluster, its endpoints or its API versions.")
     servers = """
         --bootstrap-server, --broker-list, -b  the brokers
-        --bootstrap-controller, -C             Ottla's are its brokers
+        --bootstrap-controller, -C             in Ottla, any broker
         --command-config, --config, -c
     """
-    parser.add_command("cluster-id", "the id of the cluster", servers)
+    parser.add_command("cluster-id", "show the id of the cluster", servers)
     broker = "--id, -i N!  the broker"
-    parser.add_command("unregister", "let the cluster forget a broker that is gone", f"{servers}{broker}")
+    parser.add_command("unregister", "remove a stopped broker from the cluster", f"{servers}{broker}")
     # Brokers that are fenced are not in the metadata of a broker of Ottla: there is nothing to add.
-    fenced = "--include-fenced-brokers  also those that may not lead"
-    parser.add_command("list-endpoints", "its brokers", f"{servers}{fenced}")
+    fenced = "--include-fenced-brokers  include fenced brokers"
+    parser.add_command("list-endpoints", "list the brokers", f"{servers}{fenced}")
+    parser.add_command("api-versions", "show the API versions of each broker", servers)
     return parser
 
 

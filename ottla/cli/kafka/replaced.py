@@ -1,4 +1,4 @@
-"""Tools of Kafka that would have nothing to do here: each says why in a sentence, and what to use instead."""
+"""Kafka's tools that have no purpose here: each explains why and names an alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tools share: options in Kafka's style, how to reach the cluster, tables, failures as sentences."""
+"""Shared parts of all tools: options in Kafka's style, access to the cluster, tables, errors as sentences."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from typing import IO, Any, NoReturn, TypeVar
 from ottla.cli import streams
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
+from ottla.cli.extras import missing_package
 
 T = TypeVar("T")
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the sentence says why."""
+    """Invalid command line."""
+
+
+class Failed(Exception):
+    """The tool has printed what failed; it ends with exit code 1."""
 
 
 class _Once(argparse.Action):
@@ -41,16 +46,14 @@ class _Once(argparse.Action):
 
 # Options that many tools have: their metavar and help, unless a tool declares its own.
 _SHARED = {
-    "--bootstrap-server": ("HOST:PORT[,…]", "the brokers to connect to first"),
-    "--bootstrap-controller": ("HOST:PORT[,…]", "the controllers to connect to; Ottla's are its brokers"),
-    "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
-    "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
+    "--bootstrap-server": ("HOST:PORT[,…]", "brokers to connect to first"),
+    "--bootstrap-controller": ("HOST:PORT[,…]", "controllers to connect to; in Ottla, any broker"),
+    "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers in ZooKeeper, as older tools do"),
+    "--command-config": ("FILE", "client properties: security.protocol, sasl.mechanism, …"),
 }
 
 
 def _whole_number(bits: int) -> Callable[[str], int]:
-    """As large as Java's int or long."""
-
     def parse(text: str) -> int:
         number = int(text)
         if not -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -122,8 +125,8 @@ class Parser(argparse.ArgumentParser):
     def _with_two_dashes(self, words: Sequence[str]) -> list[str]:
         """As `-topic t`, which Kafka's option parser reads as `--topic t`.
 
-        What follows an option that takes one value is that value, even if it begins with a dash. Words that are
-        taken as they are, as zookeeper-shell does with a command, are left alone.
+        The word after an option with a value is that value, even with a leading dash. Verbatim words, such as a command
+        of zookeeper-shell, stay unchanged.
         """
         known = self._option_string_actions
         as_they_are = any(action.nargs == argparse.REMAINDER for action in self._actions)
@@ -150,11 +153,22 @@ class Parser(argparse.ArgumentParser):
         args, rest = self.parse_known_args(argv)
         for word in rest:
             if word.startswith("-"):
-                raise UsageError(f"{word.lstrip('-').partition('=')[0]} is not a recognized option")
+                raise UsageError(self._unknown(word))
             print(f"Warning: '{word}' is no option of {self.prog} and means nothing.", file=sys.stderr)
         return args
 
+    def _unknown(self, word: str) -> str:
+        from difflib import get_close_matches
+
+        name = word.lstrip("-").partition("=")[0]
+        known = {option.lstrip("-"): option for option in self._option_string_actions}
+        close = get_close_matches(name, known, n=1)
+        hint = f". Did you mean {known[close[0]]}?" if close else ""
+        return f"{name} is not a recognized option{hint}"
+
     def error(self, message: str) -> NoReturn:
+        if found := re.match(r"unrecognized arguments: (-\S+)", message):
+            raise UsageError(self._unknown(found[1]))
         if found := re.fullmatch(r"argument --?([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
             raise JobError(f"Cannot parse argument '{found[2]}' of option {found[1]}")
         if found := re.fullmatch(r"argument --?([^:/]+)\S*: expected .*argument.*", message):
@@ -162,7 +176,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
     def add_command(self, name: str, help_text: str, options: str = "") -> Parser:
-        """Add a command, such as `list` of kafka-transactions: `args.command` is the one that was given."""
+        """Add a command such as `list` of kafka-transactions. `args.command` is the given command."""
         if self._commands is None:
             self._commands = self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
         command = self._commands.add_parser(name, help=help_text)
@@ -172,7 +186,7 @@ class Parser(argparse.ArgumentParser):
     def command(self, argv: list[str]) -> argparse.Namespace:
         args = self.parse_args(argv)
         if args.command is None:
-            raise UsageError(f"Say what to do. See {self.prog} --help.")
+            raise UsageError(f"The action is missing. See {self.prog} --help.")
         return args
 
 
@@ -202,7 +216,7 @@ def _add_option(target: argparse._ActionsContainer, head: str, help_text: str) -
 
 
 def _version() -> str:
-    """Scripts look at the first word."""
+    """Scripts parse the first word."""
     from ottla import KAFKA_VERSION, __version__
 
     return f"{KAFKA_VERSION} (ottla {__version__})"
@@ -233,7 +247,6 @@ def connect(
 
 
 def controller_too(args: argparse.Namespace) -> None:
-    """--bootstrap-controller names the servers where --bootstrap-server does not."""
     if args.bootstrap_server and args.bootstrap_controller:
         raise UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
@@ -242,7 +255,6 @@ def controller_too(args: argparse.Namespace) -> None:
 
 
 def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> str:
-    """The one action that was chosen among several."""
     chosen = [name for name in names if getattr(args, name.replace("-", "_"))]
     if len(chosen) != 1:
         raise UsageError(otherwise)
@@ -250,7 +262,6 @@ def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> 
 
 
 def together(one: str, other: str) -> UsageError:
-    """The error about two options that exclude each other."""
     return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
 
 
@@ -259,14 +270,12 @@ def missing(option: str) -> UsageError:
 
 
 def required(args: argparse.Namespace, *options: str) -> None:
-    """Options that the command line must have."""
     for option in options:
         if getattr(args, option.replace("-", "_")) in (None, "", False, []):
             raise missing(option)
 
 
 def repeated(values: Sequence[T]) -> list[T]:
-    """Those that appear more than once."""
     return [value for value in dict.fromkeys(values) if values.count(value) > 1]
 
 
@@ -285,26 +294,29 @@ def _repeated(args: argparse.Namespace, option: str) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-# What most tools say of an option with a newer name.
+_OF_OLD = ("--zookeeper", "--broker-list")
+# Warning of most tools about an option with a newer name.
 DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
 # And of both names together.
 TOGETHER = 'Option "[{old}]" can\'t be used with option "[{new}]"'
 
 
 def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: str = TOGETHER) -> None:
-    """Options with a newer name: both together are refused, the older one alone prints the warning `said`."""
+    """Options with a newer name: both together are refused, the older one alone prints the warning `said`.
+
+    A command line of old (--zookeeper, --broker-list) prints no warning: these are newer than its documents.
+    """
     given: frozenset[str] = getattr(args, "_given", frozenset())
     for old, new in pairs:
         here = [name in given or _repeated(args, name) for name in (old, new)]
         if all(here):
             raise UsageError(both.format(old=old, new=new).replace("[--", "["))
-        if here[0]:
+        if here[0] and given.isdisjoint(_OF_OLD):
             # Kafka's tools print it on stdout, where it would spoil what older scripts read.
             print(said.format(old=old, new=new), file=sys.stderr)
 
 
 def read_text(path: Path) -> str:
-    """A file that was named on the command line."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -352,6 +364,8 @@ def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: boo
         code = run(sys.argv[1:])
         sys.stdout.flush()
         return code or 0
+    except Failed:
+        return 1
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
@@ -366,6 +380,8 @@ def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: boo
         of_the_output = isinstance(error, OSError) and streams.unwritable(error) is not None
         if isinstance(error, BrokenPipeError) or of_the_output or os.environ.get("OTTLA_DEBUG"):
             raise
+        if isinstance(error, ModuleNotFoundError) and (sentence := missing_package(error)) is not None:
+            return _say(sentence, sys.stderr)
         where = "OTTLA_DEBUG=1 shows where it happened."
         return _say(f"This is a bug in ottla: {type(error).__name__}: {error}. {where}", sys.stderr, 70)
 
@@ -400,6 +416,6 @@ def print_table(
 
 
 def log_line(level: str, text: str) -> str:
-    """As Kafka's clients and brokers write their logs."""
+    """Format a line like Kafka's logs."""
     now = time.time()
     return f"[{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now % 1 * 1000):03d}] {level} {text}"

@@ -75,24 +75,24 @@ def _parser() -> tool.Parser:
         --list                         list all available topics
         --describe                     list details of the given topics
         --create                       create a topic
-        --alter                        raise the number of partitions; with --zookeeper change settings too
+        --alter                        add partitions; with --zookeeper change settings as well
         --delete                       delete topics
         --topic TOPIC                  the topic; a regular expression except for --create
         --topic-id TOPIC_ID            the id of the topic to describe
         --partitions N:int             the number of partitions
         --replication-factor N:int     copies of each partition
-        --replica-assignment 1:2,2:3   which broker holds which replica
-        --config NAME=VALUE*           a setting of the topic to create; to change one use kafka-configs
-        --delete-config NAME*          has an effect with --zookeeper only: use kafka-configs
-        --if-exists                    do nothing if the topic is not there (alter, delete, describe)
-        --if-not-exists                do nothing if the topic is there already (create)
+        --replica-assignment 1:2,2:3   brokers of each partition's replicas
+        --config NAME=VALUE*           setting of the new topic; use kafka-configs to change one
+        --delete-config NAME*          works only with --zookeeper; use kafka-configs
+        --if-exists                    do nothing if the topic does not exist (alter, delete, describe)
+        --if-not-exists                do nothing if the topic already exists (create)
         --exclude-internal             omit internal topics (list, describe)
-        --topics-with-overrides        only topics that have settings of their own
-        --under-replicated-partitions  only partitions whose replicas are not all in sync
-        --unavailable-partitions       only partitions without a leader
-        --under-min-isr-partitions     only partitions below min.insync.replicas
-        --at-min-isr-partitions        only partitions exactly at min.insync.replicas
-        --partition-size-limit-per-response N:int  how many partitions the broker describes at once
+        --topics-with-overrides        show only topics with their own settings
+        --under-replicated-partitions  show only partitions with replicas out of sync
+        --unavailable-partitions       show only partitions without a leader
+        --under-min-isr-partitions     show only partitions below min.insync.replicas
+        --at-min-isr-partitions        show only partitions exactly at min.insync.replicas
+        --partition-size-limit-per-response N:int  partitions per response of the broker
         --disable-rack-aware           (hidden)
         --force                        (hidden)
         """,
@@ -101,7 +101,7 @@ def _parser() -> tool.Parser:
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
-    """In Kafka's order, so that the same of several mistakes is reported."""
+    """Check in Kafka's order, so that the same one of several errors is reported."""
     if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError("--bootstrap-server must be specified")
     if action == "describe" and args.if_exists and not args.topic and not args.topic_id:
@@ -147,7 +147,7 @@ def _check(args: argparse.Namespace, action: str) -> None:
 
 
 def _as_of_old(args: argparse.Namespace) -> bool:
-    """With --zookeeper, until Kafka 3.0, this tool changed settings of topics too, and said more."""
+    """With --zookeeper this tool also changed topic settings until Kafka 3.0."""
     return bool(args.zookeeper) and not args.bootstrap_server
 
 
@@ -212,7 +212,6 @@ def _assignment(text: str) -> list[list[int]]:
 
 
 def _names(client: Client, args: argparse.Namespace) -> list[str]:
-    """Topics that match --topic, which is a regular expression."""
     names = topic_names(client.cluster, include_internal=not args.exclude_internal)
     if not args.topic:
         return names
@@ -297,7 +296,7 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
         least = next((int(e.value or 1) for e in entries if e.name == "min.insync.replicas"), 1)
         for partition in topic.partitions:
             if not filtered or _chosen(args, partition, least, live):
-                print(_line(topic.name, partition))
+                print(_line(topic.name, partition, with_elr=not _as_of_old(args)))
 
 
 def _checked_id(topic_id: str) -> str:
@@ -339,13 +338,16 @@ def _heading(topic: TopicDescription, entries: list[ConfigEntry]) -> str:
     )
 
 
-def _line(topic: str, partition: PartitionDescription) -> str:
+def _line(topic: str, partition: PartitionDescription, *, with_elr: bool) -> str:
     def ids(brokers: list[int] | None) -> str:
         return "N/A" if brokers is None else ",".join(map(str, brokers))
 
-    return (
+    line = (
         f"\tTopic: {topic}\tPartition: {partition.partition}\t"
         f"Leader: {'none' if partition.leader is None else partition.leader}\t"
-        f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.isr)}\t"
-        f"Elr: {ids(partition.eligible_leader_replicas)}\tLastKnownElr: {ids(partition.last_known_elr)}"
+        f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.isr)}"
     )
+    if not with_elr:
+        return line
+    elr, last_known = ids(partition.eligible_leader_replicas), ids(partition.last_known_elr)
+    return f"{line}\tElr: {elr}\tLastKnownElr: {last_known}"

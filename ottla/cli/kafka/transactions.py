@@ -26,7 +26,7 @@ _MINUTE_MS = 60_000
 @tool.entry_point()
 def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-transactions", "Show transactions and their producers, and end those that hang.", """
+        "kafka-transactions", "Show transactions and producers, and abort hanging transactions.", """
         --bootstrap-server, --broker-list
         --command-config
         """,
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
         --transactional-id-pattern REGEX  only ids that match
         """).set_defaults(duration_filter=-1)  # fmt: skip
     parser.add_command("describe", "describe the state of a transactional id", "--transactional-id ID!")
-    parser.add_command("describe-producers", "describe the producers that a partition knows", """
+    parser.add_command("describe-producers", "describe the producers of a partition", """
         --broker-id N:int  as this broker knows them, not the leader
         --topic TOPIC!
         --partition N:int!
@@ -84,7 +84,7 @@ def _check(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _failing_to(action: str) -> Iterator[None]:
-    """Kafka's sentence about what did not work, with the reason."""
+    """Report failures with Kafka's sentence and the reason."""
     try:
         yield
     except BrokerUnreachable:
@@ -177,7 +177,7 @@ def _find_hanging(client: Client, args: argparse.Namespace) -> None:
 
 
 def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
-    """Where `find-hanging` looks."""
+    """Return the partitions to search."""
     if args.partition is not None:
         return [(args.topic, args.partition)]
     topics = client.cluster.metadata(None if args.topic is None else [args.topic]).topics
@@ -207,7 +207,6 @@ _COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Every cell as wide as its column, and a tab behind each."""
     cells = [list(headings), *(["None" if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
     for row in cells:

@@ -73,7 +73,6 @@ def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> None:
 
 
 def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Return the deleted ACLs."""
     request = messages.DeleteAclsRequest(
         filters=[
             messages.DeleteAclsFilter(

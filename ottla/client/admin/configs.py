@@ -157,7 +157,12 @@ def _entry(entry: Any) -> ConfigEntry:
 
 
 def alter_configs(
-    cluster: Cluster, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
+    cluster: Cluster,
+    resource: Resource,
+    *,
+    set_: Mapping[str, str] | None = None,
+    delete: Iterable[str] = (),
+    validate_only: bool = False,
 ) -> None:
     """Change only the named settings (incremental); the broker checks names and values."""
     _check_broker(cluster, resource)
@@ -175,7 +180,8 @@ def alter_configs(
             messages.IncrementalConfigsResource(
                 resource_type=_TYPES[resource.kind], resource_name=resource.name, configs=changes
             )
-        ]
+        ],
+        validate_only=validate_only,
     )
 
     def check(answer: messages.IncrementalAlterConfigsResponse) -> None:

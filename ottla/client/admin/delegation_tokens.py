@@ -62,8 +62,6 @@ def create_token(
 
 
 def renew_token(cluster: Cluster, hmac: bytes, period_ms: int = -1) -> int:
-    """Return the new expiry."""
-
     def expiry(answer: messages.RenewDelegationTokenResponse) -> int:
         check_accepted(_SUBJECT, answer)
         return answer.expiry_timestamp_ms

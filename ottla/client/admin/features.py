@@ -25,7 +25,6 @@ class Feature:
 
 
 def describe_features(connection: Connection) -> tuple[list[Feature], int | None]:
-    """Return the features sorted by name, with the epoch of their finalization."""
     from ottla import __version__
 
     answer = connection.request(

@@ -37,6 +37,7 @@ from ottla.protocol.messages.offsets import (
 )
 
 _FIRST_WITH_TYPES = 5  # version of ListGroups
+_CLASSIC_MEMBER = 0
 _LAST_WITH_NAMES = 9  # version of OffsetFetch: later ones use topic ids
 
 
@@ -62,6 +63,7 @@ class Member:
     host: str
     group_instance_id: str | None
     partitions: list[Partition]
+    is_classic: bool = False  # uses the classic protocol in a group of the new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ def _describe_consumer(connection: Connection, group: str, node: Node) -> GroupD
                 for topic in member.assignment.topic_partitions
                 for number in topic.partitions
             ),
+            member.member_type == _CLASSIC_MEMBER,
         )
         for member in found.members
     ]
@@ -311,7 +314,6 @@ def delete_offsets(
 
 
 def remove_members(cluster: Cluster, group: str, members: Collection[str]) -> None:
-    """Remove members that will not return from a classic group."""
     request = messages.LeaveGroupRequest(
         group_id=group, members=[messages.MemberIdentity(member_id=member) for member in members]
     )

@@ -108,7 +108,6 @@ def describe_replicas(cluster: Cluster, topics: Iterable[str]) -> list[Replica]:
 def sizes_on_leaders(
     cluster: Cluster, topics: Iterable[str], leaders: Mapping[tuple[str, int], int]
 ) -> dict[tuple[str, int], int]:
-    """Return the size of each partition at its leader, as far as brokers report it."""
     try:
         replicas = describe_replicas(cluster, topics)
     except ClientError:
@@ -121,7 +120,6 @@ def sizes_on_leaders(
 
 
 def places(cluster: Cluster, topics: Iterable[str]) -> dict[ReplicaKey, ReplicaPlace]:
-    """Return the log directories of the topics' replicas, and the targets of current moves."""
     found: dict[ReplicaKey, ReplicaPlace] = {}
     for replica in describe_replicas(cluster, topics):
         key = (replica.topic, replica.partition, replica.broker)

@@ -54,7 +54,6 @@ def offsets_by_time(
 def available_offsets(
     cluster: Cluster, partitions: Iterable[Partition]
 ) -> tuple[dict[Partition, int], dict[Partition, int]]:
-    """Return start and end offsets of the partitions that have a leader."""
     known = list(partitions)
     try:
         return earliest_offsets(cluster, known), latest_offsets(cluster, known)

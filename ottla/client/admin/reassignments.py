@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.client.admin.offsets import Partition
-from ottla.client.admin.routing import ask_controller, timeout_ms
+from ottla.client.admin.routing import ask_controller, timeout_ms, when_ready
 from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, check_accepted, error_code
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import replicas as messages
 
 Assignment = dict[Partition, list[int]]
+
+_UNCLEAN = 1
 
 _MESSAGES = {
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
@@ -46,7 +50,6 @@ def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
 
 
 def keeps_replication_factor(cluster: Cluster) -> bool:
-    """Return True if the controller can refuse reassignments that change the replication factor."""
     _, newest = cluster.controller().versions.get(messages.AlterPartitionReassignmentsRequest.api_key, (0, 0))
     return newest >= 1
 
@@ -89,6 +92,24 @@ def elect_leaders(
     cluster: Cluster, election_type: int, partitions: Sequence[Partition] | None
 ) -> dict[Partition, tuple[str, str | None]]:
     """Return Kafka's error name and message for each partition. None selects all partitions."""
+    outcome = _elect(cluster, election_type, partitions, cluster.controller)
+    if election_type == _UNCLEAN:
+        # Only the broker that lost a partition's log can start it with an empty one.
+        for node in list(cluster.nodes().values()):
+            refused = [
+                key for key, (error, _) in outcome.items() if error == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+            ]
+            if refused:
+                outcome |= _elect(cluster, election_type, refused, partial(cluster.connection, node.address))
+    return outcome
+
+
+def _elect(
+    cluster: Cluster,
+    election_type: int,
+    partitions: Sequence[Partition] | None,
+    connect: Callable[[], Connection],
+) -> dict[Partition, tuple[str, str | None]]:
     asked: dict[str, list[int]] = {}
     for topic, number in partitions or ():
         asked.setdefault(topic, []).append(number)
@@ -108,4 +129,4 @@ def elect_leaders(
             for result in topic.partition_result
         }
 
-    return ask_controller(cluster, request, messages.ElectLeadersResponse, check)
+    return when_ready(cluster, lambda: check(connect().request(request, messages.ElectLeadersResponse)))

@@ -101,7 +101,6 @@ def plan_reset(
 
 
 def plan_offsets(cluster: Cluster, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:
-    """Plan a reset to given offsets per partition."""
     committed = _committed_by_idle(cluster, group)
     partitions = sorted(wanted)
     there = set(partitions_of(cluster, [topic for topic, _ in partitions]))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ottla.client.admin.configs import Resource, describe_configs
+from ottla.client.admin.configs import SOURCES, ConfigEntry, Resource, describe_configs
 from ottla.client.admin.log_dirs import sizes_on_leaders
 from ottla.client.admin.offsets import Partition, available_offsets
 from ottla.client.admin.routing import ask_controller, timeout_ms
@@ -245,6 +246,29 @@ def create_topic(
         CreateTopicsResponse,
         lambda answer: check_accepted(f"Topic '{name}'", *answer.topics),
     )
+
+
+def default_configs(cluster: Cluster) -> list[ConfigEntry]:
+    """Return the settings that a new topic would have."""
+    topic = CreatableTopic(name=f"new-{uuid.uuid4()}", num_partitions=-1, replication_factor=-1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms(cluster), validate_only=True)
+
+    def described(answer: CreateTopicsResponse) -> list[ConfigEntry]:
+        [found] = answer.topics
+        check_accepted("A new topic", found)
+        return [
+            ConfigEntry(
+                each.name,
+                each.value,
+                SOURCES.get(each.config_source, "UNKNOWN"),
+                each.value,
+                each.read_only,
+                each.is_sensitive,
+            )
+            for each in sorted(found.configs or (), key=lambda each: each.name)
+        ]
+
+    return ask_controller(cluster, request, CreateTopicsResponse, described)
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:

@@ -110,7 +110,6 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 def describe_producers(
     cluster: Cluster, partitions: Collection[Partition], broker: int | None = None
 ) -> dict[Partition, list[Producer]]:
-    """Return the producers known to the leaders, or to one broker."""
     found: dict[Partition, list[Producer]] = {}
     for node, topics in _by_broker(cluster, partitions, broker).items():
         request = messages.DescribeProducersRequest(
@@ -139,7 +138,6 @@ def describe_producers(
 def _by_broker(
     cluster: Cluster, partitions: Collection[Partition], broker: int | None
 ) -> dict[int, dict[str, list[int]]]:
-    """Group partitions by the broker to ask: broker → topic → partitions."""
     wanted = set(partitions)
     asked: dict[int, dict[str, list[int]]] = {}
     for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics:
@@ -159,7 +157,6 @@ def _by_broker(
 def abort_transaction(
     cluster: Cluster, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """Abort a producer's transaction in one partition, regardless of its coordinator."""
     [leader] = _by_broker(cluster, [partition], None)
     marker = messages.WritableTxnMarker(
         producer_id=producer_id,

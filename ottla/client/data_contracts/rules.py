@@ -60,7 +60,6 @@ class Rules:
 
 
 def _applicable(rule_set: str, direction: Direction) -> Iterable[Mapping[str, Any]]:
-    """Yield the enabled rules for this direction whose failure matters."""
     given = json.loads(rule_set) if rule_set else {}
     for kind in _KINDS:
         for rule in given.get(kind) or ():

@@ -20,8 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ottla.security.encryption.envelope import KEY_BYTES, is_key_name
-from ottla.security.encryption.errors import BadValue, KeysUnavailable
-from ottla.security.encryption.key_provider import NewDataKey
+from ottla.security.encryption.key_provider import BadValue, KeysUnavailable, NewDataKey
 
 DEFAULT_NAME = "default"
 

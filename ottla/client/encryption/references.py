@@ -17,8 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from ottla.client.encryption.key_file import KeyFile
 from ottla.client.encryption.vault import VaultAddress, VaultTransit
 from ottla.security.encryption.envelope import is_key_name
-from ottla.security.encryption.errors import EncryptionError
-from ottla.security.encryption.key_provider import KeyProvider
+from ottla.security.encryption.key_provider import EncryptionError, KeyProvider
 
 _DEFAULT_PORT = 8200
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(.*)", re.DOTALL)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.security.encryption.envelope import KEY_BYTES
-from ottla.security.encryption.errors import BadValue, KeysUnavailable
-from ottla.security.encryption.key_provider import NewDataKey
+from ottla.security.encryption.key_provider import BadValue, KeysUnavailable, NewDataKey
 
 _TRIES = 4
 _FIRST_PAUSE = 0.25
@@ -106,9 +105,7 @@ class VaultTransit:
         with suppress(ValueError):
             key = base64.b64decode(text, validate=True)
         if len(key) != KEY_BYTES:
-            raise KeysUnavailable(
-                f"{self._who} answered with something that is no key of {8 * KEY_BYTES} bits."
-            )
+            raise KeysUnavailable(f"{self._who} answered with an invalid key of {8 * KEY_BYTES} bits.")
         return key
 
     # -- HTTP -----------------------------------------------------------------------------------------------

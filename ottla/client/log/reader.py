@@ -88,7 +88,6 @@ class LogReader:
         return position
 
     def _is_another(self, cluster: Cluster, topic_id: bytes | None) -> bool:
-        """Return True if the topic was deleted and recreated."""
         try:
             cluster.leader(self._partition)
             return topic_id is not None and cluster.topic_id(self._partition.topic) != topic_id

@@ -77,12 +77,11 @@ class AuditLog:
                 await asyncio.to_thread(self._hold_room, self._file)
             except OSError as error:
                 raise CannotLog(
-                    f"The audit log {self._file} cannot be written ({error.strerror}), and what cannot be logged is "
-                    "not done: nothing was changed."
+                    f"The audit log {self._file} cannot be written ({error.strerror}). Every change is "
+                    "logged first, so nothing was changed."
                 ) from None
 
     def last(self) -> list[dict[str, Any]]:
-        """Return the last entries, newest first."""
         return list(reversed(self._last))
 
     # In threads, one at a time
@@ -111,7 +110,6 @@ def _open(file: Path) -> int:
 
 
 def _append_whole(file: Path, line: bytes) -> None:
-    """Append completely or not at all: half a line would spoil the next one."""
     descriptor = _open(file)
     try:
         size = os.fstat(descriptor).st_size

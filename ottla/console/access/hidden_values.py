@@ -47,7 +47,6 @@ _SHORTEST_SECRET = 4
 
 
 def without_logins(text: str) -> str:
-    """Remove logins from URLs, and passwords from their parameters."""
     for pattern in _LOGINS:
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     return text

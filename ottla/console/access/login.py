@@ -84,7 +84,7 @@ class Logins:
             return User(session.name, resolve(session.roles, self._roles))
         found = (self._users or {}).get(session.name)
         if found is None:
-            raise HttpError(401, 401, "There is no such user any more.")
+            raise HttpError(401, 401, "This user no longer exists.")
         return User(session.name, resolve(sorted(found.roles), self._roles))
 
     async def check_password(self, name: str, password: str, peer: str) -> None:

@@ -101,7 +101,6 @@ class Provider:
         return str(name), tuple(each for each in roles if isinstance(each, str))
 
     def _claims(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a valid token: signed by the provider, issued for the console, not expired."""
         rules = Rules(self._settings.issuer, (self._settings.client_id,))
         try:
             try:

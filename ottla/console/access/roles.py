@@ -114,7 +114,6 @@ class User:
         return any(role.level >= level and role.patterns(kind) for role in self.roles)
 
     def _covers(self, level: Level, kind: Kind, name: str | None) -> bool:
-        """Without a name: all names."""
         return any(
             role.level >= level and ("*" in role.patterns(kind) if name is None else role.covers(kind, name))
             for role in self.roles
@@ -129,7 +128,6 @@ class User:
 
     @property
     def sees_all(self) -> bool:
-        """Return True if the console hides nothing from the user."""
         return self.may_everywhere(Level.VIEWER) and self._covers(Level.ADMIN, "connector", None)
 
     def sees(self, topic: str) -> bool:
@@ -143,7 +141,6 @@ class User:
 
     @property
     def level(self) -> str:
-        """The highest level, for display."""
         return max((role.level for role in self.roles), default=Level.VIEWER).name.lower()
 
 

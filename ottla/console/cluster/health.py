@@ -80,7 +80,6 @@ def _named(
     sees: Callable[[str], bool],
     why: Callable[[Snapshot, str, PartitionState], str],
 ) -> str:
-    """Name the first partitions with their reasons, and count the rest."""
     shown = [each for each in partitions if sees(each[0])]
     parts = []
     for topic, number in shown[:_NAMED]:

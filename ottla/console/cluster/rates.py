@@ -25,7 +25,6 @@ class Rates:
         self.history: deque[tuple[float, float]] = deque(maxlen=_POINTS)
 
     def next_round(self, partitions: Sequence[Partition]) -> list[Partition]:
-        """Return the partitions to query now."""
         if len(partitions) <= AT_ONCE:
             return list(partitions)
         start = self._next % len(partitions)

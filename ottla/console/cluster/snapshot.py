@@ -91,7 +91,6 @@ class Snapshot:
 
     @cached_property
     def below_min_isr(self) -> list[tuple[str, int]]:
-        """Return partitions with a leader that reject acks=all."""
         return [
             (name, each.number)
             for name, wanted in self.min_isr.items()

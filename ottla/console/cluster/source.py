@@ -98,7 +98,6 @@ class KafkaSource:
         self._cluster = cluster
 
     def topology(self) -> Topology:
-        """Send one Metadata request."""
         answer = self._cluster.metadata(None)
         topics = {}
         for topic in answer.topics:
@@ -122,7 +121,6 @@ class KafkaSource:
         )
 
     def groups(self) -> list[GroupListing]:
-        """Send one ListGroups request per broker."""
         return list_groups(self._cluster)
 
     def volumes(self, brokers: Collection[int]) -> dict[int, list[LogDir]]:

@@ -23,7 +23,6 @@ class Flow:
         return self.add(Node(f"topic:{name}", name, "topic", note, href))
 
     def rate(self, topic: str) -> float | None:
-        """Return the messages per second written to a topic."""
         return self._visit.site.rates.of_topic(topic, _MOST_PARTITIONS) if topic else None
 
     def add(self, node: Node) -> str:

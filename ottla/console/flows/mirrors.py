@@ -117,7 +117,6 @@ def _position(key: bytes, value: bytes | None) -> tuple[str, Partition, int | No
 
 
 def _synced(key: bytes) -> str | None:
-    """Return the topic of an offset sync, a length-prefixed text."""
     if len(key) < 2:
         return None
     (length,) = _INT16.unpack_from(key)
@@ -175,7 +174,6 @@ async def _add(visit: Visit, found: Flow, mirror: Mirror) -> None:
 
 
 async def _lag(visit: Visit, mirror: Mirror) -> int | None:
-    """Return the lag if the source is one of the console's clusters, under the same name."""
     site = visit.app.sites.get(mirror.other)
     if site is None:
         return None

@@ -68,7 +68,6 @@ class Shown:
 
     @property
     def line(self) -> str:
-        """Return one line, for previews and searches."""
         if isinstance(self.value, str) or self.format == "null":
             return self.text
         return json.dumps(self.value, ensure_ascii=False, separators=(", ", ": "))

@@ -185,7 +185,7 @@ def _unary(node: ast.UnaryOp) -> Evaluate:
         return lambda values: not of(values)
     if isinstance(node.op, ast.USub):
         return lambda values: -of(values)
-    raise BadExpression("Of one thing there are only `not` and a minus.")
+    raise BadExpression("Only `not` and minus take one operand.")
 
 
 def _binary(node: ast.BinOp) -> Evaluate:

@@ -31,7 +31,6 @@ class Literal(NamedTuple):
 
 
 def of_text(text: str, ignore_case: bool) -> Literal | None:
-    """Return the parts of a text with a unique spelling."""
     found = sorted(
         dict.fromkeys(_PIECES.findall(text.lower() if ignore_case else text)), key=len, reverse=True
     )

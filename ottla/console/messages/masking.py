@@ -62,7 +62,6 @@ class Masker:
 
 
 def _may_have_fields(part: Shown) -> bool:
-    """Return True for an undecoded part that looks as if it had fields."""
     return bool(part.note) or (part.format == "text" and str(part.value).lstrip()[:1] in ("{", "["))
 
 

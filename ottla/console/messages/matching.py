@@ -69,7 +69,7 @@ def texts(message: ShownMessage, places: Sequence[str]) -> list[str]:
     return found
 
 
-def written_texts(record: Record, places: Sequence[str]) -> list[str] | None:
+def raw_texts(record: Record, places: Sequence[str]) -> list[str] | None:
     """Return all parts as written, without decoding; None if some part is not text."""
     found = []
     try:
@@ -90,7 +90,7 @@ def pattern_of(query: Query) -> re.Pattern[str]:
     try:
         return re.compile(query.text, re.IGNORECASE if query.ignore_case else 0)
     except re.error as error:
-        raise BadQuery(f"That is no regular expression: {error}.") from None
+        raise BadQuery(f"This is not a valid regular expression: {error}.") from None
 
 
 def expression_of(query: Query) -> Callable[[Mapping[str, Any]], bool]:

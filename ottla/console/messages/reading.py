@@ -63,7 +63,6 @@ class PageBounds:
             )
 
     def kept(self, message: Message) -> Message:
-        """Return the message, truncated if there is not enough room."""
         size = len(message.key or b"") + len(message.value or b"")
         size += sum(len(name) + len(value or b"") for name, value in message.headers)
         if size <= _BEGINNING:
@@ -133,7 +132,6 @@ def message_of(topic: str, partition: int, batch: Batch, record: Record) -> Mess
 
 
 def next_offset(fetched: Fetched, offset: int) -> int:
-    """Return the offset of the next fetch, beyond batches that were not shown."""
     view = memoryview(fetched.records)
     position, following = 0, offset
     while position + LOG_OVERHEAD <= len(view):

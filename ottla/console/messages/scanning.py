@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.console.messages import literals
 from ottla.console.messages.decoding import Decoder
-from ottla.console.messages.matching import Query, expression_of, pattern_of, text_matcher, written_texts
+from ottla.console.messages.matching import Query, expression_of, pattern_of, raw_texts, text_matcher
 from ottla.console.messages.reading import Batch
 from ottla.protocol.batch_header import corrupt
 from ottla.protocol.internal_topics import is_internal
@@ -54,10 +54,10 @@ class Scanner:
         decides = self._query.mode == "regex" or literals.is_whole(self._query.text)
 
         def judge(record: Record) -> bool | None:
-            written = written_texts(record, places)
-            if written is None:
+            texts = raw_texts(record, places)
+            if texts is None:
                 return None
-            return True if matches(written) else False if decides else None
+            return True if matches(texts) else False if decides else None
 
         return judge
 

@@ -99,7 +99,6 @@ def cursor_text(cursor: Mapping[int, int]) -> str:
 def ranges(
     cluster: Cluster, topic: str, partitions: Sequence[int], selection: Selection
 ) -> dict[int, tuple[int, int]]:
-    """Return the range to read in each partition, up to its current end."""
     keys = [(topic, number) for number in partitions]
     first = earliest_offsets(cluster, keys)
     ends = latest_offsets(cluster, keys)

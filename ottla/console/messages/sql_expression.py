@@ -320,7 +320,6 @@ class _Parser:
         return lambda values: cast(of(values), name)
 
     def _list(self, end: str) -> list[Evaluate]:
-        """Parse a list up to its closing sign."""
         found: list[Evaluate] = []
         if not self._next.is_sign(end):
             found.append(self._or())

@@ -16,7 +16,6 @@ _MOST_TEXT = 100_000
 
 
 def kind_of(value: Any) -> type:
-    """Return the kind of a value, in which booleans are not numbers."""
     if isinstance(value, bool):
         return bool
     return float if isinstance(value, (int, float)) else type(value)
@@ -247,7 +246,6 @@ TYPES = tuple(_CASTS)
 
 
 def cast(value: Any, name: str) -> Any:
-    """Return NULL if the value cannot be converted."""
     if value is None:
         return None
     try:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
-    books,
     capacity,
     connectors,
+    count_audit,
     flow,
     group_changes,
     groups,
@@ -53,6 +53,6 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
         security,
         audit,
         capacity,
-        books,
+        count_audit,
     ):
         yield from module.routes()

@@ -52,7 +52,6 @@ async def connectors(visit: Visit) -> Page | Response:
 
 
 def all_connectors(remote: Remote) -> list[dict[str, Any]]:
-    """Fetch all connectors with two requests."""
     statuses = remote.request("GET", "/connectors?expand=status") or {}
     infos = remote.request("GET", "/connectors?expand=info") or {}
     rows = []

@@ -8,26 +8,26 @@ from ottla.client.cluster import Cluster
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Response
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_tier_counts
 
 _GRACE_SECONDS = 600
 
 
 def routes() -> Iterator[Route]:
-    yield Route("GET", f"{CLUSTER}/books", books, everywhere=True)
+    yield Route("GET", f"{CLUSTER}/count-audit", count_audit, everywhere=True)
 
 
-async def books(visit: Visit) -> Page | Response:
+async def count_audit(visit: Visit) -> Page | Response:
     text = visit.query.get("grace", "")
     grace = int(text) if text.isdecimal() and len(text) < 8 else _GRACE_SECONDS
     found = await visit.site.calls.read(_balanced, grace * 1000)
-    return Page("books.html", found, more={"grace": grace})
+    return Page("count_audit.html", found, more={"grace": grace})
 
 
 def _balanced(cluster: Cluster, grace_ms: int) -> dict[str, object]:
     if not cluster.topics([AUDIT_TOPIC]):
         return {"tiers": [], "findings": [], "is_there": False}
-    kept = read_books(cluster)
+    kept = read_tier_counts(cluster)
     tiers = [
         {
             "topic": topic,

@@ -107,7 +107,6 @@ def _chosen(
     pattern: re.Pattern[str] | None,
     to: str | None,
 ) -> Iterator[tuple[str, Message]]:
-    """Yield messages singly: thousands of large ones would not fit into memory."""
     for message in islice(_all(cluster, keys), _MOST):
         headers = why(message.headers)
         target = to or headers.get(TOPIC)
@@ -122,7 +121,6 @@ def _chosen(
 def _targets(
     cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
 ) -> dict[str, int]:
-    """Return the number of messages for each target topic."""
     progress = Progress(cluster, keys[0][0])
     return dict(Counter(target for target, _ in _chosen(cluster, keys, progress, pattern, to)))
 
@@ -153,7 +151,6 @@ def _replay(
 
 
 def _revived(message: Message) -> Record:
-    """Restore the original record, with its own headers and timestamp."""
     timestamp = why(message.headers).get(TIMESTAMP, "")
     own = int(timestamp) if timestamp.isdigit() else message.timestamp
     return Record(0, own, message.key, message.value, own_headers(message.headers))

@@ -73,7 +73,6 @@ def _last_lag(visit: Visit, group: str) -> int | None:
 
 
 def _history(visit: Visit, group: str) -> list[tuple[float, int]]:
-    """Return the lag history for topics visible to the user."""
     lags = visit.site.lags
     if visit.user.may_everywhere(Level.VIEWER):
         return lags.total(group)
@@ -243,7 +242,6 @@ def _streams(cluster: Cluster, group: str) -> dict[str, Any]:
 
 
 def _add_times(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
-    """Add the waiting time of each partition's next record."""
     waiting = [row for row in rows if row["lag"] and row["offset"] is not None]
     behind = sorted(waiting, key=lambda row: -row["lag"])[:_MOST_TIMES]
     for row in behind:

@@ -53,7 +53,7 @@ class LoginPages:
         target = _target(visit.form.get("next"))
         name = visit.form.get("user", "")
         if not visit.app.logins.has_users:
-            raise HttpError(404, 404, "Nobody logs in with a password here.")
+            raise HttpError(404, 404, "Password logins are disabled.")
         try:
             await visit.app.logins.check_password(name, visit.form.get("password", ""), visit.address)
         except HttpError as error:
@@ -66,11 +66,10 @@ class LoginPages:
         return Response(303, b"", None, headers)
 
     async def by_link(self, visit: Visit) -> Page | Response:
-        """Log in with the link that the command showed at startup."""
         # A browser's prefetch of the link does not count.
         is_ahead = "prefetch" in visit.request.headers.get("sec-purpose", "")
         if is_ahead or not self._link.take(visit.query.get("token", "")):
-            logger.warning("Somebody at %s tried a link to log in that is not valid.", visit.address)
+            logger.warning("A client at %s used an invalid login link.", visit.address)
             problem = "This link was used already, or is too old: log in with a password, or start again."
             return self._page(visit, "/", problem, 403)
         name = self._link.user

@@ -280,7 +280,6 @@ def _selection(visit: Visit) -> Selection:
 
 
 def _link(visit: Visit, **changes: str) -> str:
-    """Return the same query with some changes."""
     kept = [pair for pair in visit.request.query_values() if pair[0] not in changes and pair[1]]
     return "?" + urlencode(kept + [pair for pair in changes.items() if pair[1]])
 

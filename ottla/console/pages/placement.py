@@ -124,7 +124,6 @@ async def reassignments(visit: Visit) -> Page | Response:
 
 
 def _progress(cluster: Cluster, going: dict[Partition, Reassignment]) -> list[dict[str, Any]]:
-    """Return the share of the largest replica that the new replicas have copied."""
     sizes: dict[tuple[str, int], dict[int, int]] = {}
     try:
         for replica in describe_replicas(cluster, {topic for topic, _ in going}):
@@ -183,7 +182,7 @@ def _replicas(text: str, brokers: set[int]) -> list[int] | None:
     except ValueError:
         raise HttpError(400, 400, f"'{text}' is not a list of brokers: write 1, 2, 3.") from None
     if len(set(found)) < len(found) or not set(found) <= brokers:
-        raise HttpError(400, 400, f"'{text}' must name brokers that are there, each once.")
+        raise HttpError(400, 400, f"'{text}' must name existing brokers, each once.")
     return found
 
 
@@ -202,7 +201,6 @@ async def cancel(visit: Visit) -> Page | Response:
 
 
 async def elect(visit: Visit) -> Page | Response:
-    """Elect the preferred replicas of all partitions."""
     results = await visit.change("elect preferred leaders", "all partitions", elect_leaders, _PREFERRED, None)
     done = sum(name == "NONE" for name, _ in results.values())
     return visit.redirect(visit.url("reassignments"), f"New leaders were elected for {done} partitions.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.produce import Written, produce
+from ottla.client.produce import ProducedRecord, produce
 from ottla.client.schema_codecs import BadData, SchemaCodecs, encode
 from ottla.console.access.roles import Level
 from ottla.console.messages.decoding import MOST_ITEMS, Decoder, to_bytes
@@ -74,9 +74,9 @@ class Producing:
                 raise ValueError(f"There is no partition {form['partition']}.")
         except (ValueError, ClientError) as error:
             return await self._page(visit, {**_BLANK, **form}, str(error))
-        [written] = await visit.site.calls.change(produce, topic, [record], partition)
-        await visit.log("produce", topic, details=written._asdict())
-        return visit.redirect(_seen_at(visit, topic, written), _where(topic, written))
+        [produced] = await visit.site.calls.change(produce, topic, [record], partition)
+        await visit.log("produce", topic, details=produced._asdict())
+        return visit.redirect(_seen_at(visit, topic, produced), _where(topic, produced))
 
     async def resend(self, visit: Visit) -> Page | Response:
         """Send the same bytes again, to this topic or another one."""
@@ -86,10 +86,10 @@ class Producing:
         self._refuse_masked(visit, topic)
         message = await _message(visit, visit.form)
         record = Record(0, round(time.time() * 1000), message.key, message.value, message.headers)
-        [written] = await visit.site.calls.change(produce, target, [record])
+        [produced] = await visit.site.calls.change(produce, target, [record])
         source = f"{topic}-{message.partition}@{message.offset}"
-        await visit.log("resend", target, details={"source": source, **written._asdict()})
-        return visit.redirect(_seen_at(visit, target, written), _where(target, written))
+        await visit.log("resend", target, details={"source": source, **produced._asdict()})
+        return visit.redirect(_seen_at(visit, target, produced), _where(target, produced))
 
     def _refuse_masked(self, visit: Visit, topic: str) -> None:
         if self._messages.masker(visit, topic) is not None:
@@ -109,7 +109,7 @@ async def _message(visit: Visit, given: dict[str, str]) -> Message:
     topic = visit.params["topic"]
     partition, offset = (_number(given.get(name, "")) for name in ("partition", "offset"))
     if partition is None or offset is None:
-        raise HttpError(400, 400, "Say which message, by partition and offset.")
+        raise HttpError(400, 400, "The message is missing. Pass its partition and offset.")
 
     def find(cluster: Cluster) -> Message | None:
         found = list(read_range(cluster, (topic, partition), offset, offset + 1))
@@ -182,10 +182,10 @@ def _headers(text: str) -> list[Header]:
     return found
 
 
-def _seen_at(visit: Visit, topic: str, written: Written) -> str:
-    query = f"?partition={written.partition}&from=offset&offset={written.offset}"
+def _seen_at(visit: Visit, topic: str, produced: ProducedRecord) -> str:
+    query = f"?partition={produced.partition}&from=offset&offset={produced.offset}"
     return visit.url("topics", topic, "messages") + query
 
 
-def _where(topic: str, written: Written) -> str:
-    return f"Sent to partition {written.partition} of '{topic}', at offset {written.offset}."
+def _where(topic: str, produced: ProducedRecord) -> str:
+    return f"Sent to partition {produced.partition} of '{topic}', at offset {produced.offset}."

@@ -204,7 +204,7 @@ async def set_quota(visit: Visit) -> Page | Response:
         if name:
             entity[kind] = None if name == "<default>" else name
     if not entity:
-        raise HttpError(400, 400, "Say for whom: a user, a client id or an address.")
+        raise HttpError(400, 400, "The quota's target is missing. Choose a user, a client id or an address.")
     key = visit.needed("key")
     if key not in _QUOTAS:
         raise HttpError(400, 400, f"The quota must be one of {', '.join(_QUOTAS)}.")

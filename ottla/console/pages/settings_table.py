@@ -23,7 +23,6 @@ def _shown(value: str | None, sensitive: bool) -> str | None:
 
 
 def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
-    """Return the rows, explicitly set ones first."""
     rows = [
         {
             "name": entry.name,

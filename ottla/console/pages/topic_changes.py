@@ -161,7 +161,6 @@ async def delete(visit: Visit) -> Page | Response:
 
 
 async def purge(visit: Visit) -> Page | Response:
-    """Delete all messages, and keep the topic."""
     state = await topic_state(visit)
     name = state.name
     back = visit.url("topics", name, "partitions")

@@ -121,7 +121,6 @@ async def end(visit: Visit) -> Page | Response:
 
 
 async def abort(visit: Visit) -> Page | Response:
-    """Write the missing marker of a hanging transaction."""
     topic = visit.needed("topic")
     try:
         numbers = [

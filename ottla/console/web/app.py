@@ -76,7 +76,6 @@ class Route:
 
     @property
     def access(self) -> Access:
-        """Return the lowest built-in role that may use the route."""
         if self.of in ("connector", "sql"):
             return Access.ADMIN
         return Access.ANYONE if self.public else Access[self.level.name]

@@ -109,7 +109,6 @@ def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Marku
 
 
 def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Markup]:
-    """Place labels nearer to the end with fewer lines."""
     outgoing = Counter(edge.source for edge in edges)
     incoming = Counter(edge.target for edge in edges)
     return [
@@ -120,7 +119,6 @@ def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Ma
 
 
 def _ends(edge: Edge, at: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the right side of one box and the left side of the other."""
     (x1, y1), (x2, y2) = at[edge.source], at[edge.target]
     return (x1 + _BOX, y1 + _HIGH // 2), (x2, y2 + _HIGH // 2)
 

@@ -42,7 +42,6 @@ class Listing(Generic[T]):
         return self.link(sort=column, desc="1" if self.sort == column and not self.descending else "")
 
     def order(self, column: str) -> str:
-        """Return the value for aria-sort."""
         if self.sort != column:
             return "none"
         return "descending" if self.descending else "ascending"

@@ -97,7 +97,6 @@ def cut(text: str) -> str:
 
 
 def part(text: Any) -> str:
-    """Quote one part of a path, including slashes."""
     return quote(str(text), safe="")
 
 

@@ -132,7 +132,6 @@ class Visit:
     # Responses
 
     def url(self, *parts: str) -> str:
-        """Return the path of a page of this cluster."""
         from ottla.console.web.rendering import part
 
         return "/".join(["/clusters", self.site.name, *map(part, parts)]).replace("//", "/")

@@ -1,6 +1,6 @@
-"""The audit topic, which stores the books on any Kafka cluster.
+"""The audit topic, which stores the counts on any Kafka cluster.
 
-It has one partition, because the order of pages matters.
+It has one partition, because the order of reports matters.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.produce import produce
-from ottla.monitoring.audit.books import Books
 from ottla.monitoring.audit.committed import committed_batches
-from ottla.monitoring.audit.pages import Entry, Round, entry_of
+from ottla.monitoring.audit.count_reports import Entry, Round, entry_of
+from ottla.monitoring.audit.tier_counts import TierCounts
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.record_format import Record
 
@@ -45,23 +45,23 @@ def ensure_audit_topic(
     cluster.retrying(lambda: cluster.leader(TopicPartition(topic, 0)), [topic])
 
 
-def read_books(
+def read_tier_counts(
     cluster: Cluster,
     topic: str = AUDIT_TOPIC,
     *,
-    into: Books | None = None,
+    into: TierCounts | None = None,
     known_as: Mapping[str, str] | None = None,
-) -> Books:
+) -> TierCounts:
     """Read all entries, adding them to `into` if given. Raises ClientError.
 
-    `known_as` maps topic names in these books to the names to use.
+    `known_as` maps topic names in these counts to the names to use.
     """
-    books = Books() if into is None else into
+    tier_counts = TierCounts() if into is None else into
     for partition in cluster.topics([topic])[topic].partitions:
         for _, entry in read_entries(cluster, partition, None):
             if entry is not None:
-                books.add(renamed(entry, known_as) if known_as else entry)
-    return books
+                tier_counts.add(renamed(entry, known_as) if known_as else entry)
+    return tier_counts
 
 
 def renamed(entry: Entry, known_as: Mapping[str, str]) -> Entry:
@@ -72,24 +72,24 @@ def renamed(entry: Entry, known_as: Mapping[str, str]) -> Entry:
     return replace(entry, topic=known_as.get(entry.topic, entry.topic))
 
 
-class FollowedBooks:
-    """Books with incremental reads. Used by one thread at a time."""
+class FollowedTierCounts:
+    """TierCounts with incremental reads. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = AUDIT_TOPIC) -> None:
-        self.books = Books()
+        self.tier_counts = TierCounts()
         self._cluster = cluster
         self._topic = topic
         self._positions: dict[TopicPartition, int] = {}
 
-    def catch_up(self) -> Books:
-        """Read new entries and return the books. Raises ClientError."""
+    def catch_up(self) -> TierCounts:
+        """Read new entries and return the counts. Raises ClientError."""
         found = self._cluster.topics([self._topic]).get(self._topic)
         for partition in found.partitions if found is not None else ():
             for position, entry in read_entries(self._cluster, partition, self._positions.get(partition)):
                 self._positions[partition] = position
                 if entry is not None:
-                    self.books.add(entry)
-        return self.books
+                    self.tier_counts.add(entry)
+        return self.tier_counts
 
 
 def read_entries(

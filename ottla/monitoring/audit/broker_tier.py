@@ -19,7 +19,13 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, FollowedBooks, ensure_audit_topic, write_entries
+from ottla.monitoring.audit.audit_topic import (
+    AUDIT_TOPIC,
+    FollowedTierCounts,
+    ensure_audit_topic,
+    write_entries,
+)
+from ottla.monitoring.audit.count_reports import Entry, Round
 from ottla.monitoring.audit.counting import (
     CountedPartition,
     Tier,
@@ -27,7 +33,6 @@ from ottla.monitoring.audit.counting import (
     count_partition,
     known_position,
 )
-from ottla.monitoring.audit.pages import Entry, Round
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import is_internal
 
@@ -64,7 +69,7 @@ class BrokerTier:
         self._cluster = cluster
         self._settings = settings
         self._tier = settings.tier
-        self._books = FollowedBooks(cluster, settings.audit_topic)
+        self._tier_counts = FollowedTierCounts(cluster, settings.audit_topic)
         self._epochs: dict[
             tuple[bytes, int], int
         ] = {}  # leader epochs of counted partitions at the time of the count
@@ -72,13 +77,15 @@ class BrokerTier:
         self._rounds = 0
 
     def count(self) -> int:
-        """Count new records and write them to the books. Return their number. Raises ClientError."""
+        """Count new records and write them to the counts. Return their number. Raises ClientError."""
         settings = self._settings
         began_ms = time.time_ns() // 1_000_000
         ensure_audit_topic(self._cluster, settings.audit_topic, settings.replication_factor)
-        books = self._books.catch_up()  # includes other brokers' counts of partitions now led here
+        tier_counts = (
+            self._tier_counts.catch_up()
+        )  # includes other brokers' counts of partitions now led here
         if self._tier.counter == 0:
-            self._tier = replace(self._tier, counter=books.next_counter(began_ms))
+            self._tier = replace(self._tier, counter=tier_counts.next_counter(began_ms))
         self._rounds += 1
         if self._rounds % _ROUNDS_WITH_CONFIGS == 0:
             self._compacted.clear()
@@ -91,13 +98,13 @@ class BrokerTier:
             counted = replace(each, end=ends[each.partition])
             place = (each.topic_id, each.partition.partition)
             is_same_leader = self._epochs.get(place) == each.leader_epoch
-            position = known_position(counted, self._tier, books)
+            position = known_position(counted, self._tier, tier_counts)
             if not is_same_leader or position is None or position.end != counted.end:
-                for page in count_partition(
-                    self._cluster, counted, self._tier, books, check_epoch=not is_same_leader
+                for report in count_partition(
+                    self._cluster, counted, self._tier, tier_counts, check_epoch=not is_same_leader
                 ):
-                    records += page.records
-                    waiting.append(page)
+                    records += report.records
+                    waiting.append(report)
                     if len(waiting) >= _PAGES_AT_ONCE:
                         self._write(waiting)
                         waiting = []
@@ -127,10 +134,10 @@ class BrokerTier:
             return ends
 
     def _write(self, entries: list[Entry]) -> None:
-        """Write entries and add them to the books now: an open transaction of a pipeline may delay reading them."""
+        """Write entries and add them to the counts now: an open transaction of a pipeline may delay reading them."""
         write_entries(self._cluster, entries, self._settings.audit_topic)
         for entry in entries:
-            self._books.books.add(entry)
+            self._tier_counts.tier_counts.add(entry)
 
     def forget(self) -> None:
         """Reset after a failure: counts may not have been written, and leaders may have changed."""

@@ -40,7 +40,6 @@ class CommittedBatch(NamedTuple):
         return self.first <= self.header.base_offset and self.header.next_offset <= self.end
 
     def records(self) -> list[Record]:
-        """Return the records that count."""
         if not self.counts:
             return []
         records = read_batch(self.buffer, self.position)
@@ -109,7 +108,6 @@ class _Aborted:
         self._beginnings = sorted(transactions, key=lambda each: each[1])
 
     def takes(self, header: BatchHeader, buffer: Any, position: int) -> bool:
-        """Return True if a batch was aborted and does not count."""
         while self._beginnings and self._beginnings[0][1] <= header.last_offset:
             self._producers.add(self._beginnings.pop(0)[0])
         if header.attributes & CONTROL_FLAG:

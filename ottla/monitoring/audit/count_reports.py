@@ -1,4 +1,4 @@
-"""Pages: one tier's counts for one place, as written to the audit topic. Pure."""
+"""Reports: one tier's counts for one place, as written to the audit topic. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 _MASK = (1 << 64) - 1
 
-#: Partition of pages that count amounts instead of offsets.
+#: Partition of reports that count amounts instead of offsets.
 NO_PARTITION = -1
 NO_EPOCH = -1
 
@@ -37,15 +37,15 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Page:
+class CountReport:
     """One record of the audit topic.
 
-    A page covers either a range of offsets in one partition, appended by the same leader: after an unclean election
+    A report covers either a range of offsets in one partition, appended by the same leader: after an unclean election
     offsets repeat, and the epoch distinguishes them. Or, with `first` below zero, it covers records that passed a
-    pipeline: such a page is written together with the records, and counts each time it occurs.
+    pipeline: such a report is written together with the records, and counts each time it occurs.
     """
 
-    topic: str  # name in the books
+    topic: str  # name in the counts
     tier: str
     partition: int
     first: int  # first offset
@@ -73,7 +73,6 @@ class Page:
         self.add(timestamp_ms, 1, size, fingerprint(key, value) if self.has_checksums else 0)
 
     def add(self, timestamp_ms: int, count: int, size: int, checksum: int = 0) -> None:
-        """Add records of one bucket."""
         bucket = timestamp_ms // self.bucket_ms * self.bucket_ms
         counts = self.buckets.get(bucket)
         if counts is None:
@@ -105,7 +104,7 @@ class Page:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Page:
+    def from_json(cls, data: Mapping[str, Any]) -> CountReport:
         """Raises ValueError, KeyError or TypeError for other data."""
         return cls(
             data["topic"],
@@ -146,9 +145,9 @@ class Round(NamedTuple):
         return cls(data["tier"], data["host"], int(data["time"]), counted)
 
 
-Entry = Page | Round
+Entry = CountReport | Round
 
 
 def entry_of(data: Mapping[str, Any]) -> Entry:
     """Raises ValueError, KeyError or TypeError for other data."""
-    return Round.from_json(data) if "counted" in data else Page.from_json(data)
+    return Round.from_json(data) if "counted" in data else CountReport.from_json(data)

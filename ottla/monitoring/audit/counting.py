@@ -1,7 +1,7 @@
 """Count partitions over the wire.
 
-A counter continues where the books end, so a counted but unwritten page is counted again. Only committed records count:
-uncommitted ones may be truncated, and would look lost.
+A counter continues where the stored counts end, so records of an unwritten report are counted again. Only committed
+records count: uncommitted ones may be truncated, and would look lost.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from ottla.client.admin.configs import Resource, describe_many
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError, check_accepted
-from ottla.monitoring.audit.books import Books, Position
 from ottla.monitoring.audit.committed import CommittedBatch, committed_batches
-from ottla.monitoring.audit.pages import NO_EPOCH, Page
+from ottla.monitoring.audit.count_reports import NO_EPOCH, CountReport
+from ottla.monitoring.audit.tier_counts import Position, TierCounts
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
@@ -39,7 +39,7 @@ class Tier:
 
     name: str
     bucket_ms: int = 600_000
-    known_as: str | None = None  # name in the books, if it differs
+    known_as: str | None = None  # name in the counts, if it differs
     host: str = ""
     has_checksums: bool = True
     counter: int = 0
@@ -58,8 +58,8 @@ class CountedPartition:
     end: int | None = None
 
 
-def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Iterator[Page]:
-    """Yield pages of records that are not in the books yet, for the caller to write. Raises ClientError."""
+def count_topic(cluster: Cluster, topic: str, tier: Tier, tier_counts: TierCounts) -> Iterator[CountReport]:
+    """Yield reports of records that are not in the counts yet, for the caller to write. Raises ClientError."""
     described = {each.name: each for each in cluster.metadata([topic]).topics}.get(topic)
     found = cluster.topics([topic]).get(topic)
     if found is None or described is None:
@@ -70,13 +70,13 @@ def count_topic(cluster: Cluster, topic: str, tier: Tier, books: Books) -> Itera
     for partition in found.partitions:
         counted = CountedPartition(partition, found.topic_id, epochs.get(partition.partition, NO_EPOCH))
         at = None
-        for page in count_partition(cluster, counted, tier, books):
-            at = page.end
-            yield page
+        for report in count_partition(cluster, counted, tier, tier_counts):
+            at = report.end
+            yield report
         if at is None:
             # The time of a tier's last count limits the comparison.
-            position = known_position(counted, tier, books)
-            yield new_page(
+            position = known_position(counted, tier, tier_counts)
+            yield new_report(
                 tier, counted, position.epoch if position else NO_EPOCH, position.end if position else 0
             )
 
@@ -91,53 +91,58 @@ def compacted_topics(cluster: Cluster, topics: list[str]) -> set[str]:
     }
 
 
-def known_position(counted: CountedPartition, tier: Tier, books: Books) -> Position | None:
+def known_position(counted: CountedPartition, tier: Tier, tier_counts: TierCounts) -> Position | None:
     topic, partition = counted.partition
-    return books.position(tier.topic(topic), tier.name, partition, counted.topic_id.hex())
+    return tier_counts.position(tier.topic(topic), tier.name, partition, counted.topic_id.hex())
 
 
 def count_partition(
-    cluster: Cluster, counted: CountedPartition, tier: Tier, books: Books, *, check_epoch: bool = True
-) -> Iterator[Page]:
-    """Yield pages of new records, if any. Raises ClientError.
+    cluster: Cluster,
+    counted: CountedPartition,
+    tier: Tier,
+    tier_counts: TierCounts,
+    *,
+    check_epoch: bool = True,
+) -> Iterator[CountReport]:
+    """Yield reports of new records, if any. Raises ClientError.
 
     `check_epoch`: the leader may have changed since the last count, and the log may be shorter.
     """
-    position = known_position(counted, tier, books)
+    position = known_position(counted, tier, tier_counts)
     start = None if position is None else position.end
     if position is not None and check_epoch and position.epoch != NO_EPOCH:
         start = min(position.end, _end_of_epoch(cluster, counted.partition, position))
-    page: Page | None = None
+    report: CountReport | None = None
     records = 0
     for batch in committed_batches(cluster, counted.partition, start, counted.end):
         epoch = batch.header.partition_leader_epoch
-        if page is not None and (page.epoch != epoch or records >= _RECORDS_PER_PAGE):
-            yield page
-            page, records = None, 0
-        if page is None:
-            page = new_page(tier, counted, epoch, max(batch.first, batch.header.base_offset))
-        records += note_batch(page, batch)
-        page.end = min(batch.end, batch.header.next_offset)
-    if page is not None:
-        yield page
+        if report is not None and (report.epoch != epoch or records >= _RECORDS_PER_PAGE):
+            yield report
+            report, records = None, 0
+        if report is None:
+            report = new_report(tier, counted, epoch, max(batch.first, batch.header.base_offset))
+        records += note_batch(report, batch)
+        report.end = min(batch.end, batch.header.next_offset)
+    if report is not None:
+        yield report
 
 
-def note_batch(page: Page, batch: CommittedBatch) -> int:
+def note_batch(report: CountReport, batch: CommittedBatch) -> int:
     """Add a batch and return its number of records. Without checksums a batch within one bucket is not decoded."""
     header = batch.header
-    length = page.bucket_ms
+    length = report.bucket_ms
     if (
         batch.counts
-        and not page.has_checksums
+        and not report.has_checksums
         and batch.is_whole
         and header.record_count >= 0
         and header.base_timestamp // length == header.max_timestamp // length
     ):
-        page.add(header.max_timestamp, header.record_count, header.size)
+        report.add(header.max_timestamp, header.record_count, header.size)
         return header.record_count
     records = batch.records()
     for record in records:
-        page.note(record.timestamp, record.key, record.value)
+        report.note(record.timestamp, record.key, record.value)
     return len(records)
 
 
@@ -157,8 +162,8 @@ def _end_of_epoch(cluster: Cluster, partition: TopicPartition, position: Positio
     return cluster.retrying(ask, [partition.topic])
 
 
-def new_page(tier: Tier, counted: CountedPartition, epoch: int, first: int) -> Page:
-    return Page(
+def new_report(tier: Tier, counted: CountedPartition, epoch: int, first: int) -> CountReport:
+    return CountReport(
         tier.topic(counted.partition.topic),
         tier.name,
         counted.partition.partition,

@@ -1,7 +1,7 @@
 """Count records that pass a pipeline, and write the counts together with the records.
 
-A pipeline writes its pages to the audit topic of its target cluster, in the same transaction as its records if it has
-one. A page therefore exists exactly if the records do.
+A pipeline writes its reports to the audit topic of its target cluster, in the same transaction as its records if it has
+one. A report therefore exists exactly if the records do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ottla.monitoring.audit.audit_topic import record_of
 from ottla.monitoring.audit.committed import CommittedBatch
+from ottla.monitoring.audit.count_reports import NO_PARTITION, CountReport
 from ottla.monitoring.audit.counting import Tier, note_batch
-from ottla.monitoring.audit.pages import NO_PARTITION, Page
 from ottla.protocol.batch_header import BatchHeader
 
 ENABLE = "ottla.audit.enable"
@@ -37,7 +37,7 @@ def parse_tier(given: Mapping[str, str], default_tier: str) -> Tier | None:
         raise BadAuditOption(f"{_BUCKET} must be a number of milliseconds, not '{bucket}'.")
     name = given.get(_TIER, default_tier).strip()
     if not name:
-        raise BadAuditOption(f"{_TIER} is empty: say what the books call this pipeline.")
+        raise BadAuditOption(f"{_TIER} is empty. Set a name for this pipeline.")
     known_as = given.get(_KNOWN_AS, "").strip() or None
     return Tier(name, int(bucket), known_as, has_checksums=_flag(given, _CHECKSUMS, True))
 
@@ -49,43 +49,43 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     return text == "true"
 
 
-class PageColumns(NamedTuple):
-    """Pages as records to write."""
+class ReportColumns(NamedTuple):
+    """Reports as records to write."""
 
     keys: list[bytes]
     values: list[bytes]
 
 
-class Passed:
-    """Records that passed since the last pages were taken. Owner: one task, in one thread."""
+class PipelineCounter:
+    """Records that passed since the last reports were taken. Owner: one task, in one thread."""
 
     def __init__(self, tier: Tier, host: str, without: Collection[str] = ()) -> None:
         """`without`: the pipeline's internal topics, which are not counted."""
         self._tier = tier
         self._host = host
         self._without = frozenset(without)
-        self._pages: dict[str, Page] = {}
+        self._reports: dict[str, CountReport] = {}
 
     def note(self, topic: str, keys: Any | None, values: Any, timestamps: Any) -> None:
         """Count Arrow columns: keys and values as text or bytes, timestamps as a numpy array of milliseconds."""
         if topic in self._without:
             return
-        page = self._page(topic)
+        report = self._report(topic)
         listed: Iterable[Any] = repeat(None) if keys is None else keys.to_pylist()
         for at, key, value in zip(timestamps.tolist(), listed, values.to_pylist(), strict=False):
-            page.note(at, _bytes(key), _bytes(value))
+            report.note(at, _bytes(key), _bytes(value))
 
     def note_batch(self, topic: str, batch: Any, header: BatchHeader) -> None:
-        """Count a batch that is forwarded unchanged."""
         note_batch(
-            self._page(topic), CommittedBatch(True, header, batch, 0, header.base_offset, header.next_offset)
+            self._report(topic),
+            CommittedBatch(True, header, batch, 0, header.base_offset, header.next_offset),
         )
 
-    def _page(self, topic: str) -> Page:
-        page = self._pages.get(topic)
-        if page is None:
+    def _report(self, topic: str) -> CountReport:
+        report = self._reports.get(topic)
+        if report is None:
             tier = self._tier
-            page = self._pages[topic] = Page(
+            report = self._reports[topic] = CountReport(
                 tier.topic(topic),
                 tier.name,
                 NO_PARTITION,
@@ -96,19 +96,18 @@ class Passed:
                 tier.bucket_ms,
                 has_checksums=tier.has_checksums,
             )
-        return page
+        return report
 
-    def take(self) -> list[Page]:
-        """Return the pages and reset the counts."""
-        pages, self._pages = list(self._pages.values()), {}
+    def take(self) -> list[CountReport]:
+        reports, self._reports = list(self._reports.values()), {}
         now_ms = time.time_ns() // 1_000_000
-        for page in pages:
-            page.time_ms = now_ms
-        return [page for page in pages if page.records]
+        for report in reports:
+            report.time_ms = now_ms
+        return [report for report in reports if report.records]
 
-    def take_columns(self) -> PageColumns:
-        records = [record_of(page) for page in self.take()]
-        return PageColumns([each.key or b"" for each in records], [each.value or b"" for each in records])
+    def take_columns(self) -> ReportColumns:
+        records = [record_of(report) for report in self.take()]
+        return ReportColumns([each.key or b"" for each in records], [each.value or b"" for each in records])
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ottla.monitoring.audit.pages import NO_EPOCH, Counts, Entry, Page, Round
+from ottla.monitoring.audit.count_reports import NO_EPOCH, CountReport, Counts, Entry, Round
 
 LOSS, DUPLICATION, SUBSTITUTION = "loss", "duplication", "substitution"
 
-#: Number of last pages of a partition that its next leader can still replace.
+#: Number of last reports of a partition that its next leader can still replace.
 _REPLACEABLE = 16
 
 
@@ -41,47 +41,46 @@ class Position(NamedTuple):
 
 
 class Accepted:
-    """Decides which pages of one place count: each record once, regardless of counters and repetitions.
+    """Decides which reports of one place count: each record once, regardless of counters and repetitions.
 
-    Pages arrive in the order of writing. A counter starts where the books end, so the pages of one leader follow each
-    other. Overlapping pages come from two leaders that did not know each other's last pages. The later leader is right:
-    it continues from its own count.
+    Reports arrive in the order of writing. A counter starts where the stored counts end, so the reports of one leader
+    follow each other. Overlapping reports come from two leaders that did not know each other's last reports. The later
+    leader is right: it continues from its own count.
     """
 
     def __init__(self) -> None:
         self.position: Position | None = None
         self._counter = (NO_EPOCH, 0)
-        self._last: dict[int, list[Page]] = {}  # by epoch
+        self._last: dict[int, list[CountReport]] = {}  # by epoch
         self._settled: dict[int, int] = {}  # end of the irreplaceable part
 
-    def take(self, page: Page) -> tuple[bool, list[Page]]:
-        """Return True if a page counts, and the pages it replaces."""
-        counter = (page.counted_in, page.counter)
-        if counter < self._counter or page.first >= page.end:
+    def take(self, report: CountReport) -> tuple[bool, list[CountReport]]:
+        counter = (report.counted_in, report.counter)
+        if counter < self._counter or report.first >= report.end:
             return False, []
-        last = self._last.setdefault(page.epoch, [])
-        overlapped = [each for each in last if each.first < page.end and page.first < each.end]
+        last = self._last.setdefault(report.epoch, [])
+        overlapped = [each for each in last if each.first < report.end and report.first < each.end]
         same_counter = [each for each in overlapped if (each.counted_in, each.counter) == counter]
-        if page.first < self._settled.get(page.epoch, 0) or any(
-            each.first < page.first or each.end >= page.end for each in same_counter
+        if report.first < self._settled.get(report.epoch, 0) or any(
+            each.first < report.first or each.end >= report.end for each in same_counter
         ):
             return False, []
         self._counter = counter
-        # The recounted part of an earlier page is unknown: both count, as a duplication.
-        replaced = [each for each in overlapped if each.first >= page.first]
+        # The recounted part of an earlier report is unknown: both count, as a duplication.
+        replaced = [each for each in overlapped if each.first >= report.first]
         for each in replaced:
             last.remove(each)
-        last.append(page)
+        last.append(report)
         if len(last) > _REPLACEABLE:
             settled = last.pop(0)
-            self._settled[page.epoch] = max(settled.end, self._settled.get(page.epoch, 0))
-        if self.position is None or page.epoch >= self.position.epoch:
-            self.position = Position(page.epoch, page.end)
+            self._settled[report.epoch] = max(settled.end, self._settled.get(report.epoch, 0))
+        if self.position is None or report.epoch >= self.position.epoch:
+            self.position = Position(report.epoch, report.end)
         return True, replaced
 
 
-class Books:
-    """All pages, in the order of writing."""
+class TierCounts:
+    """All reports, in the order of writing."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], dict[int, Counts]] = {}  # by topic and tier, then by bucket
@@ -98,30 +97,30 @@ class Books:
                 for partition in partitions:
                     self._note_time((topic, entry.tier), partition, entry.time_ms)
             return
-        page = entry
-        tier = (page.topic, page.tier)
-        self._note_time(tier, page.partition, page.time_ms)
-        self.bucket_ms.setdefault(page.topic, page.bucket_ms)
-        if not page.has_checksums:
+        report = entry
+        tier = (report.topic, report.tier)
+        self._note_time(tier, report.partition, report.time_ms)
+        self.bucket_ms.setdefault(report.topic, report.bucket_ms)
+        if not report.has_checksums:
             self._without_checksums.add(tier)
-        self._latest_counter = max(self._latest_counter, page.counter)
-        if page.has_offsets:
-            place = Place(page.topic, page.tier, page.partition, page.topic_id)
-            counts, replaced = self._accepted.setdefault(place, Accepted()).take(page)
+        self._latest_counter = max(self._latest_counter, report.counter)
+        if report.has_offsets:
+            place = Place(report.topic, report.tier, report.partition, report.topic_id)
+            counts, replaced = self._accepted.setdefault(place, Accepted()).take(report)
             if not counts:
                 return
             for each in replaced:
                 self._apply(each, -1)
-        self._apply(page, 1)
+        self._apply(report, 1)
 
     def _note_time(self, tier: tuple[str, str], partition: int, time_ms: int) -> None:
         times = self._times.setdefault(tier, {})
         times[partition] = max(times.get(partition, 0), time_ms)
         self.began[tier] = min(self.began.get(tier, time_ms), time_ms)
 
-    def _apply(self, page: Page, sign: int) -> None:
-        counts = self.counts.setdefault((page.topic, page.tier), {})
-        for at, each in page.buckets.items():
+    def _apply(self, report: CountReport, sign: int) -> None:
+        counts = self.counts.setdefault((report.topic, report.tier), {})
+        for at, each in report.buckets.items():
             counts.setdefault(at, Counts()).add(sign * each.count, sign * each.bytes, sign * each.checksum)
 
     def position(self, topic: str, tier: str, partition: int, topic_id: str = "") -> Position | None:
@@ -135,11 +134,9 @@ class Books:
 
     @property
     def times(self) -> dict[tuple[str, str], int]:
-        """Return the times up to which each tier has counted all of a topic."""
         return {tier: min(times.values()) for tier, times in self._times.items()}
 
     def tiers(self, topic: str) -> list[str]:
-        """Return the tiers that counted a topic, the first one first."""
         known = [tier for name, tier in self.began if name == topic]
         return sorted(known, key=lambda tier: self.began[topic, tier])
 

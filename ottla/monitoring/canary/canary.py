@@ -45,7 +45,7 @@ class BrokerFigures:
     failed: int = 0  # unacknowledged records
     is_up: bool = False
     error: str | None = None
-    written: Histogram = field(default_factory=Histogram)  # time until acknowledgement, in microseconds
+    write_latency: Histogram = field(default_factory=Histogram)  # time until acknowledgement, in microseconds
     read: Histogram = field(default_factory=Histogram)  # time until read
 
 
@@ -144,7 +144,7 @@ class Canary:
         for offset in again:
             del kept[offset]
         figures.acknowledged += self._records
-        figures.written.add(_microseconds(began), self._records)
+        figures.write_latency.add(_microseconds(began), self._records)
         kept.update({base + at: (first + at, began) for at in range(self._records)})
         found = self._read(place, min(kept), base + self._records)
         read = _microseconds(began)
@@ -161,7 +161,6 @@ class Canary:
             del kept[next(iter(kept))]
 
     def _write(self, place: TopicPartition, first: int) -> int:
-        """Return the offset of the first record."""
         now = time.time_ns() // 1_000_000
         records = [
             Record(0, now, None, self._me + _SEQUENCE.pack(first + at) + self._padding)
@@ -184,7 +183,6 @@ class Canary:
         return part.base_offset
 
     def _read(self, place: TopicPartition, start: int, end: int) -> dict[int, int]:
-        """Return the sequence numbers of the canary's own records in [start, end), by offset."""
         found: dict[int, int] = {}
         offset = start
         fetcher = PartitionFetcher(self._cluster, place, FetchOptions(max_wait_ms=200))
@@ -238,13 +236,13 @@ class Canary:
         yield from summary(
             f"{name}_produce_latency_ms",
             "From writing a record to its acknowledgement.",
-            {label: each.written for label, each in known},
+            {label: each.write_latency for label, each in known},
             scale=0.001,
         )
 
     def rotate(self) -> None:
         for each in self.figures.values():
-            each.written.rotate()
+            each.write_latency.rotate()
             each.read.rotate()
 
 

@@ -38,7 +38,6 @@ def partitions_by_broker(cluster: Cluster, topic: str, replication_factor: int |
 
 
 def replicas(broker: int, brokers: Sequence[int], factor: int) -> list[int]:
-    """Return that broker first, then its successors."""
     at = brokers.index(broker)
     return [brokers[(at + step) % len(brokers)] for step in range(factor)]
 

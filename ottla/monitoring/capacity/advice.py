@@ -76,7 +76,7 @@ def advice(facts: ClusterFacts, loads: Loads, losses: list[Loss], limits: Limits
             found.append(f"The disk of broker {broker} is {outlook.used:.0%} full.")
         if load.replicas > limits.replicas:
             found.append(
-                f"Broker {broker} has {load.replicas:,} replicas, and {limits.replicas:,} is what others find too many."
+                f"Broker {broker} has {load.replicas:,} replicas; the recommended maximum is {limits.replicas:,}."
             )
         idle = facts.brokers[broker].idle
         if idle is not None and 1 - idle > limits.cpu_share:
@@ -105,7 +105,7 @@ def _replication(facts: ClusterFacts) -> list[str]:
     lone = {name[0] for name, each in facts.partitions.items() if len(each.replicas) == 1}
     found = []
     if brokers == 1:
-        found.append("There is one broker: what is on its disk is nowhere else.")
+        found.append("There is only one broker, so its data has no other copy.")
     elif brokers == 2:
         found.append(
             "Two brokers survive no loss with min.insync.replicas=2, and may lose records with 1: three do."
@@ -119,7 +119,6 @@ def _replication(facts: ClusterFacts) -> list[str]:
 
 
 def partitions_for(target: float, produce: float, consume: float, consumers: int = 1) -> int:
-    """Return the partitions needed for a rate, given the throughput of one partition."""
     if min(produce, consume) <= 0:
         raise ValueError("the rates of a partition must be above 0")
     return max(math.ceil(target / produce), math.ceil(target / consume), consumers, 1)

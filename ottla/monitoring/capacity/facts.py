@@ -32,7 +32,6 @@ class BrokerFacts:
 
     @property
     def _distinct(self) -> list[Disk]:
-        """Merge directories on the same disk, recognised by equal sizes."""
         return list({(disk.total, disk.usable): disk for disk in self.disks}.values())
 
 

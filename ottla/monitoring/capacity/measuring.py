@@ -51,9 +51,9 @@ def look(cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> Look:
             Disk(each.path, each.total_bytes, each.usable_bytes) for each in directories if each.error is None
         )
         for directory in directories:
-            for held in directory.replicas:
-                if not held.is_future:
-                    sizes[broker, (held.topic, held.partition)] = held.size
+            for replica in directory.replicas:
+                if not replica.is_future:
+                    sizes[broker, (replica.topic, replica.partition)] = replica.size
     return Look((began + clock()) / 2, snapshot, sizes, disks)
 
 
@@ -75,12 +75,12 @@ def facts_between(before: Look, after: Look) -> ClusterFacts:
         size = after.sizes.get((state.leader, partition), 0)
         records = now.ends.get(partition, 0) - now.starts.get(partition, 0)
         record_size = size / records if records > 0 else 0.0
-        written = max(
+        produced = max(
             0, now.ends.get(partition, 0) - before.snapshot.ends.get(partition, now.ends.get(partition, 0))
         )
         grown = size - before.sizes.get((state.leader, partition), size)
         # If retention or compaction removed data in between, the record count is more reliable than the bytes.
-        byte_rate = grown / seconds if grown > 0 or not written else written * record_size / seconds
+        byte_rate = grown / seconds if grown > 0 or not produced else produced * record_size / seconds
         partitions[partition] = PartitionFacts(
             state.leader,
             state.replicas,
@@ -88,7 +88,7 @@ def facts_between(before: Look, after: Look) -> ClusterFacts:
             size,
             max(records, 0),
             max(byte_rate, 0.0),
-            written / seconds,
+            produced / seconds,
             read.get(partition, 0.0) * record_size,
         )
     brokers = {

@@ -35,15 +35,14 @@ def probe(cluster: Cluster, seconds: float, replication_factor: int | None = Non
     create_topic(cluster, topic, partitions=1, replication_factor=replication_factor)
     try:
         cluster.retrying(lambda: cluster.leader(TopicPartition(topic, 0)), [topic])
-        written, produce_rate = _write(cluster, topic, seconds)
-        return produce_rate, _read(cluster, topic, written)
+        produced, produce_rate = _write(cluster, topic, seconds)
+        return produce_rate, _read(cluster, topic, produced)
     finally:
         with suppress(ClientError):
             delete_topics(cluster, [topic])
 
 
 def _write(cluster: Cluster, topic: str, seconds: float) -> tuple[int, float]:
-    """Return the end offset and bytes per second."""
     place = TopicPartition(topic, 0)
     batch = build_batch([Record(0, 1, None, bytes(_RECORD_BYTES)) for _ in range(_RECORDS)])
     topic_id = cluster.topic_id(topic)

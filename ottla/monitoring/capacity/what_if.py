@@ -1,4 +1,4 @@
-"""Requirements per broker, by the formulas in docs/capacity.md. Pure."""
+"""Requirements per broker, by the formulas in docs/how-to/plan-capacity.md. Pure."""
 
 from __future__ import annotations
 

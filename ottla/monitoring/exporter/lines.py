@@ -33,7 +33,10 @@ def _topic_lines(snapshot: Snapshot) -> Iterator[str]:
         "Partitions of a topic.",
         ((labels(topic=topic), count) for topic, count in counts.items()),
     )
-    offsets = (("current", "Where it ends.", snapshot.ends), ("oldest", "Where it begins.", snapshot.starts))
+    offsets = (
+        ("current", "Log end offset.", snapshot.ends),
+        ("oldest", "Log start offset.", snapshot.starts),
+    )
     for name, about, found in offsets:
         yield from family(
             f"kafka_topic_partition_{name}_offset",
@@ -82,7 +85,7 @@ def _group_lines(snapshot: Snapshot) -> Iterator[str]:
     yield from family(
         "kafka_consumergroup_current_offset",
         "gauge",
-        "What a group has committed.",
+        "Committed offset of a group.",
         ((_of_group(group, each), group.offsets[each]) for group, each in known),
     )
     yield from family(

@@ -50,7 +50,6 @@ class Histogram:
 
 
 def _bounds(place: int) -> tuple[int, int]:
-    """Return the lower bound of a bucket, and the exclusive upper bound."""
     if place < 4:
         return place, place + 1
     shift = (place >> 2) - 1

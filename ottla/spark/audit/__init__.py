@@ -1,1 +1,1 @@
-"""Count audit on Spark: the verdicts of `ottla.monitoring.audit.books` for any number of counts."""
+"""Count audit on Spark: the verdicts of `ottla.monitoring.audit.tier_counts` for any number of counts."""

@@ -1,7 +1,7 @@
 """Audit balance as a pipeline over the records of audit topics.
 
-Spark groups the pages of each place in write order. `Accepted` decides which pages count, as in
-`ottla.monitoring.audit.books`. The rest are sums and joins. Checksum totals are decimals modulo 2^64.
+Spark groups the reports of each place in write order. `Accepted` decides which reports count, as in
+`ottla.monitoring.audit.tier_counts`. The rest are sums and joins. Checksum totals are decimals modulo 2^64.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.monitoring.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Accepted, Finding
-from ottla.monitoring.audit.pages import Page, Round, entry_of
+from ottla.monitoring.audit.count_reports import CountReport, Round, entry_of
+from ottla.monitoring.audit.tier_counts import DUPLICATION, LOSS, SUBSTITUTION, Accepted, Finding
 from ottla.spark.arrow_map import map_in_arrow
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _MODULUS = 1 << 64
 #: Columns that identify a place; `line` keeps the write order.
 _LINES = (
-    "topic string, tier string, partition int, topic_id string, books int, line bigint, time_ms bigint, "
-    "bucket_ms bigint, checksums boolean, page string"
+    "topic string, tier string, partition int, topic_id string, cluster int, line bigint, time_ms bigint, "
+    "bucket_ms bigint, checksums boolean, report string"
 )
 _CHANGES = "topic string, tier string, bucket bigint, count bigint, bytes bigint, checksum decimal(38,0)"
 
 
 class Terms(NamedTuple):
-    """Rules for comparing books. `known_as` maps names of topics in these books to their common names."""
+    """Rules for comparing counts. `known_as` maps names of topics in these counts to their common names."""
 
     tiers: Sequence[str] = ()  # in the order in which records pass them; by first count if empty
     grace_ms: int = 600_000
@@ -40,12 +40,14 @@ class Terms(NamedTuple):
     now_ms: int | None = None  # compare up to this time, even if a tier has been silent since
 
 
-def balance(books: DataFrame, terms: Terms) -> list[Finding]:
-    """Compare books with the columns books (a number), offset and value.
+def balance(tier_counts: DataFrame, terms: Terms) -> list[Finding]:
+    """Compare counts with the columns cluster (a number), offset and value.
 
     Return findings sorted by topic, bucket and tier.
     """
-    lines = map_in_arrow(books.select("books", "offset", "value"), _lines(dict(terms.known_as)), _LINES)
+    lines = map_in_arrow(
+        tier_counts.select("cluster", "offset", "value"), _lines(dict(terms.known_as)), _LINES
+    )
     lines.persist()
     try:
         return sorted(
@@ -55,15 +57,15 @@ def balance(books: DataFrame, terms: Terms) -> list[Finding]:
         lines.unpersist()
 
 
-def read_books(spark: SparkSession, clusters: Sequence[Mapping[str, str]], topic: str) -> DataFrame:
-    """Read the books of all clusters. Each cluster is given as options for `format("ottla")`."""
+def read_tier_counts(spark: SparkSession, clusters: Sequence[Mapping[str, str]], topic: str) -> DataFrame:
+    """Read the counts of all clusters. Each cluster is given as options for `format("ottla")`."""
     from pyspark.sql import functions as f
 
     frames = [
         spark.read.format("ottla")
         .options(**options, subscribe=topic, **{"kafka.isolation.level": "read_committed"})
         .load()
-        .select(f.lit(number).alias("books"), "offset", "value")
+        .select(f.lit(number).alias("cluster"), "offset", "value")
         for number, options in enumerate(clusters)
     ]
     return reduce(lambda some, more: some.unionAll(more), frames)
@@ -109,9 +111,9 @@ def _findings(lines: DataFrame, terms: Terms) -> DataFrame:
 def _counts(lines: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    pages = lines.where("page IS NOT NULL")
-    in_order = pages.repartition("topic", "tier", "partition", "topic_id").sortWithinPartitions(
-        "books", "line"
+    reports = lines.where("report IS NOT NULL")
+    in_order = reports.repartition("topic", "tier", "partition", "topic_id").sortWithinPartitions(
+        "cluster", "line"
     )
     changes = map_in_arrow(in_order, _accepted, _CHANGES)
     return changes.groupBy("topic", "tier", "bucket").agg(
@@ -132,7 +134,7 @@ def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
         .agg(
             f.max("time_ms").alias("until"),
             f.min("time_ms").alias("began"),
-            f.min(f.struct("books", "line")).alias("first"),
+            f.min(f.struct("cluster", "line")).alias("first"),
             f.min("checksums").alias("checksums"),
         )
         .groupBy("topic", "tier")
@@ -144,9 +146,9 @@ def _pairs(lines: DataFrame, terms: Terms) -> DataFrame:
         )
     )
     lengths = (
-        lines.where("page IS NOT NULL")
+        lines.where("report IS NOT NULL")
         .groupBy("topic")
-        .agg(f.min_by("bucket_ms", f.struct("books", "line")).alias("length"))
+        .agg(f.min_by("bucket_ms", f.struct("cluster", "line")).alias("length"))
     )
     if tiers:
         spark = lines.sparkSession
@@ -195,13 +197,15 @@ def _lines(known_as: dict[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Ite
         for batch in batches:
             rows: list[tuple[Any, ...]] = []
             for each in batch.to_pylist():
-                rows += _read(each["books"], each["offset"], each["value"], known_as)
+                rows += _read(each["cluster"], each["offset"], each["value"], known_as)
             yield _batch(rows, _LINES)
 
     return run
 
 
-def _read(books: int, line: int, value: bytes | None, known_as: dict[str, str]) -> Iterator[tuple[Any, ...]]:
+def _read(
+    cluster: int, line: int, value: bytes | None, known_as: dict[str, str]
+) -> Iterator[tuple[Any, ...]]:
     try:
         entry = entry_of(json.loads(value or b""))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -210,39 +214,39 @@ def _read(books: int, line: int, value: bytes | None, known_as: dict[str, str]) 
         for topic, partitions in entry.counted.items():
             known = known_as.get(topic, topic)
             for partition in partitions:
-                yield known, entry.tier, partition, "", books, line, entry.time_ms, 0, True, None
+                yield known, entry.tier, partition, "", cluster, line, entry.time_ms, 0, True, None
         return
     entry.topic = known_as.get(entry.topic, entry.topic)
     yield (
-        entry.topic, entry.tier, entry.partition, entry.topic_id, books, line, entry.time_ms, entry.bucket_ms,
+        entry.topic, entry.tier, entry.partition, entry.topic_id, cluster, line, entry.time_ms, entry.bucket_ms,
         entry.has_checksums, json.dumps(entry.to_json()),
     )  # fmt: skip
 
 
 def _accepted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the contribution of each page in write order. Replaced pages are subtracted."""
+    """Yield the contribution of each report in write order. Replaced reports are subtracted."""
     places: dict[tuple[Any, ...], Accepted] = {}
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         for each in batch.to_pylist():
-            page = Page.from_json(json.loads(each["page"]))
-            if page.has_offsets:
-                place = (page.topic, page.tier, page.partition, page.topic_id)
-                counts, replaced = places.setdefault(place, Accepted()).take(page)
+            report = CountReport.from_json(json.loads(each["report"]))
+            if report.has_offsets:
+                place = (report.topic, report.tier, report.partition, report.topic_id)
+                counts, replaced = places.setdefault(place, Accepted()).take(report)
                 if not counts:
                     continue
                 for gone in replaced:
                     rows += _changes(gone, -1)
-            rows += _changes(page, 1)
+            rows += _changes(report, 1)
         yield _batch(rows, _CHANGES)
 
 
-def _changes(page: Page, sign: int) -> Iterator[tuple[Any, ...]]:
+def _changes(report: CountReport, sign: int) -> Iterator[tuple[Any, ...]]:
     from decimal import Decimal
 
-    for at, each in page.buckets.items():
+    for at, each in report.buckets.items():
         checksum = sign * each.checksum % _MODULUS
-        yield page.topic, page.tier, at, sign * each.count, sign * each.bytes, Decimal(checksum)
+        yield report.topic, report.tier, at, sign * each.count, sign * each.bytes, Decimal(checksum)
 
 
 def _batch(rows: list[tuple[Any, ...]], schema: str) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Audit balance as a continuous query that writes its findings to a topic.
 
 The findings topic is compacted. A key is a bucket of a topic in a tier, and the value is the discrepancy. When late
-pages resolve a bucket, its key gets a tombstone.
+reports resolve a bucket, its key gets a tombstone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.produce import produce
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
-from ottla.monitoring.audit.books import Finding
 from ottla.monitoring.audit.committed import committed_batches
+from ottla.monitoring.audit.tier_counts import Finding
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.record_format import Record
-from ottla.spark.audit.balance import Terms, balance, read_books
+from ottla.spark.audit.balance import Terms, balance, read_tier_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ Key = tuple[str, int, str, str]
 
 
 class FindingsTopic:
-    """Findings topic, kept in sync with the books. Used by one thread at a time."""
+    """Findings topic, kept in sync with the counts. Used by one thread at a time."""
 
     def __init__(self, cluster: Cluster, topic: str = FINDINGS_TOPIC) -> None:
         self._cluster = cluster
@@ -100,14 +100,14 @@ def watch(
     topic: str = AUDIT_TOPIC,
     on_change: Callable[[list[Finding], list[Finding]], None] | None = None,
 ) -> Watching:
-    """Balance the books of clusters when they change, at most every `interval` seconds.
+    """Compare the counts of clusters when they change, at most every `interval` seconds.
 
     Each cluster is given as options for `format("ottla")`.
     """
     checkpoint = tempfile.mkdtemp(prefix="ottla-audit-")
 
     def look(_: DataFrame, __: int) -> None:
-        changed, settled = findings.update(balance(read_books(spark, clusters, topic), terms))
+        changed, settled = findings.update(balance(read_tier_counts(spark, clusters, topic), terms))
         if on_change is not None and (changed or settled):
             on_change(changed, settled)
 
@@ -132,7 +132,7 @@ def watch(
 
 
 class Watching:
-    """Running audit query. Every check reads all books, so the checkpoint is disposable."""
+    """Running audit query. Every check reads all counts, so the checkpoint is disposable."""
 
     def __init__(self, query: StreamingQuery, checkpoint: str) -> None:
         self.query = query

@@ -132,7 +132,6 @@ def _words(array: pa.Array, width: int) -> Any:
 
 
 def _numbers(array: pa.Array) -> Any:
-    """Return integers unchanged and floats as their bits."""
     kind = array.type
     if pa.types.is_boolean(kind):
         return pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -22,7 +22,8 @@ _MOST_DIGITS = np.uint64(18)
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _ESCAPE = np.frombuffer(b'\t\n\r "\\', np.uint8)
 _OPEN, _CLOSE, _COLON, _COMMA, _MINUS, _PLUS, _POINT = np.frombuffer(b"{}:,-+.", np.uint8)
 _ZERO, _NINE, _SMALL_E, _LARGE_E = np.frombuffer(b"09eE", np.uint8)
-_A, _E, _F, _L, _N, _R, _S, _T, _U = np.frombuffer(b"aeflnrstu", np.uint8)
+_A, _E, _F, _L, _N, _R, _S, _T, _U, _Z = np.frombuffer(b"aeflnrstuz", np.uint8)
+_CASE = np.uint8(32)
 
 
 @compiled_inline
@@ -120,6 +121,26 @@ def _column_of(data: Any, start: Any, end: Any, fields: Any, expected: Any) -> A
     return np.int64(-1)
 
 
+@compiled
+def _folded_column_of(data: Any, start: Any, end: Any, fields: Any) -> Any:
+    """Return the column of the name in upper case, or -1."""
+    for column in range(np.int64(len(fields.name_ends) - 1)):
+        first = np.uint64(fields.name_ends[column])
+        if np.uint64(fields.name_ends[column + 1]) - first != end - start:
+            continue
+        same = True
+        for index in range(end - start):
+            byte = data[start + index]
+            if (_A <= byte <= _Z and fields.names[first + index] != byte - _CASE) or (
+                not _A <= byte <= _Z and fields.names[first + index] != byte
+            ):
+                same = False
+                break
+        if same:
+            return np.int64(column)
+    return np.int64(-1)
+
+
 @compiled_inline
 def _is_null(data: Any, at: Any, end: Any) -> Any:
     return (
@@ -163,6 +184,8 @@ def _parse_object(data: Any, at: Any, end: Any, row: Any, fields: Any, columns: 
         if at >= end:
             return False
         column = _column_of(data, start, at, fields, expected)
+        if column < 0 and fields.folds:
+            column = _folded_column_of(data, start, at, fields)
         kind = np.int64(-1)
         if column >= 0:
             kind = np.int64(fields.kinds[column])

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from ottla.client.errors import ClientError
 from ottla.records.kernels.record_columns import HEADERS_TYPE
-from ottla.security.encryption.errors import BadValue, EncryptionError
 from ottla.security.encryption.headers import HEADER
+from ottla.security.encryption.key_provider import BadValue, EncryptionError
 from ottla.spark.formats.encryption_options import (
     KEYS,
     Decryption,
@@ -40,7 +40,7 @@ def encrypted(
     """Return the encrypted values and the headers. Nulls stay null and get no header."""
     if headers is not None and pc.any(pc.equal(headers.flatten().field(0), HEADER)).as_py():
         raise ClientError(
-            f"A row has a header {HEADER}, so its value is encrypted already: drop the column 'headers', or read the "
+            f"A row has a header {HEADER}, so its value is already encrypted. Drop the column 'headers', or read the "
             f"topic with {KEYS}."
         )
     encryptor = _shared_encryptor(options)
@@ -99,7 +99,6 @@ class ColumnDecryptor:
 
 
 def unfit(reasons: dict[int, str]) -> dict[int, str]:
-    """Replace reasons that quote a value by a neutral one."""
     return dict.fromkeys(reasons, _UNFIT)
 
 
@@ -113,7 +112,6 @@ def without_own_header(headers: pa.ListArray, kept: dict[int, str]) -> pa.ListAr
 
 
 def _own_headers(headers: pa.ListArray) -> tuple[list[bytes | None], dict[int, str]]:
-    """Return the encryption header of each row, and errors for rows with several."""
     found: list[bytes | None] = [None] * len(headers)
     reasons: dict[int, str] = {}
     pairs = headers.flatten()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.security.encryption.errors import EncryptionError
+from ottla.security.encryption.key_provider import EncryptionError
 from ottla.spark.options import OptionError, Options
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def parse_encryption(given: Options) -> Encryption | None:
     fields = tuple(each.strip() for each in (given.text(FIELDS) or "").split(",") if each.strip())
     if keys is None:
         if given.text(FIELDS) is not None:
-            raise OptionError(f"{FIELDS} needs {KEYS}, which says where the keys are.")
+            raise OptionError(f"{FIELDS} needs {KEYS} with the location of the keys.")
         return None
     if given.text(FIELDS) is not None and not fields:
         raise OptionError(f"{FIELDS} is empty: name fields, or omit it to encrypt the whole value.")
@@ -59,7 +59,7 @@ def parse_decryption(given: Options) -> Decryption | None:
     if keys is None:
         for name in (PLAIN, TOPIC):
             if given.text(name) is not None:
-                raise OptionError(f"{name} needs {KEYS}, which says where the keys are.")
+                raise OptionError(f"{name} needs {KEYS} with the location of the keys.")
         return None
     decryption = Decryption(keys, given.choice(PLAIN, _PLAIN_VALUES, False), given.text(TOPIC))
     _check(keys, lambda: make_decryptor(decryption))

@@ -8,6 +8,8 @@ Arrow's block reader, and a row parser that works like Spark's `from_json`. The 
 from __future__ import annotations
 
 import base64
+import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +58,11 @@ class JsonDecoder:
                 explicit_schema=pa.schema(list(block)), unexpected_field_behavior="ignore"
             )
 
+        #: Names that Arrow's reader would miss, because only their case differs from a field.
+        self._odd_name = _odd_name(kind) if lax and self._options is not None else None
         self._plain: Any = None
         if PlainReader is not None and block is not None and PlainReader.can_read(kind):
-            self._plain = PlainReader(kind, [field.type for field in block])
+            self._plain = PlainReader(kind, [field.type for field in block], folds=lax)
 
     def decode(self, texts: pa.BinaryArray) -> Decoded:
         if self._plain is not None and len(texts):
@@ -124,7 +128,7 @@ class JsonDecoder:
     def _block(self, texts: pa.BinaryArray) -> pa.Array | None:
         """Read all rows at once, or return None if any row needs the row parser."""
         text = lines(texts)
-        if text is None:
+        if text is None or (self._odd_name is not None and self._odd_name(text)):
             return None
         try:
             _check_utf8(texts)
@@ -171,6 +175,23 @@ class JsonDecoder:
             None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()
         ]
         return pa.array(decoded, wanted)
+
+
+def _odd_name(kind: Any) -> Callable[[pa.Buffer], Any]:
+    """Return a search for names that match a field only in upper case."""
+    names = sorted(_names(kind))
+    any_case = b"|".join(re.escape(name.encode()) for name in names if name == name.upper())
+    spelled = b"|".join(re.escape(name.encode()) for name in names)
+    return re.compile(rb'"(?!(?:' + spelled + rb')")(?i:' + any_case + rb')"[ \t\r\n]*:').search
+
+
+def _names(kind: Any) -> set[str]:
+    name = kind.typeName()
+    if name == "struct":
+        return {field.name for field in kind.fields}.union(*(_names(field.dataType) for field in kind.fields))
+    if name == "array":
+        return _names(kind.elementType)
+    return _names(kind.valueType) if name == "map" else set()
 
 
 def _check_utf8(texts: pa.BinaryArray) -> None:

@@ -22,12 +22,13 @@ _MOST_COLUMNS = 64
 
 
 class _Fields(NamedTuple):
-    """Concatenated field names, the kind of each column, and the range of integers."""
+    """Concatenated field names, the kind of each column, the range of integers, and whether case is ignored."""
 
     names: Any
     name_ends: Any
     kinds: Any
     limits: Any
+    folds: Any
 
 
 class _Columns(NamedTuple):
@@ -48,8 +49,11 @@ class Plain(NamedTuple):
 
 
 class PlainReader:
-    def __init__(self, kind: Any, types: list[pa.DataType]) -> None:
-        """Prepare a reader. `types` are the types of the resulting columns; dates and timestamps are strings."""
+    def __init__(self, kind: Any, types: list[pa.DataType], *, folds: bool = False) -> None:
+        """Prepare a reader. `types` are the types of the resulting columns; dates and timestamps are strings.
+
+        With `folds`, a name in any case matches an upper-case column.
+        """
         names = [field.name.encode() for field in kind.fields]
         fields = [field.dataType.typeName() for field in kind.fields]
         self._types = types
@@ -58,6 +62,7 @@ class PlainReader:
             np.cumsum([0, *map(len, names)], dtype=np.int64),
             np.array([_KINDS[name] for name in fields], np.int64),
             np.array([_limits(_BITS.get(name, 64)) for name in fields], np.int64),
+            np.int64(folds),
         )
 
     @staticmethod

@@ -41,7 +41,10 @@ class BadJson(Exception):
 
 
 class Reading(NamedTuple):
-    """`lax` accepts more than `from_json`, as ksqlDB does: numbers in strings, and fractions for integers."""
+    """`lax` accepts more than `from_json`, as ksqlDB does.
+
+    Numbers may be in strings, integers may have fractions, and a name in any case matches an upper-case field.
+    """
 
     zone: tzinfo
     lax: bool = False
@@ -122,6 +125,9 @@ def _struct(kind: Any, how: Reading, where: str) -> Reader:
 
         def member(name: str, at: int) -> int:
             reader = readers.get(name)
+            if reader is None and how.lax:
+                name = name.upper()
+                reader = readers.get(name)
             if reader is None:
                 return _skip(text, at)
             row[name], end = reader(text, at)
@@ -246,9 +252,9 @@ def _lax_integer(bits: int, name: str, where: str) -> Reader:
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if text.startswith('"', at):
-            written, end = _text(text, at + 1, True)
-            whole = _whole(written)
-            value = int(written) if whole is not None else most
+            digits, end = _text(text, at + 1, True)
+            whole = _whole(digits)
+            value = int(digits) if whole is not None else most
         else:
             found = _number(text, at)
             if found is None or not (found[1] or found[2]):
@@ -266,9 +272,9 @@ def _lax_float(where: str, name: str) -> Reader:
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if text.startswith('"', at):
-            written, end = _text(text, at + 1, True)
-            if _decimal_text(written.strip()) is not None:
-                return float(written), end
+            digits, end = _text(text, at + 1, True)
+            if _decimal_text(digits.strip()) is not None:
+                return float(digits), end
         return exact(text, at)
 
     return read

@@ -33,7 +33,6 @@ class Format:
 
     @property
     def may_be_bad(self) -> bool:
-        """Return True if some bytes may not be decodable."""
         return self.schema is not None or self.name in REGISTERED
 
     @property
@@ -48,7 +47,6 @@ class Format:
         return self.schema if _WHOLE_TYPE.match(self.schema.strip()) else f"STRUCT<{self.schema}>"
 
     def options(self, part: str) -> dict[str, str]:
-        """Return the format as data source options for the key or the value."""
         schema = {} if self.schema is None else {f"{part}Schema": self.schema}
         return {f"{part}Format": self.name, **schema} | {
             f"{part}{name[0].upper()}{name[1:]}": value for name, value in self.given.items()
@@ -63,9 +61,7 @@ def json(schema: Any) -> Format:
     """Describe values in JSON. `schema` is DDL such as "user STRING, likes INT", or a StructType."""
     if isinstance(schema, str):
         if not schema.strip():
-            raise OptionError(
-                "The schema of the JSON is empty: say which fields it has, as in 'user STRING'."
-            )
+            raise OptionError("The JSON schema is empty. List its fields, as in 'user STRING'.")
         return Format("json", schema.strip())
     if hasattr(schema, "simpleString"):
         return Format("json", ddl(schema))
@@ -125,7 +121,7 @@ def as_format(given: Any, what: str) -> Format:
     if given is bytes:
         return raw
     if given is json:
-        raise OptionError(f"{what}=json says no schema: write {what}=json('user STRING, likes INT').")
+        raise OptionError(f"{what}=json lacks a schema. Use {what}=json('user STRING, likes INT').")
     if given in (avro, protobuf, jsonschema):
         return Format(given.__name__)
     raise OptionError(

@@ -20,11 +20,14 @@ _WRAPPING = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with except
 _ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _EXCEPTION = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
 
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+# In tracebacks from executors.
+_WORKER = "pyspark/worker.py"
+
 _NAMED_PARTITIONS = 3
 
 
 def query_failed(pipeline: str, query: str, batch: int | None, text: str) -> PipelineError:
-    """Build the error from the text of a StreamingQueryException."""
     where = f"query '{query}'" if batch is None else f"batch {batch} of query '{query}'"
     reason = sentence(text)
     records = "" if "offset" in reason.lower() else records_of_batch(text)
@@ -49,6 +52,9 @@ def start_failed(pipeline: str, file: Path, error: BaseException) -> PipelineErr
 
 def sentence(text: str) -> str:
     """Return the innermost reason: the last line of a Python traceback, or the unwrapped message."""
+    missing = _MISSING_MODULE.search(text)
+    if missing is not None and _WORKER in text:
+        return _install_on_nodes(missing[1].partition(".")[0])
     if _TRACEBACK in text:
         reason = _raised(text.rpartition(_TRACEBACK)[2])
     else:
@@ -57,6 +63,14 @@ def sentence(text: str) -> str:
     if not reason:
         return "No reason was given."
     return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+
+
+def _install_on_nodes(package: str) -> str:
+    what = "'ottla[spark]'" if package == "ottla" else package
+    return (
+        f"A Spark node has no Python package {package}: install it on every node with pip install {what}, in the "
+        "environment of PYSPARK_PYTHON, or ship an environment with spark.archives."
+    )
 
 
 def _cut(text: str) -> str:

@@ -40,7 +40,7 @@ def load(file: Path) -> Starter:
         return _load_sql(file, text)
     if file.suffix == ".py":
         return _load_python(file, text)
-    raise PipelineError(f"{file} is no pipeline: its name must end with .py or .sql.")
+    raise PipelineError(f"{file} is not a pipeline. Its name must end with .py or .sql.")
 
 
 def _load_python(file: Path, text: str) -> Starter:

@@ -82,7 +82,6 @@ def query_progress(
 
 
 def missed_batches(before: QueryProgress | None, last: Mapping[str, Any]) -> bool:
-    """Return True if batches may have run between the previous and the last report."""
     if before is None or before.batch is None:
         return True
     batch: int = last["batchId"]
@@ -102,7 +101,6 @@ def _rows_out(progress: Mapping[str, Any], milliseconds: float | None) -> float 
 
 
 def _state_bytes(operator: Mapping[str, Any]) -> int:
-    """Return the bytes in memory and, with RocksDB, in its files."""
     on_disk: int = operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
     in_memory: int = operator.get("memoryUsedBytes", 0)
     return in_memory + on_disk

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ottla.jvm.java import NoJava
+from ottla.spark.interruptible import interruptible_start
 from ottla.spark.pipelines.failure import query_failed, start_failed
 from ottla.spark.pipelines.loading import Starter, load
 from ottla.spark.pipelines.query_progress import QueryProgress, missed_batches, query_progress
@@ -148,7 +149,12 @@ def _run(
     plan: Plan, starter: Starter, state: PipelineState, stop: Stop, publish: Callable[[], None]
 ) -> Phase:
     with contextlib.nullcontext() if plan.verbose else _stderr_to(Path(state.log)):
-        spark = _start_spark(plan, state.log, stop)
+        try:
+            with interruptible_start(told=1):  # stderr goes to the log
+                spark = _start_spark(plan, state.log)
+        except (KeyboardInterrupt, SystemExit):
+            return Phase.STOPPED
+        stop.listen()  # PySpark has installed its own handler
         try:
             if stop.is_asked():
                 return Phase.STOPPED
@@ -173,7 +179,7 @@ def _java_errors() -> tuple[type[Exception], ...]:
     return ConnectionError, Py4JError
 
 
-def _start_spark(plan: Plan, log: str, stop: Stop) -> SparkSession:
+def _start_spark(plan: Plan, log: str) -> SparkSession:
     from ottla.spark.session import session
 
     try:
@@ -183,7 +189,6 @@ def _start_spark(plan: Plan, log: str, stop: Stop) -> SparkSession:
     except Exception as error:
         failure = start_failed(plan.name, plan.file, error)
         raise PipelineError(f"{failure.message} {log} may say more.", failure.detail) from error
-    stop.listen()  # PySpark has installed its own handler
     return spark
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
-from ottla.monitoring.audit.passing import Passed
+from ottla.monitoring.audit.pipeline_counter import PipelineCounter
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.spark.formats.encrypted_columns import encrypted
 from ottla.spark.formats.registered.framing import with_header
@@ -27,7 +27,6 @@ _CHUNK_BYTES = 4 << 20
 
 
 def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write all rows, wait for acknowledgements, and return the number of rows."""
     with shared_cluster(options.settings) as cluster:
         return _write(cluster, options, batches)
 
@@ -69,7 +68,7 @@ def _write(
                 waiting, size = [], 0
         if waiting:
             task.write(chunk(waiting, options.partition_column))
-        task.write_pages()
+        task.write_counts()
         producer.flush()
     settle()
     return count
@@ -83,7 +82,9 @@ class _Task:
         self._value_encoding = options.value_encoding
         self._producer = producer
         self._partitioners: dict[str, Partitioner] = {}
-        self._passed = None if options.audit is None else Passed(options.audit, socket.gethostname())
+        self._counter = (
+            None if options.audit is None else PipelineCounter(options.audit, socket.gethostname())
+        )
 
     def write(self, rows: Chunk) -> None:
         rows = self._encoded(rows)
@@ -93,19 +94,18 @@ class _Task:
                 values, headers = encrypted(self._encryption, topic, part.values, part.headers)
                 part = part._replace(values=values, headers=headers)
             encoder = Encoder(part.keys, part.values, part.headers, part.timestamps)
-            if self._passed is not None:
-                self._passed.note(topic, part.keys, part.values, encoder.timestamps)
+            if self._counter is not None:
+                self._counter.note(topic, part.keys, part.values, encoder.timestamps)
             for partition, wanted in rows_by_partition(partitions):
                 self._producer.send(TopicPartition(topic, partition), encoder, wanted)
         self._producer.push()
 
-    def write_pages(self) -> None:
-        """Write the audit pages in the same transaction as the rows."""
-        if self._passed is not None and (pages := self._passed.take_columns()).keys:
+    def write_counts(self) -> None:
+        if self._counter is not None and (reports := self._counter.take_columns()).keys:
             encoder = Encoder(
-                pa.array(pages.keys, pa.binary()), pa.array(pages.values, pa.binary()), None, None
+                pa.array(reports.keys, pa.binary()), pa.array(reports.values, pa.binary()), None, None
             )
-            self._producer.send(TopicPartition(AUDIT_TOPIC, 0), encoder, range(len(pages.keys)))
+            self._producer.send(TopicPartition(AUDIT_TOPIC, 0), encoder, range(len(reports.keys)))
 
     def _encoded(self, rows: Chunk) -> Chunk:
         if self._value_encoding is not None:

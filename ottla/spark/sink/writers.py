@@ -51,7 +51,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskCommit(WriterCommitMessage):
     rows: int
 
 
@@ -80,7 +80,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if not self._options.exactly_once:
-            return Written(write_rows(self._options, iterator))
+            return TaskCommit(write_rows(self._options, iterator))
         rows, transaction = prepare_rows(self._options, iterator, self._attempt)
         return Prepared(rows, self._attempt, transaction)
 
@@ -118,7 +118,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if not self._options.exactly_once:
-            return Written(write_rows(self._options, iterator))
+            return TaskCommit(write_rows(self._options, iterator))
         query, run, batch = _current_batch()
         with shared_cluster(self._options.settings) as cluster:
             state = join_run(cluster, query, run, self._options.checkpoint)

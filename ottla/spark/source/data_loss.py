@@ -17,6 +17,7 @@ def report(what: str, *, fail: bool) -> None:
     """Raise or log a data loss. `what` is a sentence without its full stop."""
     if fail:
         raise DataLoss(
-            f"{what}. Some data may have been missed; with failOnDataLoss=false the query continues with what is left."
+            f"{what}. Some data may have been missed; with failOnDataLoss=false the query continues with the "
+            "remaining records."
         )
     log.warning("%s. Some data may have been missed.", what)

@@ -27,7 +27,6 @@ _PATIENCE = 10.0
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Yield all records of the range, in batches of a few megabytes."""
     builder = BatchBuilder(wanted.partition)
     typed = TypedReader(options, wanted.partition) if options.typed.is_needed else None
     with shared_cluster(options.settings) as cluster:

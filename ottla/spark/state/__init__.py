@@ -5,7 +5,8 @@ starts from the same state as the first time.
 
 The files under the query's checkpoint are authoritative (`history.py`): the changes of each batch, and occasional
 snapshots. Tasks look keys up in a local copy (`local_copy.py`). They rebuild the copy from the files when it is
-missing, damaged or of another version. This package does not depend on Spark. docs/state-format.md describes the files.
+missing, damaged or of another version. This package does not depend on Spark.
+docs/reference/state-format.md describes the files.
 """
 
 from ottla.spark.state.keyed_state import KeyedState, open_state

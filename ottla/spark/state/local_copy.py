@@ -69,10 +69,10 @@ class LocalCopy:
 
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         data = self._directory / "data.mdb"
-        held = data.stat().st_size if data.exists() else 0
+        size = data.stat().st_size if data.exists() else 0
         self._environment = lmdb.open(
             str(self._directory),
-            map_size=held + self._headroom,
+            map_size=size + self._headroom,
             max_dbs=3,
             mode=0o600,
             sync=False,
@@ -165,26 +165,25 @@ class LocalCopy:
         self.made(self.version + 1)
 
     def changes(self) -> Iterator[Entry]:
-        """Yield the entries that this batch has changed so far."""
         with self._transaction.cursor(self._undo) as cursor:
             for stored, old in cursor:
-                held = self._transaction.get(stored, db=self._data)
-                if held is not None:
-                    yield _unpacked(stored, held)
+                packed = self._transaction.get(stored, db=self._data)
+                if packed is not None:
+                    yield _unpacked(stored, packed)
                 elif old != _ABSENT:
                     yield _unpacked(stored, old[1:])[0], None
 
     def everything(self) -> Iterator[Entry]:
         with self._transaction.cursor(self._data) as cursor:
-            for stored, held in cursor:
-                yield _unpacked(stored, held)
+            for stored, packed in cursor:
+                yield _unpacked(stored, packed)
 
     # Keys
 
     def get(self, key: bytes) -> bytes | None:
         stored = _stored(key)
-        held = self._transaction.get(stored, db=self._data)
-        return None if held is None else _unpacked(stored, held)[1]
+        packed = self._transaction.get(stored, db=self._data)
+        return None if packed is None else _unpacked(stored, packed)[1]
 
     def put(self, key: bytes, value: bytes) -> None:
         stored = _stored(key)
@@ -208,10 +207,10 @@ class LocalCopy:
                 return found
             short = prefix[:_LONGEST_KEY]
             last_short = None
-            for stored, held in cursor:
+            for stored, packed in cursor:
                 if not stored.startswith(short):
                     break
-                key, value = _unpacked(stored, held)
+                key, value = _unpacked(stored, packed)
                 if stop is not None and stored[:_LONGEST_KEY] > stop[:_LONGEST_KEY]:
                     break
                 # Long keys with the same prefix are unordered, so all of them must be read.
@@ -249,9 +248,9 @@ def _packed(key: bytes, value: bytes) -> bytes:
     return _CHECKSUM.pack(crc32(data, crc32(_stored(key)))) + data
 
 
-def _unpacked(stored: bytes, held: bytes) -> tuple[bytes, bytes]:
-    data = held[_CHECKSUM.size :]
-    if held[: _CHECKSUM.size] != _CHECKSUM.pack(crc32(data, crc32(stored))):
+def _unpacked(stored: bytes, packed: bytes) -> tuple[bytes, bytes]:
+    data = packed[_CHECKSUM.size :]
+    if packed[: _CHECKSUM.size] != _CHECKSUM.pack(crc32(data, crc32(stored))):
         raise DamagedCopy
     if len(stored) <= _LONGEST_KEY:
         return stored, data

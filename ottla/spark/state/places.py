@@ -19,7 +19,7 @@ from ottla.spark.state.change_files import FORMAT
 #: Directory under the checkpoint of a query.
 FOLDER = "ottla-state"
 #: Directory for local copies; defaults to the directory for temporary files.
-LOCAL_DIRECTORY = "OTTLA_STATE_DIR"
+LOCAL_DIRECTORY = "OTTLA_LOCAL_STATE_DIR"
 
 _ORIGIN = "checkpoint"
 
@@ -42,7 +42,6 @@ class StatePlace:
         return f"operator {self.operator}, partition {self.partition} of query {self.query_id}"
 
     def files(self) -> tuple[Any, str]:
-        """Return the file system of the checkpoint and the directory in it."""
         files, folder = state_folder(self.checkpoint)
         return files, f"{folder}/{self.operator}/{self.partition}"
 
@@ -66,7 +65,6 @@ def _digest(*parts: str) -> str:
 
 
 def state_folder(checkpoint: str) -> tuple[Any, str]:
-    """Return the file system of a checkpoint, and the directory for the state of all operators."""
     from pyarrow import fs
 
     parts = urlsplit(checkpoint)
@@ -88,7 +86,7 @@ def fixed_partitions(checkpoint: str, wanted: int) -> int:
     path = f"{folder}/partitions"
     try:
         with files.open_input_stream(path) as stream:
-            written = stream.read()
+            content = stream.read()
     except FileNotFoundError:
         files.create_dir(folder, recursive=True)
         temporary = f"{path}.{uuid.uuid4().hex}.tmp"
@@ -96,12 +94,12 @@ def fixed_partitions(checkpoint: str, wanted: int) -> int:
             stream.write(str(wanted).encode())
         files.move(temporary, path)
         return wanted
-    if not written.isdigit() or not int(written):
+    if not content.isdigit() or not int(content):
         raise StateError(
-            f"{path} is damaged: it should contain the number of partitions, and contains {written[:20]!r}. "
+            f"{path} is damaged: it should contain the number of partitions, and contains {content[:20]!r}. "
             "Restore the file, or start the query with a new checkpoint."
         )
-    return int(written)
+    return int(content)
 
 
 def _root() -> Path:
@@ -113,7 +111,7 @@ def _root() -> Path:
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise StateError(
-            f"{root} must be a directory of this user that nobody else can open (mode 0700). "
+            f"{root} must be a directory that only this user can open (mode 0700). "
             f"Remove it, or set {LOCAL_DIRECTORY} to another directory."
         )
     return root

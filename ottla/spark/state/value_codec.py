@@ -1,4 +1,6 @@
-"""Encoding of one value in the state: a version byte and MessagePack. docs/state-format.md describes the format.
+"""Encoding of one value in the state: a version byte and MessagePack.
+
+docs/reference/state-format.md describes the format.
 
 Decoding never runs code and returns values of exactly the types that were encoded.
 
@@ -125,7 +127,6 @@ def _extended(value: Any) -> bytes:
 
 
 def _tagged(value: Any) -> Any:
-    """Return the value with extension types for everything that MessagePack lacks."""
     tag = _TAGS.get(type(value))
     if tag is not None:
         return tag(value)
@@ -255,7 +256,6 @@ def _extension(code: int, data: memoryview) -> Any:
 
 
 def _settled(value: Any) -> Any:
-    """Turn arrays into tuples, including those inside dictionaries."""
     kind = type(value)
     if kind is list:
         return tuple(value) if _CONTAINERS.isdisjoint(map(type, value)) else tuple(map(_settled, value))

@@ -149,6 +149,6 @@ def _check_mode(mode: str, key: Sequence[str]) -> None:
     if mode not in _OUTPUT_MODES:
         raise OptionError(f"mode must be {', '.join(_OUTPUT_MODES)}, not '{mode}'.")
     if mode == "upsert" and not key:
-        raise OptionError("mode='upsert' needs key=[…]: which columns say that two rows are the same?")
+        raise OptionError("mode='upsert' needs key=[…] with the columns that identify a row.")
     if key and mode != "upsert":
         raise OptionError(f"key=… is for mode='upsert', not for mode='{mode}'.")

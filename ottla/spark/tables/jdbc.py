@@ -42,7 +42,6 @@ class Jdbc:
         rows.write.jdbc(self.url, self.table, mode=self.mode, properties=properties)
 
     def _upsert(self, rows: DataFrame) -> None:
-        """Write rows to a staging table, and move them in one statement: all or none."""
         from py4j.protocol import Py4JJavaError
 
         staging = f"{self.table}_ottla_staging"

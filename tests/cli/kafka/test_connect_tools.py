@@ -98,3 +98,16 @@ def test_connectors_in_jars_are_listed_as_by_kafkas(monkeypatch, capsys, tmp_pat
     code, _, err = run(monkeypatch, capsys, "connect-plugin-path", "list")
     assert code == 1
     assert "Must specify at least one --plugin-location, --plugin-path, or --worker-config" in err
+
+
+def test_an_unknown_connector_is_noticed_before_spark_starts(monkeypatch, capsys, tmp_path):
+    worker = tmp_path / "worker.properties"
+    worker.write_text("bootstrap.servers=127.0.0.1:1\n")
+    connector = tmp_path / "connector.properties"
+    connector.write_text("name=c\nconnector.class=org.apache.kafka.connect.file.FileStreamSorceConnector\n")
+    monkeypatch.setattr("ottla.cli.commands.connect.worker.serve", lambda *_, **__: pytest.fail("it started"))
+    code, _, err = run(monkeypatch, capsys, "connect-standalone", worker, connector)
+    assert code == 1
+    assert "there is no connector 'org.apache.kafka.connect.file.FileStreamSorceConnector'." in err
+    assert "Did you mean FileStreamSourceConnector" in err
+    assert len(err) < 500

@@ -75,6 +75,7 @@ def test_a_group_at_work_shows_its_members(tools, t, g):
             "--reset-offsets",
             "--to-earliest",
             "--execute",
+            code=1,
         )
         assert refused.lines == [
             "",
@@ -82,9 +83,9 @@ def test_a_group_at_work_shows_its_members(tools, t, g):
             "",
             "GROUP           TOPIC           PARTITION  NEW-OFFSET",
         ]
-        held = tools("consumer-groups", "--delete-offsets", "--group", g, "--topic", f"{t}:0")
+        held = tools("consumer-groups", "--delete-offsets", "--group", g, "--topic", f"{t}:0", code=1)
         assert held.lines[1] == "Error: Encountered some partition-level error, see the follow-up details."
-        kept = tools("consumer-groups", "--delete", "--group", g)
+        kept = tools("consumer-groups", "--delete", "--group", g, code=1)
         assert "The group is not empty." in kept.out
     finally:
         process.send_signal(signal.SIGINT)
@@ -155,7 +156,7 @@ def test_offsets_and_groups_are_deleted(tools, t, g):
     assert len(rows(tools("consumer-groups", "--describe", "--group", g))) == 1
     gone = tools("consumer-groups", "--delete", "--group", g)
     assert gone.out == f"Deletion of requested consumer groups ('{g}') was successful.\n"
-    failed = tools("consumer-groups", "--delete", "--group", g)
+    failed = tools("consumer-groups", "--delete", "--group", g, code=1)
     assert failed.lines == [
         "",
         "Error: Deletion of some consumer groups failed:",
@@ -165,7 +166,7 @@ def test_offsets_and_groups_are_deleted(tools, t, g):
 
 
 def test_a_group_that_is_not_there(tools):
-    failed = tools("consumer-groups", "--describe", "--group", "nobody")
+    failed = tools("consumer-groups", "--describe", "--group", "nobody", code=1)
     assert failed.out == (
         "\nError: Executing consumer group command failed due to "
         "org.apache.kafka.common.errors.GroupIdNotFoundException: Group nobody not found.\n"

@@ -65,7 +65,7 @@ def test_the_features_of_a_release_are_told_without_a_broker(alone, tool):
             ("feature-dependencies", "--feature", "group.version=9"),
             "No feature:group.version with feature level 9",
         ),
-        ((), "Say what to do."),
+        ((), "The action is missing."),
     ],
     ids=str,
 )
@@ -103,4 +103,4 @@ def test_scripts_that_format_first_go_on(alone, tmp_path):
     assert alone("storage", "format", "-c", properties, code=1).err.startswith(
         "The following arguments are required"
     )
-    assert alone("storage", code=1).err.startswith("Say what to do.")
+    assert alone("storage", code=1).err.startswith("The action is missing.")

@@ -78,6 +78,8 @@ def test_the_cluster(alone, kafka_broker):
     endpoints = alone("cluster", "list-endpoints", *server).lines
     assert endpoints[0].split() == ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]
     assert endpoints[1].split()[:2] == ["0", "127.0.0.1"]
+    # Kafka 4.4's new name of kafka-broker-api-versions
+    assert alone("cluster", "api-versions", *server).out == alone("broker-api-versions", *server).out
 
 
 def test_elections(tools, topic, tmp_path):

@@ -9,7 +9,7 @@ from ottla.cli.kafka.partitions.reassignment_json import (
     parse_broker_ids,
     read_reassignment_to_execute,
     read_topics_to_move,
-    written,
+    to_json,
 )
 from ottla.cli.kafka.partitions.reassignment_moves import state_of
 from ottla.client.admin.log_dirs import ReplicaPlace
@@ -121,7 +121,7 @@ def test_topics_and_brokers_come_once(tmp_path):
 
 def test_what_is_written_can_be_read(tmp_path):
     path = tmp_path / "rollback.json"
-    path.write_text(written({("t", 1): [2, 1], ("t", 0): [1]}, {("t", 1, 2): "/logs"}))
+    path.write_text(to_json({("t", 1): [2, 1], ("t", 0): [1]}, {("t", 1, 2): "/logs"}))
     assert path.read_text() == (
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any"]},'
         '{"topic":"t","partition":1,"replicas":[2,1],"log_dirs":["/logs","any"]}]}'

@@ -15,7 +15,8 @@ CONFIG = Path(__file__).parents[3] / "config"
 @pytest.fixture
 def properties(tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text((CONFIG / "server.properties").read_text())
+    text = (CONFIG / "server.properties").read_text()
+    file.write_text(text.replace("\nzookeeper.connect=localhost:2181\n", "\n"))
     return file
 
 
@@ -52,6 +53,8 @@ def test_a_broker_that_cannot_start_says_why(alone, properties, tmp_path):
     assert failed.err.startswith("listeners: 'bogus' is not a listener")
     failed = alone("server-start", tmp_path / "missing.properties", code=1)
     assert failed.err.startswith("There is no file")
+    failed = alone("server-start", "config/server.properties", code=1, cwd=tmp_path)
+    assert failed.err.endswith("or write Kafka's classic files into ./config with `ottla config init`.\n")
 
 
 def test_a_port_that_is_taken_can_be_changed_as_the_message_says(alone, properties, tmp_path):

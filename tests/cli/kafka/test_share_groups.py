@@ -114,7 +114,7 @@ def test_a_group_is_described_moved_and_deleted(tools, filled, share_group):
         "",
         f"Share group '{share_group}' has no offset information.",
     ]
-    deleted = tools("share-groups", "--delete", "--group", share_group, "--group", "nobody")
+    deleted = tools("share-groups", "--delete", "--group", share_group, "--group", "nobody", code=1)
     assert deleted.lines == [
         "",
         "Error: Deletion of some share groups failed:",
@@ -123,7 +123,7 @@ def test_a_group_is_described_moved_and_deleted(tools, filled, share_group):
         "",
         f"These share groups were deleted successfully: '{share_group}'",
     ]
-    gone = tools("share-groups", *describe)
+    gone = tools("share-groups", *describe, code=1)
     assert gone.lines[1].endswith(f"GroupIdNotFoundException: Group {share_group} not found.")
 
 
@@ -140,7 +140,7 @@ def test_a_group_at_work_shows_its_members_and_stays_where_it_is(tools, filled, 
         assert tools("share-groups", "--group", share_group, *move, code=1).err == (
             f"Share group '{share_group}' is not empty.\n"
         )
-        refused = tools("share-groups", "--group", share_group, "--delete")
+        refused = tools("share-groups", "--group", share_group, "--delete", code=1)
         assert f"Share group '{share_group}' is not EMPTY." in refused.out
     finally:
         at_work.send_signal(signal.SIGINT)

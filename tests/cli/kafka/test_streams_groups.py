@@ -85,7 +85,7 @@ def test_groups_are_described(tools: Tools, wire: StreamsWire) -> None:
 
 def test_a_group_without_members_is_deleted(tools: Tools, wire: StreamsWire) -> None:
     delete = ("streams-groups", "--delete", "--group", wire.group)
-    refused = tools(*delete)
+    refused = tools(*delete, code=1)
     assert refused.lines[-1] == (
         f"* Group '{wire.group}' could not be deleted due to: org.apache.kafka.common.errors.GroupNotEmptyException: "
         f"Streams group '{wire.group}' is not EMPTY."
@@ -102,7 +102,7 @@ def test_a_group_without_members_is_deleted(tools: Tools, wire: StreamsWire) -> 
     left = tools("topics", "--list").lines
     assert wire.source in left
     assert f"{wire.group}-changelog" not in left
-    assert tools(*delete).lines[-1] == (
+    assert tools(*delete, code=1).lines[-1] == (
         f"* Group '{wire.group}' could not be deleted due to: java.lang.IllegalArgumentException: Group "
         f"'{wire.group}' does not exist or is not a streams group."
     )
@@ -117,7 +117,7 @@ def test_offsets_are_deleted_once_nobody_reads_the_topic(tools: Tools, wire: Str
         "--input-topic",
         f"{wire.source}:0",
     )
-    refused = tools(*delete)
+    refused = tools(*delete, code=1)
     assert refused.lines[1] == "Error: Encountered some partition-level error, see the follow-up details."
     assert "GroupSubscribedToTopicException" in refused.out
     wire.heartbeat("m1", -1)

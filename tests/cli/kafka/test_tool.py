@@ -32,6 +32,15 @@ def test_options_have_the_type_and_the_number_that_their_metavar_says(parser):
     assert parser.options(["--topic", "t"]).group == []
 
 
+def test_the_nearest_option_is_suggested_for_a_typo(parser):
+    with pytest.raises(tool.UsageError, match=r"^topc is not a recognized option. Did you mean --topic\?$"):
+        parser.options(["--topc=t"])
+    with pytest.raises(tool.UsageError, match=r"^zzz is not a recognized option$"):
+        parser.options(["--zzz"])
+    with pytest.raises(tool.UsageError, match=r"Did you mean --verbose\?$"):
+        parser.parse_args(["--verbos"])
+
+
 def test_an_option_that_is_required_or_takes_a_number_is_checked(parser):
     with pytest.raises(JobError, match="Cannot parse argument 'soon' of option timeout"):
         parser.options(["--timeout", "soon"])
@@ -79,7 +88,7 @@ def test_one_dash_does_for_the_options_of_commands_and_beside_short_ones():
 def test_help_shows_what_was_declared(parser):
     text = parser.format_help()
     assert "--bootstrap-server HOST:PORT[,…], --broker-list HOST:PORT[,…]" in text
-    assert "the brokers to connect to first" in text
+    assert "brokers to connect to first" in text
     assert [line.strip() for line in text.splitlines() if "how long" in line or "to wait" in line] == [
         "--timeout MS          how long",
         "to wait",

@@ -149,7 +149,7 @@ def test_a_transaction_is_aborted_by_its_producer(tools, kafka_broker, topic, un
         (("abort", "--topic", "t", "--partition", 0, "--producer-id", 1), "argument --producer-epoch"),
         (("describe",), "--transactional-id"),
         (("nonsense",), "invalid choice: 'nonsense'"),
-        ((), "Say what to do."),
+        ((), "The action is missing."),
     ],
     ids=str,
 )

@@ -97,6 +97,14 @@ def test_the_shell_reads_commands_from_its_input(zookeeper):
     assert said == ["Created /from-input", "x", "[config, quota]"]
 
 
+def test_the_shell_has_a_history(zookeeper):
+    said = session(zookeeper, "create /past x\nget /past\nrmr /past\nhistory\nredo 0\nredo 9\nrmr /past\n")
+    assert said == [
+        "Created /past", "x", "0 - create /past x", "1 - get /past", "2 - rmr /past", "3 - history",
+        "Created /past", "Command index out of range",
+    ]  # fmt: skip
+
+
 def test_a_watch_prints_one_event(zookeeper):
     said = session(
         zookeeper,
@@ -271,6 +279,29 @@ def test_a_server_is_started_asked_and_stopped_as_zookeepers_own_script_does(tmp
         assert zk_server("stop") == "Stopping zookeeper ... STOPPED\n"
     nothing = "Stopping zookeeper ... no zookeeper to stop (none runs with conf/zoo.cfg)\n"
     assert zk_server("stop") == nothing
+
+
+@pytest.mark.parametrize(
+    ("file", "where"),
+    [
+        ("zookeeper-3.4.6/conf/zoo.cfg", "."),
+        ("zookeeper-3.4.6/conf/zoo.cfg", "zookeeper-3.4.6"),
+        ("zookeeper-3.4.6/conf/zoo.cfg", "zookeeper-3.4.6/bin"),
+        ("apache-zookeeper-3.9.3-bin/conf/zoo.cfg", "."),
+        (None, "."),
+    ],
+)
+def test_the_settings_of_an_unpacked_archive_are_found(tmp_path, file, where):
+    (tmp_path / where).mkdir(parents=True, exist_ok=True)
+    [port] = free_ports(1)
+    if file is not None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"dataDir={tmp_path}\nclientPort={port}\n")
+    status = [kafka_tool("zkServer.sh"), "status"]
+    said = subprocess.run(status, capture_output=True, text=True, timeout=90, cwd=tmp_path / where)
+    assert f"Client port found: {2181 if file is None else port}." in said.stdout
+    used = "config/zookeeper.properties" if file is None else "conf/zoo.cfg"
+    assert said.stderr.strip().endswith(used)
 
 
 def test_an_ensemble_is_one_command(tmp_path):

@@ -11,7 +11,7 @@ def test_a_report_says_what_there_is_and_what_to_change(ottla, topic):
     report = ottla("capacity", "--seconds", 0.2).text
     assert "records/s written" in report
     assert "does not survive the loss of any one broker" in report
-    assert "There is one broker: what is on its disk is nowhere else." in report
+    assert "There is only one broker, so its data has no other copy." in report
 
 
 def test_what_if_and_partitions_for_a_rate(ottla, topic):
@@ -29,8 +29,8 @@ def test_what_if_and_partitions_for_a_rate(ottla, topic):
 def test_a_rate_without_what_a_partition_carries_is_refused(ottla):
     refused = ottla("capacity", "--seconds", 0.1, "--target-rate", "1MB", check=False)
     assert refused.code == 1
-    assert "add --probe 5" in refused.err
-    assert "is no size" in ottla("capacity", "--network", "fast", check=False).err
+    assert "--probe 5" in refused.err
+    assert "is not a size" in ottla("capacity", "--network", "fast", check=False).err
 
 
 @pytest.mark.parametrize(

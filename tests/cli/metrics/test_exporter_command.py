@@ -54,7 +54,7 @@ def test_the_exporter_takes_the_options_of_kafka_exporter(ottla, topic):
 def test_what_is_wrong_is_one_sentence(ottla):
     refused = ottla("exporter", "--topic.filter", "(", check=False)
     assert refused.code == 2
-    assert "--topic.filter '(' is no regular expression" in refused.err
+    assert "--topic.filter '(' is not a valid regular expression" in refused.err
 
 
 def test_brokers_and_exporters_push_to_a_collector(ottla, tmp_path):

@@ -102,8 +102,8 @@ def test_prefixes_denials_and_everybody(broker, acls):
     ("args", "sentence"),
     [
         (("remove", "ann", "--read", "nothing"), "User:ann has no such ACL."),
-        (("add", "ann", "--read", ""), "--read needs a name; '*' stands for all."),
-        (("add", "", "--read", "t"), "Say whose ACLs: the name of a user, or '*' for everybody."),
+        (("add", "ann", "--read", ""), "--read needs a name. Use '*' for all."),
+        (("add", "", "--read", "t"), "The user is missing. Pass a name, or '*' for every user."),
     ],
     ids=str,
 )

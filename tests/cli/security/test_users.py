@@ -82,7 +82,7 @@ def test_users_are_listed_changed_and_removed(broker, users, unique):
         (("add", "admin"), "User 'admin' exists already: `ottla users password admin` gives a new password."),
         (("password", "nobody"), "User 'nobody' does not exist: `ottla users add nobody` adds it."),
         (("remove", "nobody", "--yes"), "User 'nobody' does not exist."),
-        (("remove", "admin"), "This needs a confirmation: add --yes to go on without being asked."),
+        (("remove", "admin"), "This needs a confirmation. Pass --yes to skip it."),
         (("add", ""), "A user needs a name."),
         (
             ("add", "eve", "--password-file", "/no/such"),

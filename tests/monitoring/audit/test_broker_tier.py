@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books
-from ottla.monitoring.audit.books import Books
-from ottla.monitoring.audit.pages import Counts, fingerprint
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_tier_counts
+from ottla.monitoring.audit.count_reports import Counts, fingerprint
+from ottla.monitoring.audit.tier_counts import TierCounts
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import scrape
 from tests.history.recorder import wait_until
@@ -28,16 +28,16 @@ SETTINGS = {
 }
 
 
-def books_of(broker: Broker) -> Books:
+def counts_of(broker: Broker) -> TierCounts:
     cluster = Cluster(Settings.from_properties(broker.client_properties()))
     try:
-        return read_books(cluster) if cluster.topics([AUDIT_TOPIC]) else Books()
+        return read_tier_counts(cluster) if cluster.topics([AUDIT_TOPIC]) else TierCounts()
     finally:
         cluster.close()
 
 
 def counted(broker: Broker, topic: str, tier: str = "broker") -> int:
-    return sum(each.count for each in books_of(broker).counts.get((topic, tier), {}).values())
+    return sum(each.count for each in counts_of(broker).counts.get((topic, tier), {}).values())
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +55,13 @@ def test_counts_bytes_and_checksums_are_kept_by_the_time_of_records(broker: Brok
             "orders", b"v%d" % place, key=b"k", partition=place % 2, timestamp=MOMENT + place * 400
         )
     wait_until(lambda: counted(broker, "orders") == 6, "the count of orders", 20)
-    books = books_of(broker)
+    tier_counts = counts_of(broker)
     sums = [sum(fingerprint(b"k", b"v%d" % each) for each in some) for some in ((0, 1, 2), (3, 4), (5,))]
-    assert books.counts["orders", "broker"] == {
+    assert tier_counts.counts["orders", "broker"] == {
         MOMENT + at * BUCKET: Counts(count, 3 * count, sums[at] & (1 << 64) - 1)
         for at, count in enumerate((3, 2, 1))
     }
-    assert books.topics == ["orders"]  # neither compacted nor internal topics
+    assert tier_counts.topics == ["orders"]  # neither compacted nor internal topics
     assert scrape(broker).value("ottla_audit_broker_records_total") >= 6
 
 

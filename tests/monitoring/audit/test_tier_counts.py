@@ -1,4 +1,4 @@
-"""Balanced books, and the findings when they do not balance."""
+"""Balanced tier_counts, and the findings when they do not balance."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import json
 
 import pytest
 
-from ottla.monitoring.audit.books import DUPLICATION, LOSS, SUBSTITUTION, Books
-from ottla.monitoring.audit.pages import NO_PARTITION, Page, Round, entry_of, fingerprint
+from ottla.monitoring.audit.count_reports import NO_PARTITION, CountReport, Round, entry_of, fingerprint
+from ottla.monitoring.audit.tier_counts import DUPLICATION, LOSS, SUBSTITUTION, TierCounts
 
 BUCKET = 1000
 LATER = 1_000_000
 
 
-def page(
+def report(
     tier: str, values: list[tuple[int, bytes]], first: int = 0, partition: int = 0, time_ms: int = LATER
-) -> Page:
-    made = Page("orders", tier, partition, first, first + len(values), time_ms, "here", BUCKET)
+) -> CountReport:
+    made = CountReport("orders", tier, partition, first, first + len(values), time_ms, "here", BUCKET)
     for at, value in values:
         made.note(at, None, value)
     return made
 
 
-def books(*pages: Page) -> Books:
-    found = Books()
-    for each in pages:
+def tier_counts(*reports: CountReport) -> TierCounts:
+    found = TierCounts()
+    for each in reports:
         found.add(each)
     return found
 
@@ -32,15 +32,18 @@ def books(*pages: Page) -> Books:
 SENT = [(0, b"a"), (500, b"b"), (1000, b"c"), (2000, b"d")]
 
 
-def kinds(*pages: Page, grace_ms: int = 0, counts_only: bool = False) -> list[tuple[int, str, int]]:
-    found = books(*pages).balance("orders", ("source", "mirror"), grace_ms=grace_ms, counts_only=counts_only)
+def kinds(*reports: CountReport, grace_ms: int = 0, counts_only: bool = False) -> list[tuple[int, str, int]]:
+    found = tier_counts(*reports).balance(
+        "orders", ("source", "mirror"), grace_ms=grace_ms, counts_only=counts_only
+    )
     assert all((each.tier, each.before) == ("mirror", "source") for each in found)
     return [(each.bucket_ms, each.kind, each.missing) for each in found]
 
 
 def test_the_same_in_another_order_and_other_partitions_balances() -> None:
     assert (
-        kinds(page("source", SENT), page("mirror", SENT[:1:-1]), page("mirror", SENT[:2], partition=1)) == []
+        kinds(report("source", SENT), report("mirror", SENT[:1:-1]), report("mirror", SENT[:2], partition=1))
+        == []
     )
 
 
@@ -59,27 +62,27 @@ def test_the_same_in_another_order_and_other_partitions_balances() -> None:
 def test_what_is_wrong_is_found_in_its_bucket(
     arrived: list[tuple[int, bytes]], expected: tuple[int, str, int]
 ) -> None:
-    assert kinds(page("source", SENT), page("mirror", arrived)) == [expected]
+    assert kinds(report("source", SENT), report("mirror", arrived)) == [expected]
 
 
 def test_a_tier_that_changes_records_is_compared_by_count() -> None:
     changed = [(at, value.upper()) for at, value in SENT]
-    assert kinds(page("source", SENT), page("mirror", changed), counts_only=True) == []
-    assert len(kinds(page("source", SENT), page("mirror", changed))) == 3
+    assert kinds(report("source", SENT), report("mirror", changed), counts_only=True) == []
+    assert len(kinds(report("source", SENT), report("mirror", changed))) == 3
 
 
 def test_what_a_tier_has_not_counted_yet_is_not_lost() -> None:
-    late = page("mirror", SENT[:2], time_ms=1500)
-    assert kinds(page("source", SENT), late) == []
-    assert kinds(page("source", SENT), late, page("mirror", [], first=2, time_ms=5000)) == [
+    late = report("mirror", SENT[:2], time_ms=1500)
+    assert kinds(report("source", SENT), late) == []
+    assert kinds(report("source", SENT), late, report("mirror", [], first=2, time_ms=5000)) == [
         (1000, LOSS, 1),
         (2000, LOSS, 1),
     ]
-    assert kinds(page("source", SENT), page("mirror", [], time_ms=5000), grace_ms=10_000) == []
+    assert kinds(report("source", SENT), report("mirror", [], time_ms=5000), grace_ms=10_000) == []
 
 
 def test_a_tier_that_is_silent_can_be_compared_all_the_same() -> None:
-    found = books(page("source", SENT), page("mirror", SENT[:2], time_ms=100))
+    found = tier_counts(report("source", SENT), report("mirror", SENT[:2], time_ms=100))
     assert found.balance("orders", ("source", "mirror"), grace_ms=0) == []
     late = found.balance("orders", ("source", "mirror"), grace_ms=500, now_ms=2600)
     assert [(each.bucket_ms, each.kind, each.missing) for each in late] == [(1000, LOSS, 1)]
@@ -88,15 +91,15 @@ def test_a_tier_that_is_silent_can_be_compared_all_the_same() -> None:
 
 
 def test_a_page_that_was_written_twice_counts_once() -> None:
-    first, second = page("source", SENT[:2]), page("source", SENT[2:], first=2)
-    found = books(first, first, second, second)
+    first, second = report("source", SENT[:2]), report("source", SENT[2:], first=2)
+    found = tier_counts(first, first, second, second)
     assert sum(each.count for each in found.counts["orders", "source"].values()) == 4
     assert found.position("orders", "source", 0) == (-1, 4)
 
 
 def test_pages_survive_json() -> None:
-    made = page("source", SENT)
-    assert Page.from_json(json.loads(json.dumps(made.to_json()))) == made
+    made = report("source", SENT)
+    assert CountReport.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
 def test_fingerprints_tell_apart_what_looks_alike() -> None:
@@ -105,25 +108,25 @@ def test_fingerprints_tell_apart_what_looks_alike() -> None:
 
 
 def test_tiers_are_in_the_order_in_which_they_began() -> None:
-    found = books(page("b", [], time_ms=5), page("a", [], time_ms=7), page("b", [], time_ms=9))
+    found = tier_counts(report("b", [], time_ms=5), report("a", [], time_ms=7), report("b", [], time_ms=9))
     assert found.tiers("orders") == ["b", "a"]
 
 
-def led(first: int, end: int, *, epoch: int = 0, counted_in: int = 0, topic_id: str = "") -> Page:
-    """Return a broker's page with one record per offset."""
-    made = Page("orders", "broker", 0, first, end, LATER, "here", BUCKET)
+def led(first: int, end: int, *, epoch: int = 0, counted_in: int = 0, topic_id: str = "") -> CountReport:
+    """Return a broker's report with one record per offset."""
+    made = CountReport("orders", "broker", 0, first, end, LATER, "here", BUCKET)
     made.epoch, made.counted_in, made.topic_id = epoch, counted_in, topic_id
     for offset in range(first, end):
         made.note(0, None, b"%d in %d" % (offset, epoch))
     return made
 
 
-def total(*pages: Page) -> int:
-    return sum(each.count for each in books(*pages).counts.get(("orders", "broker"), {}).values())
+def total(*reports: CountReport) -> int:
+    return sum(each.count for each in tier_counts(*reports).counts.get(("orders", "broker"), {}).values())
 
 
 def test_offsets_that_come_again_after_an_unclean_election_count_again() -> None:
-    found = books(led(0, 100), led(60, 80, epoch=1, counted_in=1))
+    found = tier_counts(led(0, 100), led(60, 80, epoch=1, counted_in=1))
     assert total(led(0, 100), led(60, 80, epoch=1, counted_in=1)) == 120
     assert found.position("orders", "broker", 0) == (1, 80)
 
@@ -133,15 +136,15 @@ def test_a_new_leader_counts_what_the_old_one_did_not_write_any_more() -> None:
 
 
 def test_a_leader_that_was_replaced_and_does_not_know_it_changes_nothing() -> None:
-    pages = [led(0, 80), led(80, 100, counted_in=1), led(80, 120), led(100, 105, epoch=1, counted_in=1)]
-    assert total(*pages) == 105
+    reports = [led(0, 80), led(80, 100, counted_in=1), led(80, 120), led(100, 105, epoch=1, counted_in=1)]
+    assert total(*reports) == 105
 
 
 def test_the_later_leader_is_right_about_what_both_counted() -> None:
-    # It started at the end of the books, before the first one wrote its last page.
-    pages = [led(0, 80), led(80, 105), led(80, 100, counted_in=1), led(100, 130, counted_in=1)]
-    assert total(*pages) == 130
-    assert books(*pages).position("orders", "broker", 0) == (0, 130)
+    # It started at the end of the tier_counts, before the first one wrote its last report.
+    reports = [led(0, 80), led(80, 105), led(80, 100, counted_in=1), led(100, 130, counted_in=1)]
+    assert total(*reports) == 130
+    assert tier_counts(*reports).position("orders", "broker", 0) == (0, 130)
 
 
 def test_records_that_an_operator_has_delivered_again_are_a_duplication() -> None:
@@ -154,26 +157,26 @@ def test_a_topic_that_was_created_again_counts_from_its_beginning() -> None:
 
 
 def test_a_page_without_offsets_counts_each_time() -> None:
-    passed = Page("orders", "sink", NO_PARTITION, -1, -1, LATER, "here", BUCKET)
+    passed = CountReport("orders", "sink", NO_PARTITION, -1, -1, LATER, "here", BUCKET)
     passed.note(0, None, b"v")
-    found = books(passed, passed)
+    found = tier_counts(passed, passed)
     assert found.counts["orders", "sink"][0].count == 2
     assert found.position("orders", "sink", NO_PARTITION) is None
 
 
 def test_a_tier_is_as_far_as_its_slowest_partition() -> None:
-    found = books(page("source", SENT), page("source", [], partition=1, time_ms=100))
+    found = tier_counts(report("source", SENT), report("source", [], partition=1, time_ms=100))
     assert found.times["orders", "source"] == 100
     found.add(Round("source", "here", 5000, {"orders": [0, 1]}))
     assert found.times["orders", "source"] == 5000
 
 
 def test_without_checksums_a_tier_is_compared_by_count() -> None:
-    bare = page("mirror", [(at, b"?") for at, _ in SENT])
+    bare = report("mirror", [(at, b"?") for at, _ in SENT])
     bare.has_checksums = False
-    assert kinds(page("source", SENT), bare) == []
+    assert kinds(report("source", SENT), bare) == []
     bare.note(0, None, b"?")
-    assert kinds(page("source", SENT), bare) == [(0, DUPLICATION, -1)]
+    assert kinds(report("source", SENT), bare) == [(0, DUPLICATION, -1)]
 
 
 def test_rounds_survive_json() -> None:

@@ -1,11 +1,11 @@
-"""Promise: whatever happens to leaders and to their pages, a committed record counts once."""
+"""Promise: whatever happens to leaders and to their reports, a committed record counts once."""
 
 from __future__ import annotations
 
 import random
 
-from ottla.monitoring.audit.books import Books
-from ottla.monitoring.audit.pages import Page
+from ottla.monitoring.audit.count_reports import CountReport
+from ottla.monitoring.audit.tier_counts import TierCounts
 
 BUCKET = 1000
 TIER = ("orders", "broker")
@@ -18,8 +18,8 @@ class Model:
         self.rng = random.Random(seed)
         self.epochs = [0]  # the epoch of each committed record's leader; the current one is last
         self.committed: list[int] = []  # the epoch of each record
-        self.written: list[Page] = []
-        self.late: list[Page] = []  # pages of slow writers
+        self.written: list[CountReport] = []
+        self.late: list[CountReport] = []  # reports of slow writers
         self.counter = 0
 
     def append(self) -> None:
@@ -28,11 +28,11 @@ class Model:
     def elect(self) -> None:
         self.epochs.append(self.epochs[-1] + 1)
 
-    def count(self) -> list[Page]:
-        """Return the pages that the current leader finds missing in the books."""
-        position = self.books().position("orders", "broker", 0)
+    def count(self) -> list[CountReport]:
+        """Return the reports that the current leader finds missing in the tier_counts."""
+        position = self.tier_counts().position("orders", "broker", 0)
         first = 0 if position is None else position.end
-        pages: list[Page] = []
+        reports: list[CountReport] = []
         self.counter += 1  # always another process, in the same epoch or a later one
         while first < len(self.committed):
             epoch = self.committed[first]
@@ -41,18 +41,18 @@ class Model:
                 len(self.committed),
             )
             end = min(of_epoch, first + self.rng.randint(1, 6))
-            page = Page("orders", "broker", 0, first, end, 1, "here", BUCKET)
-            page.epoch, page.counted_in, page.counter = epoch, self.epochs[-1], self.counter
+            report = CountReport("orders", "broker", 0, first, end, 1, "here", BUCKET)
+            report.epoch, report.counted_in, report.counter = epoch, self.epochs[-1], self.counter
             for offset in range(first, end):
-                page.note(0, None, b"%d" % offset)
-            pages.append(page)
+                report.note(0, None, b"%d" % offset)
+            reports.append(report)
             first = end
-        return pages
+        return reports
 
-    def write(self, pages: list[Page]) -> None:
-        """Write all pages or only the first ones; repeat some, as after a lost response."""
-        for page in pages[: self.rng.randint(0, len(pages))]:
-            self.written += [page] * self.rng.choice([1, 1, 2])
+    def write(self, reports: list[CountReport]) -> None:
+        """Write all reports or only the first ones; repeat some, as after a lost response."""
+        for report in reports[: self.rng.randint(0, len(reports))]:
+            self.written += [report] * self.rng.choice([1, 1, 2])
 
     def step(self) -> None:
         deed = self.rng.choice(["append", "append", "elect", "round", "round", "count", "late"])
@@ -68,11 +68,11 @@ class Model:
             self.write(self.late)
             self.late = []
 
-    def books(self) -> Books:
-        books = Books()
-        for page in self.written:
-            books.add(page)
-        return books
+    def tier_counts(self) -> TierCounts:
+        tier_counts = TierCounts()
+        for report in self.written:
+            tier_counts.add(report)
+        return tier_counts
 
 
 def test_every_committed_record_counts_once() -> None:
@@ -84,7 +84,7 @@ def test_every_committed_record_counts_once() -> None:
         model.append()
         model.written += model.count()
         model.written += model.late
-        expected = Page("orders", "expected", 0, 0, 0, 1, "here", BUCKET)
+        expected = CountReport("orders", "expected", 0, 0, 0, 1, "here", BUCKET)
         for offset in range(len(model.committed)):
             expected.note(0, None, b"%d" % offset)
-        assert model.books().counts[TIER] == expected.buckets, seed
+        assert model.tier_counts().counts[TIER] == expected.buckets, seed

@@ -1,4 +1,4 @@
-"""Spark balances books like the plain balance, once and continuously."""
+"""Spark balances tier_counts like the plain balance, once and continuously."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
-from ottla.monitoring.audit.books import LOSS, SUBSTITUTION, Books, Finding
-from ottla.monitoring.audit.pages import NO_PARTITION, Counts, Entry, Page, Round
+from ottla.monitoring.audit.count_reports import NO_PARTITION, CountReport, Counts, Entry, Round
+from ottla.monitoring.audit.tier_counts import LOSS, SUBSTITUTION, Finding, TierCounts
 from ottla.testing import Broker
 from tests.connect.runtime.conftest import wait_for
 
@@ -26,7 +26,7 @@ CASES = 150
 
 
 def random_entries(random: random.Random, topic: str) -> list[Entry]:
-    """Return pages of some mostly consistent tiers: some repeated, replaced, late, or from another's epoch."""
+    """Return reports of some mostly consistent tiers: some repeated, replaced, late, or from another's epoch."""
     entries: list[Entry] = []
     tiers = random.sample(["broker", "mirror", "sink"], random.randint(1, 3))
     records = [(random.randrange(5) * 300, random.randbytes(3)) for _ in range(random.randint(0, 12))]
@@ -41,28 +41,28 @@ def random_entries(random: random.Random, topic: str) -> list[Entry]:
                 mine.append(mine[at])
             else:
                 mine[at] = mine[at][0], b"other"
-        pages: list[Page] = []
+        reports: list[CountReport] = []
         first = 0
         has_offsets = random.random() < 0.7
         has_checksums = random.random() < 0.9
         while first < len(mine):
             end = min(len(mine), first + random.randint(1, 5))
-            page = Page(
+            report = CountReport(
                 topic, tier, random.randrange(2) if not has_offsets else 0, first, end, 0, "here", BUCKET
             )
-            page.epoch, page.counted_in, page.has_checksums = 0, random.randrange(2), has_checksums
+            report.epoch, report.counted_in, report.has_checksums = 0, random.randrange(2), has_checksums
             if not has_offsets:
-                page.partition, page.first, page.end = NO_PARTITION, -1, -1
+                report.partition, report.first, report.end = NO_PARTITION, -1, -1
             for at, value in mine[first:end]:
-                page.note(at, None, value)
+                report.note(at, None, value)
             first = end
-            pages.append(page)
+            reports.append(report)
         for _ in range(random.randrange(3)):  # written again, or by another process that did not know
-            if pages:
-                pages.insert(random.randrange(len(pages) + 1), random.choice(pages))
-        for page in pages:
-            page.time_ms = random.choice([500, 1500, 5000, 5000 + number, 9000])
-        entries += pages
+            if reports:
+                reports.insert(random.randrange(len(reports) + 1), random.choice(reports))
+        for report in reports:
+            report.time_ms = random.choice([500, 1500, 5000, 5000 + number, 9000])
+        entries += reports
         if random.random() < 0.7:
             entries.append(Round(tier, "here", random.choice([400, 9000]), {topic: [0]}))
     if random.random() < 0.5:
@@ -75,7 +75,7 @@ def frame(spark: SparkSession, entries: list[Entry], *more: bytes) -> DataFrame:
         (0, at, bytearray(json.dumps(each.to_json()).encode())) for at, each in enumerate(entries)
     ]
     rows += [(0, len(rows) + at, bytearray(each)) for at, each in enumerate(more)]
-    return spark.createDataFrame(rows, "books int, offset bigint, value binary")
+    return spark.createDataFrame(rows, "tier_counts int, offset bigint, value binary")
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def frame(spark: SparkSession, entries: list[Entry], *more: bytes) -> DataFrame:
     ],
     ids=str,
 )
-def test_both_balances_agree_about_any_books(spark: SparkSession, terms: dict[str, Any]) -> None:
+def test_both_balances_agree_about_any_counts(spark: SparkSession, terms: dict[str, Any]) -> None:
     from ottla.spark.audit.balance import Terms, balance
 
     random_one = random.Random(7)
     entries = [entry for case in range(CASES) for entry in random_entries(random_one, f"topic-{case}")]
-    books = Books()
+    tier_counts = TierCounts()
     for each in entries:
-        books.add(each)
+        tier_counts.add(each)
     given = {"grace_ms": 0, **terms}
-    expected = [finding for topic in books.topics for finding in books.balance(topic, **given)]
+    expected = [finding for topic in tier_counts.topics for finding in tier_counts.balance(topic, **given)]
     assert len(expected) > 10
     assert balance(frame(spark, entries, b"", b"[1]", b"{}", b"\xff"), Terms(**given)) == sorted(expected)
 
@@ -109,15 +109,15 @@ def test_sums_of_checksums_wrap_around(spark: SparkSession) -> None:
 
     high = (1 << 64) - 1
 
-    def page(tier: str, *checksums: int) -> list[Page]:
+    def report(tier: str, *checksums: int) -> list[CountReport]:
         return [
-            Page("t", tier, NO_PARTITION, -1, -1, 9000, "here", BUCKET, {0: Counts(1, 1, each)})
+            CountReport("t", tier, NO_PARTITION, -1, -1, 9000, "here", BUCKET, {0: Counts(1, 1, each)})
             for each in checksums
         ]
 
-    same = [*page("a", high, high, 5), *page("b", 3, high, 1)]
+    same = [*report("a", high, high, 5), *report("b", 3, high, 1)]
     assert balance(frame(spark, same), Terms(grace_ms=0)) == []
-    other = [*page("a", high, 5), *page("b", 3, 2)]
+    other = [*report("a", high, 5), *report("b", 3, 2)]
     assert balance(frame(spark, other), Terms(grace_ms=0)) == [Finding("t", 0, "b", "a", SUBSTITUTION, 0, 2)]
 
 
@@ -127,7 +127,7 @@ def clusters() -> Iterator[tuple[Broker, Broker]]:
         yield a, b
 
 
-def test_books_of_two_clusters_are_watched_and_findings_come_and_go(
+def test_counts_of_two_clusters_are_watched_and_findings_come_and_go(
     spark: SparkSession, clusters: tuple[Broker, Broker]
 ) -> None:
     from ottla.spark.audit.balance import Terms
@@ -137,11 +137,11 @@ def test_books_of_two_clusters_are_watched_and_findings_come_and_go(
     with closing(east), closing(west):
         for each in (east, west):
             ensure_audit_topic(each)
-        sent, arrived = Page("orders", "east", 0, 0, 2, 5000, "here", BUCKET), None
+        sent, arrived = CountReport("orders", "east", 0, 0, 2, 5000, "here", BUCKET), None
         for value in (b"a", b"b"):
             sent.note(0, None, value)
         write_entries(east, [sent, Round("east", "here", 9000, {"orders": [0]})])
-        arrived = Page("east.orders", "mirror", NO_PARTITION, -1, -1, 9000, "here", BUCKET)
+        arrived = CountReport("east.orders", "mirror", NO_PARTITION, -1, -1, 9000, "here", BUCKET)
         arrived.note(0, None, b"a")
         write_entries(west, [arrived])
         findings = FindingsTopic(east)
@@ -156,7 +156,7 @@ def test_books_of_two_clusters_are_watched_and_findings_come_and_go(
             lost = Finding("orders", 0, "mirror", "east", LOSS, 1, 2)
             wait_for(lambda: changes == [([lost], [])], "the loss was not found")
             assert list(findings.read().values()) == [lost]
-            late = Page("east.orders", "mirror", NO_PARTITION, -1, -1, 9500, "here", BUCKET)
+            late = CountReport("east.orders", "mirror", NO_PARTITION, -1, -1, 9500, "here", BUCKET)
             late.note(0, None, b"b")
             write_entries(west, [late])
             wait_for(lambda: changes[1:] == [([], [lost])], "it was not settled")

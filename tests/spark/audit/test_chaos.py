@@ -12,7 +12,7 @@ import pytest
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
-from ottla.monitoring.audit.books import LOSS, Finding
+from ottla.monitoring.audit.tier_counts import LOSS, Finding
 from ottla.testing import Cluster
 from tests.cluster.live.test_count_audit import BUCKET, CONFIG, MOMENT, send, wait_for_count, write_page
 
@@ -57,8 +57,10 @@ def copy(spark: SparkSession, cluster: Cluster, topic: str, checkpoint: Path, **
 def balance(spark: SparkSession, cluster: Cluster, topic: str, *tiers: str) -> list[Finding]:
     from ottla.spark.audit import balance as audit
 
-    books = audit.read_books(spark, [{"kafka.bootstrap.servers": cluster.bootstrap_servers}], AUDIT_TOPIC)
-    return [each for each in audit.balance(books, audit.Terms(tiers, 0)) if each.topic == topic]
+    tier_counts = audit.read_tier_counts(
+        spark, [{"kafka.bootstrap.servers": cluster.bootstrap_servers}], AUDIT_TOPIC
+    )
+    return [each for each in audit.balance(tier_counts, audit.Terms(tiers, 0)) if each.topic == topic]
 
 
 def test_kills_are_not_reported_and_what_an_unclean_election_took_is(

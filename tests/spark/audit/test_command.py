@@ -16,7 +16,7 @@ import pytest
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
-from ottla.monitoring.audit.pages import NO_PARTITION, Page
+from ottla.monitoring.audit.count_reports import NO_PARTITION, CountReport
 from ottla.testing import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -32,10 +32,10 @@ def broker() -> Iterator[Broker]:
     ):
         ensure_audit_topic(cluster)
         for tier, count in (("source", 3), ("mirror", 2)):
-            page = Page("orders", tier, NO_PARTITION, -1, -1, 9_000_000, "here", 600_000)
+            report = CountReport("orders", tier, NO_PARTITION, -1, -1, 9_000_000, "here", 600_000)
             for number in range(count):
-                page.note(0, None, b"%d" % number)
-            write_entries(cluster, [page])
+                report.note(0, None, b"%d" % number)
+            write_entries(cluster, [report])
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Pipelines and mirrors on Spark between counting brokers: balanced books, and findings."""
+"""Pipelines and mirrors on Spark between counting brokers: balanced tier_counts, and findings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_books
-from ottla.monitoring.audit.books import DUPLICATION, Books, Finding
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_tier_counts
+from ottla.monitoring.audit.tier_counts import DUPLICATION, Finding, TierCounts
 from ottla.testing import Broker
 from tests.mirror.records import create, until, values
 
@@ -37,17 +37,17 @@ def clusters() -> Iterator[tuple[Broker, Broker]]:
         yield east, west
 
 
-def books_of(*brokers: Broker) -> Books:
-    books = Books()
+def counts_of(*brokers: Broker) -> TierCounts:
+    tier_counts = TierCounts()
     for broker in brokers:
         with closing(Cluster(Settings(parse_servers(broker.bootstrap_servers)))) as cluster:
             if cluster.topics([AUDIT_TOPIC]):
-                read_books(cluster, into=books)
-    return books
+                read_tier_counts(cluster, into=tier_counts)
+    return tier_counts
 
 
-def counted(books: Books, topic: str, tier: str) -> int:
-    return sum(each.count for each in books.counts.get((topic, tier), {}).values())
+def counted(tier_counts: TierCounts, topic: str, tier: str) -> int:
+    return sum(each.count for each in tier_counts.counts.get((topic, tier), {}).values())
 
 
 def feed(broker: Broker, topic: str, numbers: range) -> None:
@@ -60,7 +60,7 @@ def feed(broker: Broker, topic: str, numbers: range) -> None:
 
 def on_spark(spark: SparkSession, brokers: tuple[Broker, ...], *tiers: str) -> list[Finding]:
     from ottla.spark.audit.balance import Terms, balance
-    from ottla.spark.audit.balance import read_books as read_frame
+    from ottla.spark.audit.balance import read_tier_counts as read_frame
 
     options = [{"kafka.bootstrap.servers": each.bootstrap_servers} for each in brokers]
     return balance(read_frame(spark, options, AUDIT_TOPIC), Terms(tiers, 0))
@@ -99,14 +99,14 @@ def test_a_stream_that_is_stopped_and_goes_on_balances(
         assert query.awaitTermination(120)
     until(
         lambda: (
-            counted(books_of(east), "orders", "east") == total
-            and counted(books_of(east), "copy", "east") == total
+            counted(counts_of(east), "orders", "east") == total
+            and counted(counts_of(east), "copy", "east") == total
         ),
         "the broker has counted both topics",
     )
-    books = books_of(east)
-    assert counted(books, "orders", "spark") == total
-    assert books.balance("orders", ("east", "spark"), grace_ms=0) == []
+    tier_counts = counts_of(east)
+    assert counted(tier_counts, "orders", "spark") == total
+    assert tier_counts.balance("orders", ("east", "spark"), grace_ms=0) == []
     assert [each for each in on_spark(spark, (east,), "east", "spark") if each.topic == "orders"] == []
 
 
@@ -148,19 +148,19 @@ def test_a_mirror_balances_and_one_that_runs_again_is_a_duplication(
             maker.stop()
         until(
             lambda: (
-                counted(books_of(west), "payments", "west") == count
-                and counted(books_of(east), "payments", "east") == 300
+                counted(counts_of(west), "payments", "west") == count
+                and counted(counts_of(east), "payments", "east") == 300
             ),
             "brokers have counted",
         )
 
     mirror("E", 300)
-    books = books_of(east, west)
-    assert counted(books, "payments", "mirror") == 300
-    assert books.balance("payments", tiers, grace_ms=0) == []
+    tier_counts = counts_of(east, west)
+    assert counted(tier_counts, "payments", "mirror") == 300
+    assert tier_counts.balance("payments", tiers, grace_ms=0) == []
     mirror("again", 600)  # under another name it knows nothing about the copied records
     expected = [
         Finding("payments", MOMENT + at * BUCKET, "mirror", "east", DUPLICATION, -100, 100) for at in range(3)
     ]
-    assert books_of(east, west).balance("payments", tiers, grace_ms=0) == expected
+    assert counts_of(east, west).balance("payments", tiers, grace_ms=0) == expected
     assert [each for each in on_spark(spark, (east, west), *tiers) if each.topic == "payments"] == expected

@@ -1,4 +1,4 @@
-"""Sinks and mirrors as tiers of the count audit: pages exist if and only if the records do. Without Spark."""
+"""Sinks and mirrors as tiers of the count audit: reports exist if and only if the records do. Without Spark."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.client.transactions import TransactionClient
 from ottla.mirror.raw_copy import CopyRange, copy_range
-from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, read_books
-from ottla.monitoring.audit.books import DUPLICATION, Books, Finding
+from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, read_tier_counts
 from ottla.monitoring.audit.counting import Tier, count_topic
-from ottla.monitoring.audit.passing import BadAuditOption, parse_tier
+from ottla.monitoring.audit.pipeline_counter import BadAuditOption, parse_tier
+from ottla.monitoring.audit.tier_counts import DUPLICATION, Finding, TierCounts
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.sink_options import parse_sink_options
@@ -83,27 +83,27 @@ def options(broker: Broker, topic: str, **more: str):
     )
 
 
-def books_with(cluster: Cluster, *topics: tuple[str, str]) -> Books:
-    """Return the audit topic's pages and the topics' current contents, under the books' names."""
-    books = read_books(cluster)
+def counts_with(cluster: Cluster, *topics: tuple[str, str]) -> TierCounts:
+    """Return the audit topic's reports and the topics' current contents, under the tier_counts' names."""
+    tier_counts = read_tier_counts(cluster)
     for name, known_as in topics:
-        for page in count_topic(cluster, name, Tier("log", BUCKET, known_as), books):
-            books.add(page)
-    return books
+        for report in count_topic(cluster, name, Tier("log", BUCKET, known_as), tier_counts):
+            tier_counts.add(report)
+    return tier_counts
 
 
-def counted(books: Books, topic: str, tier: str) -> int:
-    return sum(each.count for each in books.counts.get((topic, tier), {}).values())
+def counted(tier_counts: TierCounts, topic: str, tier: str) -> int:
+    return sum(each.count for each in tier_counts.counts.get((topic, tier), {}).values())
 
 
 def test_the_rows_of_a_task_are_counted_as_they_are_in_the_topic(
     broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     assert write_rows(options(broker, topic), iter([rows(20)])) == 20
-    books = books_with(cluster, (topic, topic))
-    assert counted(books, topic, "spark") == 20
-    assert len(books.counts[topic, "spark"]) == 6
-    assert books.balance(topic, ("spark", "log"), grace_ms=0) == []
+    tier_counts = counts_with(cluster, (topic, topic))
+    assert counted(tier_counts, topic, "spark") == 20
+    assert len(tier_counts.counts[topic, "spark"]) == 6
+    assert tier_counts.balance(topic, ("spark", "log"), grace_ms=0) == []
 
 
 def test_a_task_goes_on_after_its_broker_was_away(topic: str, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_task_goes_on_after_its_broker_was_away(topic: str, tmp_path: Path) ->
         broker.restart()
         assert write_rows(options(broker, topic), iter([rows(5)])) == 5
         with closing(Cluster(Settings(parse_servers(broker.bootstrap_servers)))) as cluster:
-            assert counted(read_books(cluster), topic, "spark") == 10
+            assert counted(read_tier_counts(cluster), topic, "spark") == 10
 
 
 def test_pages_are_committed_with_the_rows_and_aborted_with_them(
@@ -127,9 +127,9 @@ def test_pages_are_committed_with_the_rows_and_aborted_with_them(
         assert count == 4
         assert transaction is not None
         client.end([transaction], commit=commit)
-    books = books_with(cluster, (topic, topic))
-    assert counted(books, topic, "pipeline") == 8
-    assert books.balance(topic, ("pipeline", "log"), grace_ms=0) == []
+    tier_counts = counts_with(cluster, (topic, topic))
+    assert counted(tier_counts, topic, "pipeline") == 8
+    assert tier_counts.balance(topic, ("pipeline", "log"), grace_ms=0) == []
 
 
 def test_rows_that_are_written_twice_are_a_duplication(broker: Broker, cluster: Cluster, topic: str) -> None:
@@ -140,7 +140,7 @@ def test_rows_that_are_written_twice_are_a_duplication(broker: Broker, cluster: 
         write_rows(
             options(broker, copy, ottla_audit_tier="second", ottla_audit_known_as=topic), iter([rows(3)])
         )
-    found = books_with(cluster).balance(topic, ("first", "second"), grace_ms=0)
+    found = counts_with(cluster).balance(topic, ("first", "second"), grace_ms=0)
     assert found == [Finding(topic, MOMENT, "second", "first", DUPLICATION, -3, 3)]
 
 
@@ -163,16 +163,18 @@ def test_a_mirror_counts_batches_as_it_sends_them_on(
     transaction = client.begin(f"mirror {topic}", 60_000)
     settings = Settings(parse_servers(broker.bootstrap_servers))
     tier = Tier("mirror", BUCKET, has_checksums=checksums)
-    books = books_with(cluster, (topic, topic))
+    tier_counts = counts_with(cluster, (topic, topic))
     for partition in range(2):
         place = TopicPartition(topic, partition)
-        end = books.position(topic, "log", partition, cluster.topics([topic])[topic].topic_id.hex())
+        end = tier_counts.position(topic, "log", partition, cluster.topics([topic])[topic].topic_id.hex())
         wanted = CopyRange(place, 0, end.end if end else 0, TopicPartition(remote, partition), False)
-        for page in copy_range(settings, settings, transaction, wanted, skip_gaps=False, audit=tier).pages:
-            books.add(page)
+        for report in copy_range(
+            settings, settings, transaction, wanted, skip_gaps=False, audit=tier
+        ).reports:
+            tier_counts.add(report)
     client.end([transaction], commit=True)
-    assert counted(books, topic, "mirror") == 32
-    assert books.balance(topic, ("log", "mirror"), grace_ms=0) == []
+    assert counted(tier_counts, topic, "mirror") == 32
+    assert tier_counts.balance(topic, ("log", "mirror"), grace_ms=0) == []
 
 
 def test_what_makes_no_sense_is_named(broker: Broker) -> None:

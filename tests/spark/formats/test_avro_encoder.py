@@ -210,3 +210,22 @@ def test_large_rows_make_room() -> None:
     column = pa.array([["x" * 1000] * 300, ["y"]], pa.list_(pa.string()))
     schema = {"type": "array", "items": "string"}
     assert [read(each, schema) for each in encoded(column, schema) if each] == column.to_pylist()
+
+
+def test_a_null_becomes_the_default_only_on_request() -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "a", "type": "int", "default": 7},
+            {"name": "b", "type": "string", "default": "none"},
+            {"name": "c", "type": ["null", "int"], "default": None},
+        ],
+    }
+    kind = pa.struct([("a", pa.int32()), ("b", pa.string()), ("c", pa.int32())])
+    column = pa.array([{"a": None, "b": None, "c": None}, {"a": 1, "b": "x", "c": 2}], kind)
+    encoder = AvroEncoder(parse(json.dumps(schema)), kind, null_is_default=True)
+    found = [read(data, schema) for data in encoder.encode(column).to_pylist()]
+    assert found == [{"a": 7, "b": "none", "c": None}, {"a": 1, "b": "x", "c": 2}]
+    with pytest.raises(UnwritableRow, match="a is null, which the schema does not allow"):
+        AvroEncoder(parse(json.dumps(schema)), kind).encode(column)

@@ -220,7 +220,7 @@ def test_keys_that_cannot_be_had_fail_the_query_and_make_no_bad_rows(
 
 def test_nothing_is_encrypted_twice(ottla_broker: Broker, ottla_topic: str, file: Path) -> None:
     headers = pa.array([[{"key": HEADER, "value": b"x"}]], HEADERS_TYPE)
-    with pytest.raises(ClientError, match="encrypted already"):
+    with pytest.raises(ClientError, match="already encrypted"):
         write(ottla_broker, ottla_topic, pa.record_batch({"value": ["x"], "headers": headers}), file)
 
 

@@ -189,3 +189,35 @@ def test_lax_numbers_may_be_texts_and_fractions_are_cut_off() -> None:
     assert found[6:] == [(1, None, None)] * 100
     assert set(decoded.reasons) == {0, 3, 4}
     assert set(JsonDecoder(kind, "UTC").decode(pa.array(rows, pa.binary())).reasons) == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("count", [1, 20], ids=["few rows", "a block"])
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
+def test_lax_names_match_an_upper_case_field_in_any_case(count: int, nested: bool) -> None:
+    inner = (
+        spark_types.StructType()
+        .add("TOWN", spark_types.StringType())
+        .add("town", spark_types.StringType())
+        .add("N", spark_types.IntegerType())
+    )
+    kind = (
+        spark_types.StructType()
+        .add("PLACE", inner)
+        .add("L", spark_types.ArrayType(spark_types.IntegerType()))
+        if nested
+        else inner
+    )
+    texts = [b'{"Town": "a", "n": 1}', b'{"TOWN": "b", "N": 2}', b'{"town": "c", "n": 3}', b'{"tOWN": null}']
+    wanted: list[dict[str, Any]] = [
+        {"TOWN": "a", "town": None, "N": 1},
+        {"TOWN": "b", "town": None, "N": 2},
+        {"TOWN": None, "town": "c", "N": 3},
+        {"TOWN": None, "town": None, "N": None},
+    ]
+    if nested:
+        texts = [b'{"Place": %b, "l": [1]}' % text for text in texts]
+        wanted = [{"PLACE": row, "L": [1]} for row in wanted]
+    lax = JsonDecoder(kind, "UTC", lax=True).decode(pa.array(texts * count, pa.binary()))
+    assert lax.column.to_pylist() == wanted * count
+    exact = JsonDecoder(kind, "UTC").decode(pa.array(texts[:1] * count, pa.binary())).column.to_pylist()
+    assert set(exact[0].values()) == {None}

@@ -153,7 +153,7 @@ def test_columns_that_the_schema_does_not_take_are_refused(kind: Any, reason: st
     ("kind", "reason"),
     [
         (pa.int32(), "written from a struct"),
-        (pa.struct([("a b", pa.int32())]), "a b is no name of a field"),
+        (pa.struct([("a b", pa.int32())]), "a b is not a valid Protobuf field name"),
         (pa.struct([("d", pa.date32())]), "d is date32.*cast it"),
         (pa.struct([("xs", pa.list_(pa.list_(pa.int32())))]), "xs is list.*cast it"),
         (pa.struct([("m", pa.map_(pa.float64(), pa.int32()))]), "a map whose keys are double"),

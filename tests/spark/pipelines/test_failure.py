@@ -118,3 +118,19 @@ def test_an_error_while_starting_names_the_line() -> None:
         "ValueError: invalid literal for int() with base 10: 'many' (trending.py, line 3)."
     )
     assert "Traceback" in failure.detail
+
+
+def test_a_package_that_a_spark_node_lacks() -> None:
+    text = (
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 1, in main\n'
+        "    func, profiler, deserializer, serializer = read_command(pickleSer, infile)\n"
+        "ModuleNotFoundError: No module named 'ottla'\n\n\tat org.apache.spark.api.python\n"
+    )
+    assert sentence(text).startswith(
+        "A Spark node has no Python package ottla: install it on every node with "
+    )
+    assert "pip install psycopg," in sentence(text.replace("'ottla'", "'psycopg.pq'"))
+    in_the_driver = text.replace("pyspark/worker.py", "my_pipeline.py")
+    assert sentence(in_the_driver) == "ModuleNotFoundError: No module named 'ottla'."

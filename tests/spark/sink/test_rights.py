@@ -1,4 +1,4 @@
-"""Promise: exactly-once pipelines and SQL need exactly the rights listed in docs/security.md."""
+"""Promise: exactly-once pipelines and SQL need exactly the rights listed in docs/how-to/secure-a-cluster.md."""
 
 from __future__ import annotations
 

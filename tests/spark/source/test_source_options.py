@@ -84,7 +84,7 @@ def test_limits_times_and_groups() -> None:
         ),
         (
             {"kafka__security__protocol": "SASL_SSL", "kafka__sasl__mechanism": "PLAIN"},
-            "Who are you? Say kafka.sasl.username and kafka.sasl.password",
+            "The login is missing. Set kafka.sasl.username and kafka.sasl.password",
         ),
         ({"kafka__sasl__login__class": "x"}, "it is not one of those that are understood of SASL"),
         (

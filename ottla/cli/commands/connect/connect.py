@@ -17,9 +17,9 @@ from ottla.cli.options import confirm_or_exit, json_option, pairs_option, yes_op
 _LOGGER = "ottla.connect"
 
 
-@click.group(short_help="Connectors: run a worker, list, create, pause, stop, restart, offsets.")
+@click.group(short_help="Run a Connect worker, and administer connectors.")
 def connect() -> None:
-    """Run Connect workers, and work with the connectors of any: Ottla's, or Apache Kafka's.
+    """Run Connect workers, and administer the connectors of Ottla's or Apache Kafka's workers.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ connect.add_command(start)
 @json_option()
 @worker_options
 def list_connectors(worker: ConnectClient, as_json: bool) -> None:
-    """List the connectors, where they run and how they are."""
+    """List the connectors with their state and worker."""
     found = worker.get("connectors", expand="status")
     rows = [
         {
@@ -71,7 +71,7 @@ def _tasks(tasks: list[dict[str, Any]]) -> str:
 @json_option()
 @worker_options
 def status(worker: ConnectClient, name: str, as_json: bool) -> None:
-    """Show how a connector and its tasks are, and why something has failed."""
+    """Show the state of a connector and its tasks, and the reasons of failures."""
     found = worker.get("connectors", name, "status")
     if as_json:
         output.print_json(found)
@@ -93,14 +93,14 @@ def _reason(trace: str | None) -> str:
     "-c",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The config: properties, or JSON as the REST API takes it. KEY=VALUE wins over it.",
+    help="Config file: properties, or JSON as for the REST API. KEY=VALUE overrides it.",
 )
 @click.option(
     "--state",
     type=click.Choice(["RUNNING", "PAUSED", "STOPPED"], case_sensitive=False),
-    help="How it begins.",
+    help="Initial state.",
 )
-@click.option("--replace", is_flag=True, help="Give another config to a connector that there is already.")
+@click.option("--replace", is_flag=True, help="Replace the config if the connector already exists.")
 @worker_options
 def create(
     worker: ConnectClient,
@@ -159,12 +159,12 @@ _told("Stop connectors: they have no tasks then, and their offsets can be altere
 
 @connect.command()
 @click.argument("name")
-@click.option("--tasks", is_flag=True, help="Its tasks as well.")
-@click.option("--only-failed", is_flag=True, help="Only what has failed.")
-@click.option("--task", type=click.IntRange(0), help="Only this task.")
+@click.option("--tasks", is_flag=True, help="Restart its tasks as well.")
+@click.option("--only-failed", is_flag=True, help="Restart only failed instances.")
+@click.option("--task", type=click.IntRange(0), help="Restart only this task.")
 @worker_options
 def restart(worker: ConnectClient, name: str, tasks: bool, only_failed: bool, task: int | None) -> None:
-    """Restart a connector, with --tasks its tasks too."""
+    """Restart a connector, and with --tasks its tasks as well."""
     if task is not None:
         worker.ask("POST", "connectors", name, "tasks", str(task), "restart")
         output.done(f"Task {task} of connector {name} restarts.")
@@ -183,7 +183,7 @@ def restart(worker: ConnectClient, name: str, tasks: bool, only_failed: bool, ta
 @yes_option
 @worker_options
 def delete(worker: ConnectClient, name: str, yes: bool) -> None:
-    """Delete a connector. What it has written stays, and so do its offsets."""
+    """Delete a connector. Its records and offsets remain."""
     confirm_or_exit(f"Delete connector {name}?", yes)
     worker.ask("DELETE", "connectors", name)
     output.done(f"Deleted connector {name}.")
@@ -191,14 +191,17 @@ def delete(worker: ConnectClient, name: str, yes: bool) -> None:
 
 @connect.command()
 @click.argument("name", required=False)
-@click.option("--level", metavar="LEVEL", help="Log that much from now on: INFO, DEBUG, TRACE …")
+@click.option("--level", metavar="LEVEL", help="Set the log level: INFO, DEBUG, TRACE, …")
 @click.option(
-    "--logger", default=_LOGGER, show_default=True, help="With --level: which one, and all below it."
+    "--logger",
+    default=_LOGGER,
+    show_default=True,
+    help="With --level: the logger to change, with all below it.",
 )
-@click.option("--everywhere", is_flag=True, help="With --level: on all workers.")
+@click.option("--everywhere", is_flag=True, help="With --level: change all workers of the cluster.")
 @worker_options
 def logs(worker: ConnectClient, name: str | None, level: str | None, logger: str, everywhere: bool) -> None:
-    """Print the whole trace of what has failed, or change what workers log."""
+    """Print the traces of failures, or change the log level of workers."""
     if level is not None:
         scope = "cluster" if everywhere else "worker"
         worker.ask("PUT", "admin", "loggers", logger, body={"level": level.upper()}, scope=scope)
@@ -222,18 +225,24 @@ def logs(worker: ConnectClient, name: str | None, level: str | None, logger: str
 
 @connect.command()
 @click.argument("name")
-@click.option("--reset", is_flag=True, help="Forget them: the connector begins anew. It must be stopped.")
+@click.option(
+    "--reset",
+    is_flag=True,
+    help="Delete the offsets, so that the connector starts over. The connector must be stopped.",
+)
 @pairs_option(
     "--set",
     "-s",
     "offsets",
-    help="Of a sink: TOPIC:PARTITION=OFFSET, where it goes on. May be repeated. It must be stopped.",
+    help=(
+        "Set the next offset of a sink, as TOPIC:PARTITION=OFFSET. The sink must be stopped. May be repeated."
+    ),
 )
 @click.option(
     "--from",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='Of any: JSON as this command prints it with --json, {"offsets": […]}. It must be stopped.',
+    help=('Set offsets from JSON as printed by --json, {"offsets": […]}. The connector must be stopped.'),
 )
 @yes_option
 @json_option()
@@ -293,11 +302,11 @@ def _given_offsets(offsets: dict[str, str], file: Path | None) -> Any:
 
 @connect.command()
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Converters, transforms and predicates, too.")
+@click.option("--all", "everything", is_flag=True, help="Include converters, transforms and predicates.")
 @json_option()
 @worker_options
 def plugins(worker: ConnectClient, name: str | None, everything: bool, as_json: bool) -> None:
-    """List what a worker can run, or the settings of one plugin."""
+    """List the plugins of a worker, or the settings of one plugin."""
     if name is not None:
         found = worker.get("connector-plugins", name, "config")
         if as_json:

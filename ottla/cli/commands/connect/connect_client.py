@@ -1,4 +1,4 @@
-"""A Connect worker as the command line reaches it: Ottla's, or Apache Kafka's."""
+"""Client for Connect workers of Ottla and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConnectClient:
         return self.ask("GET", *path, **query)
 
     def ask(self, method: str, *path: str, body: object = None, **query: str) -> Any:
-        """The JSON of the answer; None if it has none. Raises Refused, or JobError."""
+        """Return the JSON of the response, or None without a body. Raises Refused or JobError."""
         from ottla.client import json_server
         from ottla.client.errors import ClientError, Unreachable
 

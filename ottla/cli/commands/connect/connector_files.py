@@ -1,4 +1,4 @@
-"""Configs of connectors in files: properties, or JSON as the REST API takes it."""
+"""Connector configs in files: properties, or JSON as for the REST API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ottla connect start`, and what runs a worker for it, for Kafka's tools and beside a broker."""
+"""`ottla connect start`: a worker for this command, for Kafka's tools and beside a broker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import extras, output
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -56,7 +57,7 @@ def start(
     quiet: bool,
     log_format: str,
 ) -> None:
-    """Start a worker; Ctrl-C stops it. Those with the same group.id share their connectors.
+    """Start a worker; Ctrl-C stops it. Workers with the same group.id share their connectors.
 
     \b
     Examples:
@@ -82,7 +83,6 @@ def serve(
     quiet: bool = False,
     log_format: str = "text",
 ) -> None:
-    """Run a worker until Ctrl-C or SIGTERM."""
     import logging
 
     configure_log(quiet, log_format)
@@ -91,6 +91,8 @@ def serve(
     from ottla.connect.worker.server import ConnectServer
     from ottla.connect.worker.spark_engine import SparkEngine
 
+    if not quiet:
+        output.note("Starting Spark …")
     about = {"Cluster": worker.client_settings.servers}
     if distributed:
         topics = ", ".join((worker.config_topic, worker.offset_topic, worker.status_topic))
@@ -116,7 +118,6 @@ def serve(
 
 @contextmanager
 def _sentences(worker: WorkerConfig) -> Iterator[None]:
-    """What goes wrong at the start, as one sentence."""
     from ottla.client.errors import ClientError
     from ottla.jvm.java import NoJava
 
@@ -131,10 +132,7 @@ def _sentences(worker: WorkerConfig) -> Iterator[None]:
 
 
 def read_settings(properties: Mapping[str, str], *, distributed: bool = True) -> WorkerConfig:
-    from importlib.util import find_spec
-
-    if find_spec("httptools") is None or find_spec("pyspark") is None:
-        raise JobError("Connect needs packages that are not installed: pip install 'ottla[connect]'.")
+    extras.require("connect")
     from ottla.client.errors import ClientError
     from ottla.connect.config.worker_config import WorkerConfig
 
@@ -145,7 +143,6 @@ def read_settings(properties: Mapping[str, str], *, distributed: bool = True) ->
 
 
 def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
-    """How the cluster is reached, for the worker itself and for the clients of its connectors."""
     security = {
         name: value for name, value in properties.items() if name.startswith(("sasl.", "ssl.", "security."))
     }
@@ -158,7 +155,7 @@ def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
 def start_beside(
     listen: str, brokers: Sequence[str], client_file: Path | None, file_directories: Sequence[str] = ()
 ) -> InBackground:
-    """A worker in this process, for the brokers that were just started.
+    """Start a worker in this process, for the brokers of `ottla start`.
 
     Its connectors reach secured brokers as the admin of `client_file`. So its callers log in with their own Kafka
     users, and need ALTER on the cluster to change connectors.

@@ -1,1 +1,1 @@
-"""`ottla demo`: a broker, a feed and a pipeline, and what the pipeline finds."""
+"""`ottla demo`: a broker, a feed, and a pipeline with its results."""

@@ -1,4 +1,4 @@
-"""`ottla demo`: a broker, a generator of tweets and a pipeline over them, each a process of its own."""
+"""`ottla demo`: a broker, a generator of tweets and a pipeline, each in its own process."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ottla.cli.commands.pipeline.pipeline import require_spark
 from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, DEFAULT_LISTEN
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option
+from ottla.cli.shipped_files import shipped_folder
 from ottla.cli.signals import StopRequest, stop_requested
 
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 PIPELINE = "demo"
 
 
-@click.command(short_help="Show a pipeline over live events.")
+@click.command(short_help="Run a pipeline over live events.")
 @click.option(
     "--listen",
     "-l",
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where the broker listens; port 0 takes a free one.",
+    help="Address of the broker. Port 0 picks a free port.",
 )
 @directory_option(
-    "--data", "-d", help="Keep messages and checkpoints here. Without it they are gone at the end."
+    "--data", "-d", help="Directory for messages and checkpoints. [default: a temporary directory]"
 )
 @click.option(
     "--rate",
@@ -51,10 +52,10 @@ PIPELINE = "demo"
 @click.option(
     "--console",
     metavar="HOST:PORT",
-    help=f"Where the pages for the browser are. [default: {DEFAULT_CONSOLE_LISTEN}, or a free port]",
+    help=f"Address of the console. [default: {DEFAULT_CONSOLE_LISTEN}, or a free port]",
 )
-@click.option("--master", "-m", metavar="URL", help="Where Spark runs. [default: on this machine]")
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="End by itself after so long.")
+@click.option("--master", "-m", metavar="URL", help="Spark master. [default: this machine]")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="Stop after this time.")
 def demo(
     listen: str,
     data: Path | None,
@@ -65,7 +66,7 @@ def demo(
 ) -> None:
     """Start a broker, send tweets to it, and count their hashtags per minute with a pipeline on Spark.
 
-    The broker is a real one: use it from another terminal meanwhile. Ctrl-C ends all of it.
+    The broker is a real one; use it from another terminal. Ctrl-C stops everything.
 
     \b
     Examples:
@@ -73,7 +74,7 @@ def demo(
       ottla demo --rate 500 --data demo
     """
     require_spark()
-    examples = examples_folder()
+    examples = shipped_folder("examples")
     with stop_requested(signal.SIGHUP) as stop, _workplace(data) as place, Children(place) as children:
         has_console = find_spec("jinja2") and find_spec("httptools")
         beside = ("--console", console or _console_address()) if has_console else ()
@@ -104,15 +105,6 @@ def demo(
     click.echo("Stopped cleanly.")
 
 
-def examples_folder() -> Path:
-    """Beside the package in a checkout, inside of it when it was installed."""
-    package = Path(__file__).parents[3]
-    for folder in (package.parent / "examples", package / "examples"):
-        if (folder / "feed.py").is_file():
-            return folder
-    raise JobError("The examples are not part of this installation of Ottla: install it again.")
-
-
 @contextlib.contextmanager
 def _workplace(data: Path | None) -> Iterator[Path]:
     if data is not None:
@@ -127,7 +119,7 @@ def _workplace(data: Path | None) -> Iterator[Path]:
 
 
 def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
-    """Where it listens; None if it is to stop before it is ready."""
+    """Return the broker's address, or None if the demo is stopped before the broker is ready."""
     while not stop.wait(0.05):
         lines = broker.output().splitlines()
         if any("Ctrl-C" in line for line in lines):
@@ -140,7 +132,6 @@ def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
 
 
 def _console_address() -> str:
-    """Where the console is by default, or a free port if something else is there."""
     host, _, port = DEFAULT_CONSOLE_LISTEN.rpartition(":")
     try:
         with socket.create_server((host, int(port))):
@@ -150,7 +141,7 @@ def _console_address() -> str:
 
 
 def _said(broker: Child, label: str) -> str | None:
-    """What stands behind a label in the welcome of `ottla start`."""
+    """Return the text after a label in the output of `ottla start`."""
     lines = (line.split(maxsplit=1) for line in broker.output().splitlines())
     return next((words[1] for words in lines if len(words) == 2 and words[0] == label), None)
 

@@ -1,4 +1,4 @@
-"""Processes that a command starts, and that are gone when it ends."""
+"""Child processes that end with their command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK_EVERY = 0.05
 
 
 class Child:
-    """Python in a session of its own: a Ctrl-C is for the command, which ends the child in its own time."""
+    """A Python process in its own session. Ctrl-C reaches only the command, which then ends the child."""
 
     def __init__(self, name: str, output: Path, arguments: tuple[str, ...]) -> None:
         self.name = name
@@ -44,7 +44,6 @@ class Child:
         return lines[-1].removeprefix("Error: ") if lines else "it did not say why."
 
     def end(self) -> None:
-        """Ask, wait, and kill what is left of it, Java included."""
         deadline = time.monotonic() + _TIME_TO_END
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -64,7 +63,7 @@ class Child:
 
 
 class Children:
-    """Ended in the reverse order of their start."""
+    """Children end in reverse order of their start."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -76,7 +75,6 @@ class Children:
         return child
 
     def ended(self) -> Child | None:
-        """One that ended by itself."""
         return next((child for child in self._started if not child.is_running), None)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The hashtags of the last minutes, as the pipeline counted them, on the terminal."""
+"""The hashtag counts of the last minutes, on the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Show = Callable[["Trending", "PipelineState | None"], None]
 
 
 class Trending:
-    """Reads the topic that the pipeline writes: the count of each hashtag in each minute, again when it changed."""
+    """Reads the pipeline's output topic: the count of each hashtag per minute, repeated on every change."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
@@ -43,7 +43,6 @@ class Trending:
         self._consumer.close()
 
     def read(self, seconds: float) -> None:
-        """What has come, or what comes soon."""
         for message in self._consumer.consume(1000, timeout=seconds):
             value = message.value()
             if message.error() is None and value is not None:
@@ -58,7 +57,6 @@ class Trending:
         return max(self._counts, default=None)
 
     def top(self) -> list[tuple[str, int, int]]:
-        """Hashtag, its count in the newest minute and in the one before."""
         minutes = sorted(self._counts)[-2:]
         newest = self._counts[minutes[-1]] if minutes else {}
         before = self._counts[minutes[0]] if len(minutes) > 1 else {}
@@ -68,7 +66,6 @@ class Trending:
 
 @contextlib.contextmanager
 def screen() -> Iterator[Show]:
-    """A table that changes in its place on a terminal, and a line when something changed elsewhere."""
     if not sys.stdout.isatty():
         yield _PlainLines().show
         return

@@ -10,15 +10,16 @@ from ottla.cli.options import client_options, confirm_or_exit, json_option, yes_
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only show what would be removed, and what not.")
+@click.option("--dry-run", is_flag=True, help="Show the commit logs that would be removed and kept.")
 @json_option("With --dry-run: print JSON instead of a table.")
 @yes_option
 @client_options
 def clean(client: Client, dry_run: bool, as_json: bool, yes: bool) -> None:
-    """Remove what queries that are gone have left in the cluster.
+    """Remove the commit logs of deleted queries from the cluster.
 
-    A query that writes exactly once keeps a commit log, the internal topic __ottla_spark_commits_ID. It is removed if
-    the checkpoint of the query was on this machine and is gone: then the query can never go on. All others stay.
+    A query that writes exactly once keeps a commit log, the internal topic __ottla_spark_commits_ID. The command
+    removes it if the query's checkpoint was on this machine and no longer exists, because such a query can never
+    continue. All other logs stay.
 
     \b
     Examples:

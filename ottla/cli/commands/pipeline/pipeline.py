@@ -37,7 +37,6 @@ def require_spark() -> None:
 
 @contextlib.contextmanager
 def sentences(*, verbose: bool = False) -> Iterator[None]:
-    """Turn what a pipeline has to say into what commands say."""
     from ottla.spark.pipelines.state import PipelineError
 
     try:
@@ -63,7 +62,7 @@ def pipeline() -> None:
     """Run pipelines on Spark, and watch and stop them.
 
     A pipeline is a Python file with a function `pipeline(spark)` that starts streaming queries and
-    returns them, or a file of SQL. Run it again, and it goes on where it stopped.
+    returns them, or a SQL script. Another run continues from the checkpoint.
 
     \b
     Examples:
@@ -76,21 +75,24 @@ def pipeline() -> None:
 
 @pipeline.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--name", "-n", help="What to call it. [default: the name of the file, or of its folder]")
-@click.option("--master", "-m", metavar="URL", help="Where Spark runs: local[4], spark://host:7077, yarn, …")
+@click.option("--name", "-n", help="Name of the pipeline. [default: the name of the file, or of its folder]")
+@click.option("--master", "-m", metavar="URL", help="Spark master: local[4], spark://host:7077, yarn, …")
 @bootstrap_server_option
 @click.option(
     "--checkpoints",
     metavar="DIR",
-    help="Where it is written down how far each query has come; on a cluster, a place that all nodes see.",
+    help="Checkpoint directory. On a cluster, every node must see it.",
 )
 @click.option(
-    "--trigger", "-t", metavar="INTERVAL", help="A batch every '10 seconds', say. [default: at once]"
+    "--trigger",
+    "-t",
+    metavar="INTERVAL",
+    help="Interval between batches, such as '10 seconds'. [default: none]",
 )
-@click.option("--available-now", is_flag=True, help="Process what is there now, then end.")
-@pairs_option("--conf", "-c", help="A setting of Spark. May be repeated.")
-@click.option("--detach", "-d", is_flag=True, help="Run it in the background.")
-@click.option("--verbose", "-v", is_flag=True, help="Show what Spark says, and tracebacks.")
+@click.option("--available-now", is_flag=True, help="Process all existing records, then stop.")
+@pairs_option("--conf", "-c", help="Spark setting. May be repeated.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background.")
+@click.option("--verbose", "-v", is_flag=True, help="Show Spark's log and tracebacks.")
 def run(
     file: Path,
     name: str | None,
@@ -149,7 +151,7 @@ def run(
 
 
 def _warn_if_unreachable(bootstrap_servers: str) -> None:
-    """Said at once instead of after a minute. Not an error: the file may name a cluster of its own."""
+    """Warn immediately instead of after a minute. This is no error, because the file may name another cluster."""
     client = Client(bootstrap_servers, timeout=3.0)
     try:
         client.ensure_reachable()
@@ -158,7 +160,6 @@ def _warn_if_unreachable(bootstrap_servers: str) -> None:
 
 
 def _detach(plan: Plan, checkpoints: str | None) -> None:
-    """Run the same in a process of a session of its own, and wait until it is clear how that goes."""
     name, pipelines = plan.name, _pipelines()
     with pipelines.claim(name):
         log = pipelines.log_file(name)
@@ -200,7 +201,7 @@ def _detach(plan: Plan, checkpoints: str | None) -> None:
 @pipeline.command("list")
 @json_option()
 def list_(as_json: bool) -> None:
-    """List the pipelines of this machine, and those that have ended."""
+    """List the running and ended pipelines of this machine."""
     with sentences():
         states = _pipelines().all()
     if as_json:
@@ -213,10 +214,10 @@ def list_(as_json: bool) -> None:
 
 @pipeline.command()
 @click.argument("name", shell_complete=complete_names)
-@click.option("--watch", "-w", is_flag=True, help="Go on showing it until it ends, or Ctrl-C.")
+@click.option("--watch", "-w", is_flag=True, help="Refresh until the pipeline ends, or Ctrl-C.")
 @json_option()
 def status(name: str, watch: bool, as_json: bool) -> None:
-    """Show how a pipeline does: rows per second in and out, time of a batch, lag, size of its state."""
+    """Show a pipeline's figures: rows per second in and out, batch time, lag, size of the state."""
     with sentences():
         pipelines = _pipelines()
         state = pipelines.get(name)
@@ -263,16 +264,16 @@ def _watch(pipelines: Pipelines, state: PipelineState, show: Callable[[PipelineS
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait until it has stopped.",
+    help="Time to wait for the pipeline to stop.",
 )
 @click.option(
     "--forget",
     is_flag=True,
-    help="Also remove its checkpoints, and the commit logs of its queries: `run` then begins anew.",
+    help="Remove the checkpoints and commit logs of its queries, so that the next `run` starts over.",
 )
 @yes_option
 def stop(name: str, timeout: float, forget: bool, yes: bool) -> None:
-    """Stop a pipeline. `run` goes on from there.
+    """Stop a pipeline. The next `run` continues from the checkpoint.
 
     \b
     Examples:
@@ -293,7 +294,7 @@ def stop(name: str, timeout: float, forget: bool, yes: bool) -> None:
 
 
 def _forget(pipelines: Pipelines, state: PipelineState) -> None:
-    """Checkpoints first: if this ends half way, `clean` sees that they are gone, and removes the rest."""
+    """Remove the checkpoints first: after an interruption `clean` misses them and removes the rest."""
     from ottla.spark.sink.exactly_once.commit_topic_removal import remove_commit_topics
 
     cluster = Client(state.bootstrap_servers).cluster

@@ -1,4 +1,4 @@
-"""How pipelines look: a live line per query on a terminal, a plain line per batch elsewhere."""
+"""Display of pipelines: a live line per query on a terminal, a plain line per batch elsewhere."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def _number(value: float | None) -> str:
 
 
 def batch_line(pipeline: str, query: QueryProgress) -> str:
-    """One batch in one line, for logs."""
     parts = [f"{pipeline}/{query.name}: batch {query.batch}", f"{query.rows_in} rows"]
     if query.batch_seconds is not None:
         parts.append(f"{query.batch_seconds:.2f} s")
@@ -74,7 +73,6 @@ def batch_line(pipeline: str, query: QueryProgress) -> str:
 
 
 def total_line(pipeline: str, query: QueryProgress) -> str:
-    """What a run has done, when it has ended."""
     rows = "1 row" if query.rows_total == 1 else f"{_number(query.rows_total)} rows"
     return f"{pipeline}/{query.name}: {rows} processed"
 
@@ -96,7 +94,6 @@ def print_status(state: PipelineState) -> None:
 
 @contextlib.contextmanager
 def progress_printer() -> Iterator[Callable[[PipelineState], None]]:
-    """A function to be called with each new state of one pipeline."""
     if not sys.stdout.isatty():
         yield _PlainLines().show
         return

@@ -1,1 +1,1 @@
-"""`ottla schema …`: what the schema registry holds."""
+"""`ottla schema …`: schemas in a registry."""

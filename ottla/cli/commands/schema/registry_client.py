@@ -1,4 +1,4 @@
-"""The schema registry as the command line reaches it: any that has Confluent's API."""
+"""Client for any schema registry with Confluent's API."""
 
 from __future__ import annotations
 

@@ -34,20 +34,20 @@ _type_option = click.option(
     "--type",
     "schema_type",
     type=click.Choice(["AVRO", "JSON", "PROTOBUF"], case_sensitive=False),
-    help="[default: by the name of the file: .avsc, .json or .proto]",
+    help="Type of the schema. [default: by the file name: .avsc, .json or .proto]",
 )
 _reference_option = click.option(
     "--reference",
     "references",
     multiple=True,
     metavar="NAME=SUBJECT:VERSION",
-    help="A schema that this one refers to by NAME. May be repeated.",
+    help="Schema that this schema references by NAME. May be repeated.",
 )
 
 
-@click.group(short_help="Schemas in a registry: list, show, register, check, diff, compat, delete.")
+@click.group(short_help="List, show, register, check and delete schemas in a registry.")
 def schema() -> None:
-    """Work with the schemas of a registry: Ottla's, or any with Confluent's API.
+    """List, register, compare and delete schemas in Ottla's registry, or in any registry with Confluent's API.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def schema() -> None:
 
 
 @schema.command("list")
-@click.option("--deleted", is_flag=True, help="Those that are soft-deleted, too.")
+@click.option("--deleted", is_flag=True, help="Include soft-deleted subjects.")
 @json_option()
 @registry_options
 def list_schemas(registry: RegistryClient, deleted: bool, as_json: bool) -> None:
@@ -88,13 +88,13 @@ def list_schemas(registry: RegistryClient, deleted: bool, as_json: bool) -> None
 @schema.command()
 @click.argument("subject", required=False)
 @click.option("--version", "-v", "version", default="latest", show_default=True, metavar="N")
-@click.option("--id", "schema_id", type=int, metavar="ID", help="A schema by its id instead.")
+@click.option("--id", "schema_id", type=int, metavar="ID", help="Print the schema with this id.")
 @json_option("Print what the registry answers: ids, references, metadata, rules.")
 @registry_options
 def show(
     registry: RegistryClient, subject: str | None, version: str, schema_id: int | None, as_json: bool
 ) -> None:
-    """Print a schema: that of a subject, or the one with an id."""
+    """Print the schema of a subject, or the schema with an id."""
     if (subject is None) == (schema_id is None):
         raise click.UsageError("Name a subject, or an id with --id.")
     if schema_id is not None:
@@ -112,7 +112,9 @@ def show(
 @_file
 @_type_option
 @_reference_option
-@click.option("--normalize", is_flag=True, help="So that other spellings of the same schema are the same.")
+@click.option(
+    "--normalize", is_flag=True, help="Normalize the schema, so that equivalent spellings get the same id."
+)
 @registry_options
 def register(
     registry: RegistryClient,
@@ -122,7 +124,7 @@ def register(
     references: tuple[str, ...],
     normalize: bool,
 ) -> None:
-    """Register the schema in FILE under SUBJECT; - reads it from the standard input."""
+    """Register the schema in FILE under SUBJECT; - reads standard input."""
     body = _body(file, schema_type, references)
     answer = registry.post(body, "subjects", subject, "versions", query="normalize=true" if normalize else "")
     # Its version is in the answer of newer registries only.
@@ -140,7 +142,7 @@ def register(
     "-v",
     "version",
     metavar="N",
-    help="Against this version only. [default: those that registering compares with]",
+    help="Compare with this version only. [default: the versions that registering compares with]",
 )
 @registry_options
 def check(
@@ -151,7 +153,7 @@ def check(
     references: tuple[str, ...],
     version: str | None,
 ) -> None:
-    """Say whether the schema in FILE could be registered under SUBJECT; if not, why, and exit with 1."""
+    """Check whether the schema in FILE could be registered under SUBJECT. If not, print the reasons and exit with 1."""
     path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
     answer = registry.post(_body(file, schema_type, references), *path, query="verbose=true")
     if not answer["is_compatible"]:
@@ -166,7 +168,7 @@ def check(
 @click.argument("newer", metavar="[NEWER]", default="latest")
 @registry_options
 def diff(registry: RegistryClient, subject: str, older: str, newer: str) -> None:
-    """Show what changed between two versions of SUBJECT, or from a version to a file.
+    """Show the changes between two versions of SUBJECT, or between a version and a file.
 
     \b
     Examples:
@@ -203,7 +205,7 @@ def _lines_of(registry: RegistryClient, subject: str, version: str) -> list[str]
 @click.argument("level", required=False, type=click.Choice(_LEVELS, case_sensitive=False))
 @registry_options
 def compat(registry: RegistryClient, subject: str | None, level: str | None) -> None:
-    """Show or set the compatibility level of SUBJECT; of all subjects, if none is named.
+    """Show or set the compatibility level of SUBJECT, or of all subjects.
 
     \b
     Examples:
@@ -229,12 +231,12 @@ def compat(registry: RegistryClient, subject: str | None, level: str | None) -> 
 
 @schema.command()
 @click.argument("subject")
-@click.option("--version", "-v", "version", metavar="N", help="Only this version.")
-@click.option("--permanent", is_flag=True, help="For good. It is soft-deleted first, if it is not yet.")
+@click.option("--version", "-v", "version", metavar="N", help="Delete only this version.")
+@click.option("--permanent", is_flag=True, help="Delete permanently. Soft-deletes first if necessary.")
 @yes_option
 @registry_options
 def delete(registry: RegistryClient, subject: str, version: str | None, permanent: bool, yes: bool) -> None:
-    """Delete SUBJECT, or one of its versions, so that it can be brought back by registering it again."""
+    """Delete SUBJECT or one of its versions. Registering the schema again restores it."""
     path = ["subjects", subject, *(["versions", version] if version else [])]
     what = f"version {version} of {subject}" if version else f"all versions of {subject}"
     confirm_or_exit(f"Delete {what}{' for good' if permanent else ''}?", yes)

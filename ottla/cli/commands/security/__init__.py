@@ -1,1 +1,1 @@
-"""Commands about who may do what, and how that is known."""
+"""Commands for users, access rights and certificates."""

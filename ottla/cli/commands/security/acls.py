@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Option → kind of resource, and the operations that it stands for. Who may read, write or alter may describe, too.
+# Option → resource type and operations. Read, Write and Alter imply Describe.
 _RIGHTS = {
     "read": ("TOPIC", ("READ",)),
     "write": ("TOPIC", ("WRITE",)),
@@ -39,7 +39,7 @@ _RIGHT_OPTIONS = (
 
 
 class Rights:
-    """What the options of `add` and `remove` name."""
+    """Rights named by the options of `add` and `remove`."""
 
     def __init__(
         self, names: dict[str, tuple[str, ...]], cluster: bool, prefix: bool, deny: bool, host: str
@@ -72,7 +72,7 @@ class Rights:
             kind, operations = _RIGHTS[option]
             for name in names:
                 if not name:
-                    raise JobError(f"--{option.replace('_', '-')} needs a name; '*' stands for all.")
+                    raise JobError(f"--{option.replace('_', '-')} needs a name. Use '*' for all.")
                 # The prefix of all names is the name '*', which is literal.
                 prefixed = self._prefix and name != WILDCARD
                 pattern_type = PatternType.PREFIXED if prefixed else PatternType.LITERAL
@@ -82,7 +82,7 @@ class Rights:
 
 
 def rights_options(command: Command) -> Command:
-    """Add what may be allowed or denied; the command gets `rights` in their place."""
+    """Add the options for rights. The command gets them as `rights`."""
 
     @functools.wraps(command)
     def with_rights(*args: Any, cluster: bool, prefix: bool, deny: bool, host: str, **others: Any) -> Any:
@@ -91,9 +91,9 @@ def rights_options(command: Command) -> Command:
 
     decorated: Any = with_rights
     for option in (
-        click.option("--host", default="*", show_default=True, help="From this address only."),
-        click.option("--deny", is_flag=True, help="Deny it, whatever else is allowed."),
-        click.option("--prefix", is_flag=True, help="The names are the beginning of names."),
+        click.option("--host", default="*", show_default=True, help="Apply only to clients at this address."),
+        click.option("--deny", is_flag=True, help="Deny instead of allow. Denials override other ACLs."),
+        click.option("--prefix", is_flag=True, help="Treat each name as a prefix."),
         click.option(
             "--cluster", is_flag=True, help="Administer the cluster: ACLs, users, settings of brokers."
         ),
@@ -113,16 +113,16 @@ def rights_options(command: Command) -> Command:
 
 
 def principal_of(user: str) -> str:
-    """`ann` is `User:ann`, as ACLs write it; `*` is everybody."""
+    """Return the principal of ACLs: `User:ann` for `ann`, `User:*` for `*`."""
     principal = user if user.startswith("User:") else f"User:{user}"
     if principal == "User:":
-        raise JobError("Say whose ACLs: the name of a user, or '*' for everybody.")
+        raise JobError("The user is missing. Pass a name, or '*' for every user.")
     return principal
 
 
-@click.group(short_help="Who may do what.")
+@click.group(short_help="Show and change access rights.")
 def acls() -> None:
-    """Show and change who may do what. What nobody is allowed is denied, if the brokers have an authorizer.
+    """Show and change access rights. If the brokers have an authorizer, anything not explicitly allowed is denied.
 
     \b
     Examples:
@@ -136,15 +136,23 @@ def acls() -> None:
 @acls.command("list")
 @click.argument("user", metavar="[USER]", required=False)
 @click.option(
-    "--topic", "-t", metavar="TOPIC", shell_complete=complete_topics, help="Only what applies to it."
+    "--topic",
+    "-t",
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="List only ACLs that apply to this name.",
 )
 @click.option(
-    "--group", "-g", metavar="GROUP", shell_complete=complete_groups, help="Only what applies to it."
+    "--group",
+    "-g",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="List only ACLs that apply to this name.",
 )
 @json_option()
 @client_options
 def list_(client: Client, user: str | None, topic: str | None, group: str | None, as_json: bool) -> None:
-    """List ACLs: all, those of a user, or those that apply to a topic or a group."""
+    """List all ACLs, or the ACLs of a user, a topic or a group."""
     from ottla.client.admin.acls import describe_acls
     from ottla.security.acls import AclFilter, PatternType, ResourceType
 
@@ -170,7 +178,7 @@ def list_(client: Client, user: str | None, topic: str | None, group: str | None
 @rights_options
 @client_options
 def add(client: Client, user: str, rights: Rights) -> None:
-    """Allow something to a user, or deny it. '*' is everybody, and as a name every topic or group.
+    """Allow or deny operations to a user. '*' means every user, and as a name every topic or group.
 
     \b
     Examples:
@@ -183,7 +191,7 @@ def add(client: Client, user: str, rights: Rights) -> None:
 
     if not rights:
         raise click.UsageError(
-            "Say what: --read, --write, --create, --manage, --group, --transactional-id or --cluster."
+            "The right is missing. Pass --read, --write, --create, --manage, --group, --transactional-id or --cluster."
         )
     wanted = rights.acls(principal_of(user))
     create_acls(client.cluster, wanted)
@@ -197,7 +205,7 @@ def add(client: Client, user: str, rights: Rights) -> None:
 @yes_option
 @client_options
 def remove(client: Client, user: str, rights: Rights, yes: bool) -> None:
-    """Take back what `add` with the same options has allowed or denied; without any, all ACLs of the user.
+    """Remove the ACLs that `add` with the same options has created; without options, all ACLs of the user.
 
     \b
     Examples:

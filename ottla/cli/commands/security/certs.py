@@ -17,16 +17,20 @@ data_option = directory_option(
     "-d",
     default=DEFAULT_DATA,
     show_default=f"./{DEFAULT_DATA}",
-    help="The data directory of a broker that was started with --secure.",
+    help="Data directory of a broker started with --secure.",
 )
 host_option = click.option(
-    "--host", "hosts", multiple=True, metavar="HOST", help="A name or address of it. May be repeated."
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Host name or IP address of the broker. May be repeated.",
 )
 
 
-@click.group(short_help="Certificates of `ottla start --secure`.")
+@click.group(short_help="Show, renew and issue certificates for `ottla start --secure`.")
 def certs() -> None:
-    """Show and renew the certificates that `ottla start --secure` has made, and issue some for clients.
+    """Show and renew the certificates of `ottla start --secure`, and issue client certificates.
 
     \b
     Examples:
@@ -58,11 +62,11 @@ def show(data: Path, as_json: bool) -> None:
 @certs.command()
 @data_option
 @host_option
-@count_option("--days", at_most=_MOST_DAYS, default=825, show_default=True, help="How long it is valid.")
+@count_option("--days", at_most=_MOST_DAYS, default=825, show_default=True, help="Validity in days.")
 def renew(data: Path, hosts: tuple[str, ...], days: int) -> None:
-    """Give the broker a new key and certificate, for the hosts of the old one and those that are named.
+    """Renew the broker's key and certificate, for the hosts of the old certificate and any additional hosts.
 
-    A running broker reads it by itself; connections that are open stay.
+    A running broker loads it automatically; open connections stay.
     """
     from ottla.cli.jobs.secured_data import SecuredData
 
@@ -78,13 +82,13 @@ def renew(data: Path, hosts: tuple[str, ...], days: int) -> None:
 @certs.command()
 @click.argument("name", metavar="NAME")
 @data_option
-@directory_option("--out", "-o", default=Path(), help="Where to write it. [default: here]")
+@directory_option("--out", "-o", default=Path(), help="Output directory. [default: the current directory]")
 @host_option
-@count_option("--days", at_most=_MOST_DAYS, default=365, show_default=True, help="How long it is valid.")
+@count_option("--days", at_most=_MOST_DAYS, default=365, show_default=True, help="Validity in days.")
 def issue(name: str, data: Path, out: Path, hosts: tuple[str, ...], days: int) -> None:
-    """Issue a certificate for a client, which listeners with ssl.client.auth ask for: NAME.pem and NAME.key.
+    """Issue a client certificate for listeners with ssl.client.auth: NAME.pem and NAME.key.
 
-    The client is User:CN=NAME, unless ssl.principal.mapping.rules say otherwise.
+    The client's principal is User:CN=NAME, unless ssl.principal.mapping.rules change it.
     """
     from ottla.cli.jobs.secured_data import SecuredData
 

@@ -27,15 +27,15 @@ _ITERATIONS = 8192
 
 
 def make_password() -> str:
-    """Of letters and digits only: it has to survive shells, properties and JAAS lines."""
+    """Use only letters and digits, which survive shells, properties files and JAAS lines."""
     return "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
 
 
-@click.group(short_help="Users with passwords (SASL/SCRAM).")
+@click.group(short_help="Add and remove users with passwords (SASL/SCRAM).")
 def users() -> None:
-    """Add and remove users with passwords, which log in with SCRAM-SHA-512 or SCRAM-SHA-256.
+    """Add and remove users with passwords for SCRAM-SHA-512 and SCRAM-SHA-256.
 
-    What a user may do is a matter of `ottla acls`.
+    `ottla acls` grants them rights.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def users() -> None:
 @json_option()
 @client_options
 def list_(client: Client, as_json: bool) -> None:
-    """List users and how they can log in. Passwords cannot be shown: brokers do not know them."""
+    """List users and their SCRAM mechanisms. Brokers store no passwords, so none can be shown."""
     from ottla.client.admin.scram import describe_credentials
 
     found = sorted(describe_credentials(client.cluster, None), key=lambda each: each.user)
@@ -67,10 +67,10 @@ def _password_options(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
         count_option(
             "--iterations", at_least=4096, at_most=16384, default=_ITERATIONS, show_default=True,
-            help="How much work it is to try a password.",
+            help="Number of SCRAM iterations.",
         ),
-        file_option("--password-file", help="Take the password from the first line of this file."),
-        click.option("--generate", is_flag=True, help="Make a password and show it, without asking for one."),
+        file_option("--password-file", help="Read the password from the first line of this file."),
+        click.option("--generate", is_flag=True, help="Generate a password and print it."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -81,7 +81,7 @@ def _password_options(command: click.decorators.FC) -> click.decorators.FC:
 @_password_options
 @client_options
 def add(client: Client, name: str, generate: bool, password_file: Path | None, iterations: int) -> None:
-    """Add a user. Asks for the password; if none is given, makes one and shows it once.
+    """Add a user. Asks for the password; an empty answer generates one and prints it once.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def add(client: Client, name: str, generate: bool, password_file: Path | None, i
 @_password_options
 @client_options
 def password(client: Client, name: str, generate: bool, password_file: Path | None, iterations: int) -> None:
-    """Give a user a new password. Connections that are open stay."""
+    """Change a user's password. Open connections stay."""
     if not _exists(client, name):
         raise JobError(f"User '{name}' does not exist: `ottla users add {name}` adds it.")
     _set_password(client, name, generate, password_file, iterations)
@@ -111,7 +111,7 @@ def password(client: Client, name: str, generate: bool, password_file: Path | No
 @yes_option
 @client_options
 def remove(client: Client, name: str, yes: bool) -> None:
-    """Remove a user, who cannot log in from then on. Connections that are open stay, and so do the user's ACLs."""
+    """Remove a user and refuse further logins. Open connections and the user's ACLs stay."""
     from ottla.client.admin.scram import alter_credentials, describe_credentials
 
     found = describe_credentials(client.cluster, [name])
@@ -144,7 +144,7 @@ def _set_password(client: Client, name: str, generate: bool, file: Path | None, 
 
 
 def _given_password(name: str, file: Path | None) -> str:
-    """Never from the command line, which everybody on this machine can read."""
+    """Read the password from a file or the terminal. Other users could see it on the command line."""
     if file is not None:
         try:
             given = file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")

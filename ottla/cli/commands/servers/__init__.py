@@ -1,1 +1,1 @@
-"""`ottla start` and `ottla zookeeper`: what runs until Ctrl-C."""
+"""Commands that run until Ctrl-C."""

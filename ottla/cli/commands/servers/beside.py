@@ -1,4 +1,4 @@
-"""What `ottla start --registry --rest --connect --console` runs in the process of the broker."""
+"""The services of `ottla start --registry --rest --connect --console`, in the broker's process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cli import extras, output
+
 if TYPE_CHECKING:
     from ottla.cli.commands.servers.secure_start import SecureStart
     from ottla.http.background import InBackground
 
 
 class ServersBeside:
-    """Only those for which an address is given.
+    """Runs the services that have an address.
 
-    Beside secured brokers every server asks its callers for a login of the cluster, and checks their rights. The
-    servers themselves reach the brokers, and each other, as the admin.
+    Beside secured brokers every service requires a login of the cluster and checks the caller's rights. The services
+    themselves reach the brokers, and each other, as the admin.
     """
 
     def __init__(
@@ -27,6 +29,11 @@ class ServersBeside:
         connect: str | None = None,
         connect_files: Sequence[Path] = (),
     ) -> None:
+        for extra, address in (
+            ("registry", registry), ("rest", rest), ("console", console), ("connect", connect),
+        ):  # fmt: skip
+            if address is not None:
+                extras.require(extra)  # now, and not when the brokers run
         self._registry = registry
         self._rest = rest
         self._console = console
@@ -38,7 +45,7 @@ class ServersBeside:
         self.urls: dict[str, str] = {}
 
     def start(self, brokers: Sequence[str]) -> None:
-        """Blocks until they answer; not in the thread of the broker, which they need."""
+        """Block until all services answer. Never call this in the broker's thread: the services need the broker."""
         from ottla.cli.commands.servers import console, registry, rest
 
         client = None if self._secured is None else self._secured.data.client
@@ -52,6 +59,7 @@ class ServersBeside:
             if self._connect is not None:
                 from ottla.cli.commands.connect import worker
 
+                output.note("Starting Spark for the Connect worker …")
                 self._add(
                     "Connect", worker.start_beside(self._connect, reachable, client, self._connect_files)
                 )
@@ -67,7 +75,6 @@ class ServersBeside:
             raise
 
     def _as_admin(self, name: str) -> str | None:
-        """The first URL of a server beside, with the admin's login if it asks for one."""
         url = self.urls.get(name, "").partition(",")[0]
         password = "" if self._secured is None else self._secured.data.admin_password()
         if not url or not password:

@@ -35,27 +35,32 @@ DEFAULT_METRICS = "127.0.0.1:9309"
 _ROTATE_SECONDS = 150.0
 
 
-@click.command(short_help="Write and read through every broker, and report.")
+@click.command(short_help="Write and read records through every broker, and report losses and latency.")
 @bootstrap_server_option
 @file_option(
     "--command-config",
     envvar="OTTLA_COMMAND_CONFIG",
     show_envvar=True,
-    help="Client properties, for a cluster that asks for a login.",
+    help="Client properties for a secured cluster.",
 )
-@click.option("--topic", default=DEFAULT_TOPIC, show_default=True, help="It is created if it is missing.")
-@seconds_option("--interval", default=5.0, help="From one round to the next.")
-@count_option("--records", default=10, show_default=True, help="For each broker, in a round.")
-@count_option("--size", default=100, show_default=True, help="Bytes of a record.")
-@count_option("--replication-factor", help="Of the topic. [default: 3, or as many as there are brokers]")
-@count_option("--rounds", help="End after so many. [default: go on until Ctrl-C]")
-@seconds_option("--timeout", default=5.0, help="How long a broker may take to answer.")
+@click.option(
+    "--topic", default=DEFAULT_TOPIC, show_default=True, help="Topic for the records; created if missing."
+)
+@seconds_option("--interval", default=5.0, help="Time between two rounds.")
+@count_option("--records", default=10, show_default=True, help="Records per broker and round.")
+@count_option("--size", default=100, show_default=True, help="Size of a record.")
+@count_option(
+    "--replication-factor",
+    help="Replication factor of the topic. [default: 3, or the number of brokers if fewer]",
+)
+@count_option("--rounds", help="Stop after N rounds. [default: run until Ctrl-C]")
+@seconds_option("--timeout", default=5.0, help="Time to wait for a broker's answer.")
 @click.option(
     "--metrics",
     metavar="[HOST:PORT]",
     is_flag=False,
     flag_value=DEFAULT_METRICS,
-    help=f"Show the figures to Prometheus, too. [default: {DEFAULT_METRICS}]",
+    help=f"Export the figures to Prometheus. [default: {DEFAULT_METRICS}]",
 )
 @allowed_hosts_option
 @json_option("Print a JSON object per round.")
@@ -73,11 +78,11 @@ def canary(
     allowed_hosts: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write records through every broker with acks=all, read them back, and report what is lost and how long it takes.
+    """Write records through every broker with acks=all, read them back, and report losses and latency.
 
-    Its topic has a partition led by each broker. What was acknowledged in the last rounds is read again in each round,
-    so that records are missed which were there before an election. The exit code is 1 if records were lost, or if a
-    broker failed in the last round.
+    Each broker leads a partition of the canary's topic. Every round reads the acknowledged records of the last rounds
+    again, to notice records that an election lost. The exit code is 1 if records were lost, or if a broker failed in
+    the last round.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -33,27 +34,27 @@ if TYPE_CHECKING:
     "--listen",
     "-l",
     metavar="HOST:PORT",
-    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_CONSOLE_LISTEN}]",
+    help=f"Address to listen on. Port 0 picks a free port. [default: {DEFAULT_CONSOLE_LISTEN}]",
 )
 @bootstrap_server_option
 @file_option(
     "--command-config",
     envvar="OTTLA_COMMAND_CONFIG",
     show_envvar=True,
-    help="Client properties, for a cluster that asks for a login.",
+    help="Client properties for a secured cluster.",
 )
-@click.option("--registry", metavar="URL", help="The schema registry of the cluster.")
-@click.option("--connect", metavar="URL", help="A Connect worker of the cluster.")
-@click.option("--sql", metavar="URL", help="An `ottla sql server` (or ksqlDB) of the cluster.")
-@click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
+@click.option("--registry", metavar="URL", help="URL of the cluster's schema registry.")
+@click.option("--connect", metavar="URL", help="URL of a Connect worker.")
+@click.option("--sql", metavar="URL", help="URL of an `ottla sql server`, or of ksqlDB.")
+@click.option("--read-only", is_flag=True, help="Refuse all changes.")
 @click.option(
     "--no-login",
     is_flag=True,
-    help="Let everybody in who reaches the address, and let them change everything.",
+    help="Allow everyone who reaches the address to change everything.",
 )
-@file_option("--config", "-c", "config_file", help="A console.toml: logins, roles, several clusters.")
+@file_option("--config", "-c", "config_file", help="console.toml with logins, roles and clusters.")
 @click.option(
-    "--hash-password", is_flag=True, help="Ask for a password, print its line for the file of users, and end."
+    "--hash-password", is_flag=True, help="Ask for a password, print its line for the users file, and exit."
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @log_format_option
@@ -71,7 +72,7 @@ def console(
     quiet: bool,
     log_format: str,
 ) -> None:
-    """Show a cluster in the browser, and change it there. Any Kafka will do; Ctrl-C stops the console.
+    """Show and change any Kafka cluster in the browser. Ctrl-C stops the console.
 
     \b
     Examples:
@@ -81,7 +82,7 @@ def console(
 
     `ottla start --console` runs one beside a broker.
     """
-    _require_packages()
+    extras.require("console")
     if hash_password:
         _print_hash()
         return
@@ -139,7 +140,7 @@ def _settings(
         )
         settings = replace(settings, clusters=(cluster,))
     for cluster in settings.clusters:
-        _ = cluster.client  # what is wrong with it is found now, and not with the first page
+        _ = cluster.client  # finds errors now, not with the first page
     return settings
 
 
@@ -150,12 +151,12 @@ def start_beside(
     connect: str | None,
     secured: SecuredData | None = None,
 ) -> tuple[InBackground, str | None]:
-    """A console in this process, for the brokers that were just started; and where they ask for a login, a link that
-    logs in once.
+    """Start a console in this process, for the brokers of `ottla start`. For secured brokers, return a one-time login
+    link as well.
 
-    The admin logs in with the admin's password. Beyond this machine it speaks TLS, with the broker's certificate.
+    The admin logs in with the admin's password. Beyond this machine the console uses TLS with the broker's certificate.
     """
-    _require_packages()
+    extras.require("console")
     from ottla.console.access.login import LINK
     from ottla.console.server import Console
     from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address
@@ -196,13 +197,6 @@ def _asking_for_login(settings: ConsoleSettings, secured: SecuredData, token: st
     )
 
 
-def _require_packages() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("jinja2") is None or find_spec("httptools") is None:
-        raise JobError("The console needs packages that are not installed: pip install 'ottla[console]'.")
-
-
 def _print_hash() -> None:
     from ottla.http.authentication import scrypt_credential
 
@@ -214,7 +208,6 @@ def _print_hash() -> None:
 
 @contextmanager
 def _sentences(where: str, option: str = "--listen") -> Iterator[None]:
-    """What goes wrong at the start, as one sentence."""
     from ottla.client.errors import ClientError
     from ottla.console.settings import BadSettings
     from ottla.http.authentication import BadPasswordFile

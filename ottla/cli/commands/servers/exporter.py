@@ -26,14 +26,20 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:9308"
 
 
-@click.command(short_help="Show lag and offsets to Prometheus.")
+@click.command(short_help="Export lag and offsets to Prometheus.")
 @bootstrap_server_option
-@click.option("--kafka.server", "kafka_servers", multiple=True, metavar="HOST:PORT", help="The same.")
+@click.option(
+    "--kafka.server",
+    "kafka_servers",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Same as --bootstrap-server.",
+)
 @file_option(
     "--command-config",
     envvar="OTTLA_COMMAND_CONFIG",
     show_envvar=True,
-    help="Client properties, for a cluster that asks for a login.",
+    help="Client properties for a secured cluster.",
 )
 @click.option(
     "--listen",
@@ -43,26 +49,52 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where to listen; port 0 takes a free one.",
+    help="Address to listen on. Port 0 picks a free port.",
 )
 @allowed_hosts_option
 @click.option(
-    "--web.telemetry-path", "path", default="/metrics", show_default=True, help="Where the metrics are."
+    "--web.telemetry-path", "path", default="/metrics", show_default=True, help="Path of the metrics."
 )
-@click.option("--topic.filter", "topics", default=".*", show_default=True, metavar="REGEX", help="Topics.")
-@click.option("--topic.exclude", "no_topics", default="^$", metavar="REGEX", help="Topics to leave out.")
-@click.option("--group.filter", "groups", default=".*", show_default=True, metavar="REGEX", help="Groups.")
-@click.option("--group.exclude", "no_groups", default="^$", metavar="REGEX", help="Groups to leave out.")
+@click.option(
+    "--topic.filter",
+    "topics",
+    default=".*",
+    show_default=True,
+    metavar="REGEX",
+    help="Regular expression for topics to export.",
+)
+@click.option(
+    "--topic.exclude",
+    "no_topics",
+    default="^$",
+    metavar="REGEX",
+    help="Regular expression for topics to skip.",
+)
+@click.option(
+    "--group.filter",
+    "groups",
+    default=".*",
+    show_default=True,
+    metavar="REGEX",
+    help="Regular expression for groups to export.",
+)
+@click.option(
+    "--group.exclude",
+    "no_groups",
+    default="^$",
+    metavar="REGEX",
+    help="Regular expression for groups to skip.",
+)
 @click.option(
     "--offset.show-all/--no-offset.show-all",
     "idle_groups",
     default=True,
-    help="Groups without members, too. [default: yes]",
+    help="Include groups without members. [default: yes]",
 )
-@click.option("--pipelines", is_flag=True, help="Pipelines that were started on this machine, too.")
-@click.option("--audit", "with_audit", is_flag=True, help="What `ottla audit` has counted, too.")
-@click.option("--otlp", metavar="URL", help="Push it to an OpenTelemetry collector, too.")
-@seconds_option("--otlp-interval", default=15.0, help="How often it is pushed.")
+@click.option("--pipelines", is_flag=True, help="Include pipelines of this machine.")
+@click.option("--audit", "with_audit", is_flag=True, help="Include the counts of `ottla audit`.")
+@click.option("--otlp", metavar="URL", help="Push the metrics to an OpenTelemetry collector as well.")
+@seconds_option("--otlp-interval", default=15.0, help="Time between two pushes.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @log_format_option
 def exporter(
@@ -84,10 +116,10 @@ def exporter(
     quiet: bool,
     log_format: str,
 ) -> None:
-    """Show the lag of groups and the offsets of partitions to Prometheus, of any Kafka cluster.
+    """Export group lag and partition offsets of any Kafka cluster to Prometheus.
 
-    Names and options are those of kafka_exporter, so that its dashboards and alerts work. Each scrape asks the cluster
-    anew, with at most six requests per broker.
+    Uses the names and options of kafka_exporter, so its dashboards and alerts work. Each scrape sends at most six
+    requests to each broker.
 
     \b
     Examples:
@@ -181,7 +213,6 @@ def _pipelines() -> list[str]:
 
 
 def wait_for_end() -> None:
-    """Until Ctrl-C or SIGTERM."""
     ended = Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -200,4 +231,4 @@ def _pattern(option: str, text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise click.UsageError(f"{option} '{text}' is no regular expression: {error}.") from None
+        raise click.UsageError(f"{option} '{text}' is not a valid regular expression: {error}.") from None

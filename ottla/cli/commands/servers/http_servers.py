@@ -1,19 +1,22 @@
-"""What the commands of all HTTP servers share: their options, running until Ctrl-C, and starting from a file."""
+"""Shared parts of the HTTP server commands: options, running until Ctrl-C, starting from a file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from ottla.cli.commands.servers.start import log_format_option
 from ottla.cli.errors import JobError
 from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
-from ottla.cli.signals import ending_signals
+from ottla.cli.signals import end_at_once, ending_signals
+
+if TYPE_CHECKING:
+    import asyncio
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,28 +31,28 @@ class Server(Protocol):
 
 
 def server_options(default_listen: str, properties: str, product: str) -> Callable[[Command], Command]:
-    """Where to listen, the cluster, the file of settings and single ones, quiet, log format: in this order."""
+    """Add the options for address, cluster, settings and logging, in this order."""
     options = (
         click.option(
             "--listen",
             "-l",
             metavar="HOST:PORT",
-            help=f"Where to listen; port 0 takes a free one. [default: {default_listen}]",
+            help=f"Address to listen on. Port 0 picks a free port. [default: {default_listen}]",
         ),
         bootstrap_server_option,
         file_option(
             "--command-config",
             envvar="OTTLA_COMMAND_CONFIG",
             show_envvar=True,
-            help="Client properties, for a cluster that asks for a login.",
+            help="Client properties for a secured cluster.",
         ),
         file_option(
             "--config",
             "-c",
             "config_file",
-            help=f"A {properties} as {product} knows it. The other options win over it.",
+            help=f"{product}'s {properties}. Other options override it.",
         ),
-        pairs_option("--set", "-s", "settings", help=f"A setting as in {properties}. May be repeated."),
+        pairs_option("--set", "-s", "settings", help=f"Setting of {properties}. May be repeated."),
         click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors."),
         log_format_option,
     )
@@ -68,7 +71,7 @@ allowed_hosts_option = click.option(
     "allowed_hosts",
     multiple=True,
     metavar="NAME",
-    help="Serve callers who use this name for the server, too. May be repeated; '*' is any name.",
+    help="Accept requests for this host name as well; '*' is any name. May be repeated.",
 )
 
 
@@ -83,8 +86,8 @@ def serve_until_stopped(
 ) -> None:
     """Run a server until Ctrl-C or SIGTERM. `name` is as in "The schema registry is ready.".
 
-    `about` is shown below the addresses; `example` is a command to try, with {url} in it. `sentences` turns what goes
-    wrong at the start into one sentence.
+    `about` is shown below the addresses; `example` is a command to try, with {url} in it. `sentences` turns start-up
+    errors into one sentence.
     """
     import asyncio
 
@@ -97,7 +100,7 @@ def serve_until_stopped(
             loop.add_signal_handler(number, stopping.set)
         with sentences():
             server = make()
-            await server.start()
+            await _unless_stopped(server.start(), stopping)
         if not quiet:
             _announce(server, name, about, example)
         try:
@@ -109,6 +112,19 @@ def serve_until_stopped(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
+
+
+async def _unless_stopped(start: Awaitable[None], stopping: asyncio.Event) -> None:
+    """Wait for the start. A signal before its end ends the process: the start of Spark cannot be interrupted."""
+    import asyncio
+
+    starting, asked = asyncio.ensure_future(start), asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        click.echo("Stopping…", err=True)
+        end_at_once(130)
+    asked.cancel()
+    await starting
 
 
 def configure_log(quiet: bool, log_format: str) -> None:
@@ -141,7 +157,7 @@ def file_properties(file: Path | None) -> dict[str, str]:
 
 
 def check_loopback(listen: str, option: str, alone: str) -> None:
-    """What runs beside a secured broker has no TLS of its own, so it must not be reached from elsewhere."""
+    """Services beside a secured broker have no TLS, so they must listen on the loopback interface."""
     host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
     if host not in ("127.0.0.1", "localhost", "[::1]"):
         raise JobError(
@@ -167,7 +183,7 @@ def start_tool(
         parser = tool.Parser(
             name, f"Run a {what} from a {properties}.", without_any=f"USAGE: {name} [-daemon] {properties}"
         )
-        parser.add_argument("-daemon", action="store_true", help="run it in the background")
+        parser.add_argument("-daemon", action="store_true", help="run in the background")
         parser.add_argument(
             "properties", type=Path, metavar=properties, help=f"the settings of the {what.split()[-1]}"
         )

@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.05
 
 
 class Protection(NamedTuple):
-    """Of a cluster's ZooKeeper, and how its brokers get in there."""
+    """TLS and logins of a cluster's ZooKeeper, and the brokers' access to it."""
 
     zookeeper: ServerSecurity | None = None
     settings: Mapping[str, str] = {}
@@ -38,7 +38,7 @@ class Protection(NamedTuple):
 
 
 class LocalCluster:
-    """ZooKeeper and the brokers that it coordinates. What a broker has to say is in the file `broker-N.log`."""
+    """ZooKeeper and its brokers. Broker N logs to the file `broker-N.log`."""
 
     def __init__(
         self,
@@ -67,7 +67,6 @@ class LocalCluster:
 
     @property
     def metrics_urls(self) -> list[str]:
-        """Where the metrics of the brokers are, if they are wanted."""
         host, port = (
             self._settings.get("metrics.host", "127.0.0.1"),
             int(self._settings.get("metrics.port", -1)),
@@ -103,7 +102,6 @@ class LocalCluster:
                 time.sleep(_LOOK_SECONDS)
 
     def _launch(self, broker_id: int) -> int:
-        """Returns where in its log this life begins."""
         command = python_command("-m", "ottla", "start", "--listen", self.addresses[broker_id])
         command += ["--data", str(self.data / f"broker-{broker_id}"), *self._options]
         settings = {
@@ -132,7 +130,6 @@ class LocalCluster:
             return log.read().decode(errors="replace")
 
     def ended(self) -> list[int]:
-        """Brokers that ended by themselves since this was asked last."""
         found = [each for each, process in self._brokers.items() if process.poll() is not None]
         new = [each for each in found if each not in self._reported]
         self._reported.update(new)
@@ -143,7 +140,7 @@ class LocalCluster:
         return any(process.poll() is None for process in self._brokers.values())
 
     def stop(self) -> None:
-        """The brokers one after another, so that each can hand over to those that are left; then ZooKeeper."""
+        """Stop the brokers one after another, so that each can move its leaders to the others; then ZooKeeper."""
         for process in self._brokers.values():
             if process.poll() is None:
                 process.terminate()
@@ -171,7 +168,7 @@ def run_cluster(
     protection: Protection | None = None,
     finish: Callable[[], None] | None = None,
 ) -> None:
-    """Run it until Ctrl-C or SIGTERM. `finish` is called before the brokers stop."""
+    """Run the cluster until Ctrl-C or SIGTERM. `finish` is called before the brokers stop."""
     host, _, port = listen.rpartition(":")
     cluster = LocalCluster(brokers, host, int(port), data, settings, options, protection)
     asked = False
@@ -202,7 +199,7 @@ def run_cluster(
 
 
 def cluster_settings(brokers: int) -> dict[str, str]:
-    """Where a cluster on one machine differs from Kafka's defaults: topics are replicated, and nobody waits."""
+    """Settings that differ from Kafka's defaults: replicated topics, and no waiting for further members."""
     factor, in_sync = str(min(3, brokers)), str(min(2, brokers))
     return {
         "default.replication.factor": factor,
@@ -218,7 +215,9 @@ def cluster_settings(brokers: int) -> dict[str, str]:
 def _ports(host: str, port: int, count: int) -> list[int]:
     if port:
         if port + count > 65536:
-            raise JobError(f"{count} brokers need the ports from {port} on, and there are not so many.")
+            raise JobError(
+                f"{count} brokers need {count} ports from {port}, but the last port is 65535. Use a lower port."
+            )
         return list(range(port, port + count))
     probes = [socket.create_server((host.strip("[]"), 0)) for _ in range(count)]
     found = [probe.getsockname()[1] for probe in probes]
@@ -228,7 +227,6 @@ def _ports(host: str, port: int, count: int) -> list[int]:
 
 
 def _zookeeper_port() -> int:
-    """ZooKeeper's own, if nobody has it."""
     for port in (_ZOOKEEPER_PORT, 0):
         try:
             with socket.create_server(("127.0.0.1", port)) as probe:
@@ -236,7 +234,7 @@ def _zookeeper_port() -> int:
                 return found
         except OSError:
             continue
-    raise JobError("There is no port left for ZooKeeper.")
+    raise JobError("No port is free for ZooKeeper.")
 
 
 def _last(text: str) -> str:

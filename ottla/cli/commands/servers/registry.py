@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 @click.group(short_help="Run the schema registry.")
 def registry() -> None:
-    """Run the schema registry: Confluent's API, with its schemas in a topic of any Kafka cluster.
+    """Run the schema registry, with Confluent's API. Any Kafka cluster can store the schemas.
 
-    `ottla start --registry` runs one beside a broker. `ottla schema` works with what it holds.
+    `ottla start --registry` runs one beside a broker. `ottla schema` lists and changes its schemas.
     """
 
 
@@ -47,7 +48,7 @@ def start(
     quiet: bool,
     log_format: str,
 ) -> None:
-    """Start a registry; Ctrl-C stops it. Several of them on one cluster elect who writes.
+    """Start a registry; Ctrl-C stops it. Several registries on one cluster elect a writer.
 
     \b
     Examples:
@@ -66,7 +67,6 @@ def start(
 
 
 def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str = "text") -> None:
-    """Run a registry until Ctrl-C or SIGTERM."""
     configure_log(quiet, log_format)
     settings = read_settings(properties)
     from ottla.registry.server import RegistryServer
@@ -83,7 +83,6 @@ def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str
 
 @contextmanager
 def _sentences(settings: RegistrySettings) -> Iterator[None]:
-    """What goes wrong at the start, as one sentence."""
     from ottla.client.errors import ClientError
     from ottla.registry.log.topic import UnusableTopic
     from ottla.registry.settings import BadSettings
@@ -105,10 +104,7 @@ def _sentences(settings: RegistrySettings) -> Iterator[None]:
 
 
 def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
-    from importlib.util import find_spec
-
-    if find_spec("httptools") is None:
-        raise JobError("The registry needs packages that are not installed: pip install 'ottla[registry]'.")
+    extras.require("registry")
     from ottla.client.errors import ClientError
     from ottla.registry.settings import BadSettings, RegistrySettings
 
@@ -121,15 +117,15 @@ def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
 
 
 def client_settings(file: Path) -> dict[str, str]:
-    """The client properties in a file, as settings of a registry."""
     return {f"kafkastore.{name}": value for name, value in file_properties(file).items()}
 
 
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
-    """A registry in this process, for the brokers that were just started.
+    """Start a registry in this process, for the brokers of `ottla start`.
 
     It reaches secured brokers as the admin of `client_file`. Its callers log in with their own Kafka users.
     """
+    extras.require("registry")
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
 

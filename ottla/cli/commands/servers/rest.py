@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -65,16 +66,13 @@ def start(
 
 
 def read_settings(properties: Mapping[str, str]) -> RestSettings:
-    from importlib.util import find_spec
-
-    if find_spec("httptools") is None or find_spec("aiokafka") is None:
-        raise JobError("The REST proxy needs packages that are not installed: pip install 'ottla[rest]'.")
+    extras.require("rest")
     from ottla.client.errors import ClientError
     from ottla.rest.settings import BadSettings, RestSettings
 
     try:
         settings = RestSettings.parse(properties)
-        _ = settings.cluster  # what is wrong with it is found now, and not with the first request
+        _ = settings.cluster  # finds errors now, not with the first request
     except BadSettings as error:
         raise JobError(str(error)) from None
     except ClientError as error:
@@ -83,7 +81,6 @@ def read_settings(properties: Mapping[str, str]) -> RestSettings:
 
 
 def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str = "text") -> None:
-    """Run a proxy until Ctrl-C or SIGTERM."""
     configure_log(quiet, log_format)
     settings = read_settings(properties)
     from ottla.rest.server import RestProxy
@@ -101,10 +98,11 @@ def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str
 def start_beside(
     listen: str, brokers: Sequence[str], client_file: Path | None, registry: str | None
 ) -> InBackground:
-    """A proxy in this process, for the brokers that were just started.
+    """Start a proxy in this process, for the brokers of `ottla start`.
 
-    Of the admin's `client_file` it takes how to reach secured brokers, and not the login: each user logs in as himself.
+    From the admin's `client_file` it uses everything but the login, because callers log in with their own users.
     """
+    extras.require("rest")
     from ottla.http.background import InBackground
     from ottla.rest.server import RestProxy
 
@@ -129,7 +127,6 @@ def start_beside(
 
 @contextmanager
 def _sentences(settings: RestSettings) -> Iterator[None]:
-    """What goes wrong at the start, as one sentence."""
     from ottla.http.authentication import BadPasswordFile
     from ottla.http.tls import BadTlsSettings
 

@@ -1,4 +1,4 @@
-"""`ottla start --secure`: what a first start makes, and what every later one uses again."""
+"""`ottla start --secure`: the first start creates certificates and an admin, later starts reuse them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """A certificate that was not made here."""
+    """A certificate from the user."""
 
     certificate: Path | None
     key: Path | None
@@ -25,7 +25,7 @@ class Given(NamedTuple):
 
 
 class SecureStart:
-    """Ready to start when it has been made. `password` is the admin's, if the admin is new."""
+    """Everything for a secured start. `password` is the admin's, if the admin is new."""
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class SecureStart:
         given: Given,
         brokers: int,
     ) -> None:
-        """The first of the directories has the certificates and the files for clients."""
         from ottla.cli.commands.security.users import make_password
         from ottla.cli.jobs.private_directory import close_to_others
         from ottla.cli.jobs.secured_data import (
@@ -73,7 +72,6 @@ class SecureStart:
         self._is_cluster = bool(brokers)
 
     def log_in_to_registry(self) -> None:
-        """Let the brokers ask the registry beside them, as the admin."""
         from ottla.cli.jobs.secured_data import ADMIN, REGISTRY_LOGIN
 
         password = self.password or self.data.admin_password()
@@ -85,7 +83,6 @@ class SecureStart:
             self.settings[REGISTRY_LOGIN] = f"{ADMIN}:{password}"
 
     def write_clients(self, addresses: list[str]) -> None:
-        """When the brokers are there, and everything is known."""
         from ottla.cli.jobs.secured_data import advertised_at
 
         servers = ",".join(map(_reachable, advertised_at(self._advertised) or addresses))
@@ -98,7 +95,7 @@ class SecureStart:
 
     @contextmanager
     def options_of_brokers(self) -> Iterator[list[str]]:
-        """How each broker of a cluster is started; secrets are in files, for command lines can be seen by everybody."""
+        """Return the options of each broker. Secrets go into files, because every user can see command lines."""
         from ottla.cli.jobs.secured_data import write_for_owner
 
         options = ["--secured-by", str(self.data.brokers)]
@@ -112,7 +109,7 @@ class SecureStart:
             self._users_file.unlink(missing_ok=True)
 
     def protect_zookeeper(self) -> Protection:
-        """All of a cluster is started at once: keys and the password are made for this life only."""
+        """Create keys and a password for this run only, because all parts of the cluster start together."""
         from ottla.cli.commands.security.users import make_password
         from ottla.cli.commands.servers.local_cluster import Protection
         from ottla.cli.jobs.secured_data import BROKERS
@@ -141,7 +138,7 @@ def read_users(file: Path | None) -> dict[str, dict[str, str]]:
 
 
 def settings_of(config_file: Path | None) -> dict[str, str]:
-    """Return the settings of a server.properties, if it can be read; the broker reports its errors."""
+    """Return the settings of a readable server.properties. The broker reports errors in the file."""
     if config_file is None or not config_file.is_file():
         return {}
     from ottla.cli.kafka.client_properties import read_file
@@ -155,7 +152,6 @@ def data_of(settings: Mapping[str, str]) -> list[Path]:
 
 
 def refuse_to_open(directory: Path, given: Given, *, unless: bool) -> None:
-    """Refuse to start a secured directory without --secure, unless the user says so."""
     if any(given):
         raise click.UsageError("--certificate, --key and --ca belong to --secure.")
     if not unless and (directory / "client.properties").exists():
@@ -166,6 +162,6 @@ def refuse_to_open(directory: Path, given: Given, *, unless: bool) -> None:
 
 
 def _reachable(address: str) -> str:
-    """An address to connect to: "every interface" is none."""
+    """Return an address to connect to, instead of a wildcard such as 0.0.0.0."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in ("", "0.0.0.0", "[::]", "::") else address

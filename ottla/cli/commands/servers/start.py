@@ -16,7 +16,7 @@ from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.private_directory import private_files
 from ottla.cli.options import directory_option, file_option, pairs_option
-from ottla.cli.signals import ending_signals
+from ottla.cli.signals import end_at_once, ending_signals
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
@@ -43,14 +43,14 @@ log_format_option = click.option(
     show_default=True,
     envvar=LOG_FORMAT_VARIABLE,
     show_envvar=True,
-    help="How to log: in lines as Kafka's, or a JSON object per line.",
+    help="Log format: lines like Kafka's, or one JSON object per line.",
 )
 
 
 def _beside_option(
     name: str, default: str, text: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """For what runs beside the broker: without a value it listens where it does by default."""
+    """Option for a service beside the broker. Without a value the service uses its default address."""
     return click.option(
         name, metavar="[HOST:PORT]", is_flag=False, flag_value=default, help=f"{text} [default: {default}]"
     )
@@ -61,40 +61,42 @@ def _beside_option(
     "--listen",
     "-l",
     metavar="HOST:PORT",
-    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
+    help=f"Address to listen on. Port 0 picks a free port. [default: {DEFAULT_LISTEN}]",
 )
-@directory_option("--data", "-d", help=f"Where messages are kept. [default: ./{DEFAULT_DATA}]")
+@directory_option("--data", "-d", help=f"Data directory. [default: ./{DEFAULT_DATA}]")
 @file_option(
     "--config",
     "-c",
     "config_file",
-    help="A server.properties as Kafka knows it. The other options win over it.",
+    help="Kafka's server.properties. Other options override it.",
 )
-@pairs_option("--set", "-s", "settings", help="A setting as in server.properties. May be repeated.")
+@pairs_option("--set", "-s", "settings", help="Setting of server.properties. May be repeated.")
 @click.option(
     "--brokers",
     type=click.IntRange(1),
     metavar="N",
-    help="Start a cluster of N brokers, each a process, on PORT, PORT+1, …; ZooKeeper is started too.",
+    help="Start ZooKeeper and a cluster of N brokers on PORT, PORT+1, …, one process each.",
 )
 @click.option(
     "--secure/--insecure",
     default=None,
-    help="Let in only who can log in, over TLS, and allow nothing that no ACL allows. The first start makes "
-    "certificates, and an admin whose password it shows.",
+    help=(
+        "Require TLS, logins and ACLs. The first start creates certificates and an admin, and "
+        "prints the admin's password."
+    ),
 )
-@file_option("--certificate", help="With --secure: your certificate and its chain, in PEM.")
-@file_option("--key", help="Its private key, in PEM. [default: in the same file]")
-@file_option("--ca", help="Certificates of the authority, in PEM, for the files of clients.")
-@_beside_option("--registry", DEFAULT_REGISTRY_LISTEN, "Run a schema registry as well.")
-@_beside_option("--rest", DEFAULT_REST_LISTEN, "Run a REST proxy as well.")
-@_beside_option("--connect", DEFAULT_CONNECT_LISTEN, "Run a Connect worker as well, which starts Spark.")
+@file_option("--certificate", help="With --secure: certificate and chain (PEM).")
+@file_option("--key", help="Private key (PEM). [default: in the certificate file]")
+@file_option("--ca", help="CA certificates (PEM) for the client files.")
+@_beside_option("--registry", DEFAULT_REGISTRY_LISTEN, "Run a schema registry.")
+@_beside_option("--rest", DEFAULT_REST_LISTEN, "Run a REST proxy.")
+@_beside_option("--connect", DEFAULT_CONNECT_LISTEN, "Run a Connect worker, which starts Spark.")
 @click.option(
     "--connect-files",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Let connectors use files below this directory. May be repeated. [default: no local files]",
+    help="Allow connectors to use files below this directory. May be repeated. [default: no local files]",
 )
 @_beside_option(
     "--metrics",
@@ -106,15 +108,15 @@ def _beside_option(
     metavar="URL",
     help="Push metrics to an OpenTelemetry collector, such as http://localhost:4318.",
 )
-@_beside_option("--console", DEFAULT_CONSOLE_LISTEN, "Show the cluster in the browser as well.")
+@_beside_option("--console", DEFAULT_CONSOLE_LISTEN, "Run the console in the browser.")
 @click.option(
-    "--all", "everything", is_flag=True, help="All of them but --connect, where they listen by default."
+    "--all", "everything", is_flag=True, help="Run all services except --connect, on their default ports."
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
     type=click.Choice(_LOG_LEVELS, case_sensitive=False),
-    help="What to log. [default: warning; with --brokers info, in files]",
+    help="Log level. [default: warning; with --brokers info, in files]",
 )
 @log_format_option
 @file_option("--secured-by", hidden=True)
@@ -143,7 +145,7 @@ def start(
     secured_by: Path | None,
     initial_users: Path | None,
 ) -> None:
-    """Start a broker, or with --brokers a cluster. Nothing has to be set up first; Ctrl-C stops it cleanly.
+    """Start a broker, or with --brokers a cluster. No setup is needed; Ctrl-C stops it cleanly.
 
     \b
     Examples:
@@ -290,7 +292,7 @@ def serve(
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`.
 
-    `listen_elsewhere` is how the command that was typed takes another port. `initial_users` are stored before anybody
+    `listen_elsewhere` is the option of the user's command for another port. `initial_users` are stored before anybody
     can log in, with their credentials by mechanism. `prepare` runs in a thread before `announce` and may use the
     broker; `finish` runs in one before the broker stops.
     """
@@ -314,7 +316,7 @@ def broker_settings(
     with_file: bool,
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """The options as settings of the broker. Our defaults apply only without a file, which has its own."""
+    """Return the options as broker settings. Ottla's own defaults apply only without a settings file."""
     overrides: dict[str, str] = {}
     if listen is not None or not with_file:
         overrides["listeners"] = f"{protocol}://{parse_listen(listen or DEFAULT_LISTEN)}"
@@ -324,7 +326,7 @@ def broker_settings(
 
 
 def parse_listen(text: str) -> str:
-    """HOST:PORT; a port alone is on this machine only, :PORT on every interface, [ADDRESS]:PORT for IPv6."""
+    """Parse HOST:PORT. PORT alone is on the loopback interface, :PORT on every interface; IPv6 is [ADDRESS]:PORT."""
     host, separator, port = text.rpartition(":")
     if not separator:
         host, port = ("127.0.0.1", text) if text.isdecimal() else (text, "9092")
@@ -334,7 +336,7 @@ def parse_listen(text: str) -> str:
 
 
 def http_listener(text: str, port: int) -> str:
-    """Where an HTTP server listens. A host alone has the port of its kind, not that of brokers."""
+    """Return the URL of an HTTP server. A host without a port gets the service's default port."""
     has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
     return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
 
@@ -388,7 +390,15 @@ async def _serve(
     prepare, announce, finish = hooks
     try:
         if prepare is not None:
-            await asyncio.to_thread(prepare, server)
+            preparing = asyncio.ensure_future(asyncio.to_thread(prepare, server))
+            asked = asyncio.ensure_future(stopping.wait())
+            await asyncio.wait((preparing, asked), return_when=asyncio.FIRST_COMPLETED)
+            if not preparing.done():
+                click.echo("Stopping…", err=True)
+                await server.stop()
+                end_at_once(0)  # the start of Spark cannot be interrupted
+            asked.cancel()
+            await preparing
         if announce is not None:
             announce(server)
         asked = asyncio.ensure_future(stopping.wait())
@@ -404,7 +414,7 @@ async def _serve(
 
 
 def _spare_the_collector() -> None:
-    """Objects that exist after the start live until the end: the collector skips them, so its pauses stay short."""
+    """Exclude the existing objects from garbage collection: they live until the end, and pauses stay short."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -445,7 +455,7 @@ def _line(label: str, text: str) -> None:
 
 
 def _print_what_to_try(addresses: list[str], farewell: str, secured: SecureStart | None) -> None:
-    # What the client commands assume anyway need not be typed.
+    # The client commands know the default address.
     server_option = "" if secured or _is_default(addresses) else f" -b {_reachable(addresses[0])}"
     if secured is not None:
         files = (_relative(each) for each in (secured.data.client, secured.data.java_client))
@@ -474,7 +484,7 @@ def _is_default(addresses: list[str]) -> bool:
 
 
 def _reachable(address: str) -> str:
-    """An address to connect to: "every interface" is none."""
+    """Return an address to connect to, instead of a wildcard such as 0.0.0.0."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in ("", "0.0.0.0", "[::]", "::") else address
 

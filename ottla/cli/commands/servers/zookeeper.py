@@ -20,18 +20,23 @@ DEFAULT_DATA = Path("ottla-data") / "zookeeper"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group(short_help="Run ZooKeeper, which clusters are coordinated by.")
+@click.group(short_help="Run ZooKeeper, which coordinates clusters.")
 def zookeeper() -> None:
-    """Run ZooKeeper, which clusters of several brokers are coordinated by.
+    """Run ZooKeeper, which coordinates clusters of several brokers.
 
-    It is Apache ZooKeeper itself, from the jars that come with PySpark: `pip install 'ottla[spark]'` brings it.
-    `zookeeper-shell` looks into it.
+    This is Apache ZooKeeper, from the jars that come with PySpark: `pip install 'ottla[spark]'` installs it.
+    `zookeeper-shell` shows its contents.
     """
 
 
-@zookeeper.command(short_help="Start a server, or an ensemble of three.")
+@zookeeper.command(short_help="Start a server, or an ensemble.")
 @click.option(
-    "--listen", "-l", metavar="HOST:PORT", default=DEFAULT_LISTEN, show_default=True, help="Where to listen."
+    "--listen",
+    "-l",
+    metavar="HOST:PORT",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="Address to listen on.",
 )
 @click.option(
     "--data",
@@ -39,39 +44,39 @@ def zookeeper() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_DATA,
     show_default=True,
-    help="Where its data is kept.",
+    help="Data directory.",
 )
 @click.option(
     "--servers",
     type=click.Choice(["1", "3", "5"]),
     default="1",
     show_default=True,
-    help="How many servers of an ensemble, on PORT, PORT+1, …",
+    help="Number of servers, on PORT, PORT+1, …",
 )
 @click.option(
     "--keystore",
     type=_FILE,
     metavar="FILE",
-    help="Speak TLS only, with the private key and the certificates in this PEM file.",
+    help="Private key and certificates (PEM). Turns on TLS and refuses plain connections.",
 )
 @click.option(
     "--truststore",
     type=_FILE,
     metavar="FILE",
-    help="Whose certificates are trusted, of clients and of the other servers: a PEM file.",
+    help="CA certificates (PEM) to trust for clients and other servers.",
 )
 @click.option(
     "--client-auth",
     type=click.Choice(["none", "want", "need"]),
     default="none",
     show_default=True,
-    help="With TLS: whether clients have to show a certificate.",
+    help="With TLS: require client certificates.",
 )
 @click.option(
     "--users",
     type=_FILE,
     metavar="FILE",
-    help="Serve only who logs in: lines NAME=PASSWORD, in a file that only you can read.",
+    help="Require logins. File with lines NAME=PASSWORD, readable only by its owner.",
 )
 def start(
     listen: str,
@@ -117,7 +122,7 @@ def start(
         click.echo(f"Try: zookeeper-shell {members[0].address} {tls}ls /")
         if security.uses_tls or security.users:
             click.echo(
-                "     docs/security.md, section ZooKeeper, has what brokers and tools need to reach it."
+                "     docs/how-to/secure-a-cluster.md, section ZooKeeper, has what brokers and tools need to reach it."
             )
         else:
             click.echo(f"     ottla start --set zookeeper.connect={connect}")
@@ -149,7 +154,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
 
 
 def ensure_free(host: str, port: int, listen_elsewhere: str) -> None:
-    """Said before a server is started: it would say it in a stack trace, and another would answer in its place."""
+    """Check before the start: the server would only print a stack trace, and another server would answer instead."""
     try:
         with socket.create_server((host, port)):
             pass

@@ -19,7 +19,6 @@ _NARROWEST = 12
 
 
 def print_result(result: Result, as_json: bool) -> None:
-    """Rows that come one by one are printed one by one."""
     if as_json:
         if result.message:
             output.note(result.message)
@@ -41,7 +40,7 @@ def _print_coming(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> 
     click.secho(line, bold=output.colour_wanted() or None)
     for row in rows:
         cells = [str(shown(value)) for value in row]
-        # Columns grow with what was seen, so that what follows is aligned again.
+        # Columns grow with their widest value, so that later rows are aligned again.
         widths = [max(width, min(len(cell), 40)) for width, cell in zip(widths, cells, strict=True)]
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
 

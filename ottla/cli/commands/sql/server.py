@@ -27,21 +27,21 @@ DEFAULT_LISTEN = "127.0.0.1:8088"
     "--listen",
     "-l",
     metavar="HOST:PORT",
-    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
+    help=f"Address to listen on. Port 0 picks a free port. [default: {DEFAULT_LISTEN}]",
 )
-@file_option("--config", "-c", "config_file", help="A ksql-server.properties. The other options win over it.")
-@pairs_option("--set", "-s", "settings", help="A setting as in ksql-server.properties. May be repeated.")
-@click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")
+@file_option("--config", "-c", "config_file", help="ksql-server.properties. Other options override it.")
+@pairs_option("--set", "-s", "settings", help="Setting of ksql-server.properties. May be repeated.")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option(
     "--checkpoints",
     metavar="DIR",
-    help="Where queries keep where they are. [default: ~/.local/state/ottla/sql-server]",
+    help="Checkpoint directory. [default: ~/.local/state/ottla/sql-server]",
 )
 @click.option(
     "--functions",
     metavar="FILE",
     multiple=True,
-    help="A file or module of Python with functions (@udf, @udaf, @udtf). May be given several times.",
+    help="Python file or module with functions (@udf, @udaf, @udtf). May be repeated.",
 )
 @schema_registry_options
 @client_options
@@ -55,9 +55,9 @@ def server(
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
 ) -> None:
-    """One Spark session for many clients, with ksqlDB's REST API.
+    """Serve ksqlDB's REST API to many clients from one Spark session.
 
-    Queries live with the server: when it is started again, also after a crash, each goes on from its checkpoint.
+    Queries belong to the server: after a restart, even after a crash, each continues from its checkpoint.
 
     \b
     Examples:
@@ -117,7 +117,7 @@ def _read(given: dict[str, str]) -> ServerSettings:
 
 
 def _log() -> None:
-    """On stderr as it is now: while Spark starts, file descriptor 2 belongs to Java's log."""
+    """Log to the current stderr. While Spark starts, file descriptor 2 is Java's log."""
     stream = os.fdopen(os.dup(2), "w", buffering=1)
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
@@ -151,6 +151,7 @@ async def _serve(
             eager=True,
             schema_registry=schema_registry,
             names=settings.names,
+            defaults=settings.defaults,
         )
         await running.start()
     except SqlError as error:
@@ -171,7 +172,9 @@ async def _serve(
 
 def _spark(master: str | None) -> Any:
     from ottla.cli.commands.sql.sql import java_log, stderr_to
+    from ottla.spark.interruptible import interruptible_start
     from ottla.spark.session import session
 
-    with stderr_to(java_log()):
+    output.note("Starting Spark …")
+    with interruptible_start(), stderr_to(java_log()):
         return session("ottla sql server", master)

@@ -39,7 +39,7 @@ _WORDS = """
 KEYWORDS = tuple(_WORDS.split())
 
 _HELP = """\
-Statements end with a semicolon and may take several lines. Tab completes, arrow up brings back what was typed.
+Statements end with a semicolon and may take several lines. Tab completes, arrow up recalls earlier input.
   SHOW STREAMS;  SHOW TABLES;  SHOW TOPICS;  DESCRIBE name;  PRINT 'topic' FROM BEGINNING;
   CREATE STREAM name (column TYPE, …) WITH (kafka_topic='…', value_format='JSON');
   SELECT … FROM name EMIT CHANGES;     follows changes until Ctrl-C
@@ -81,8 +81,8 @@ class SqlCompleter(Completer):  # type: ignore[misc]
             if word.upper().startswith(begun.upper()) and word not in given:
                 given.add(word)
                 # As it was begun: small letters stay small.
-                written = word.lower() if begun.islower() and word == word.upper() else word
-                yield Completion(written, start_position=-len(begun), display_meta=kind)
+                completed = word.lower() if begun.islower() and word == word.upper() else word
+                yield Completion(completed, start_position=-len(begun), display_meta=kind)
 
 
 class Shell:
@@ -106,7 +106,7 @@ class Shell:
             try:
                 text = prompt.prompt("sql> ").strip()
             except KeyboardInterrupt:
-                continue  # what was typed is forgotten
+                continue  # discard the input
             except EOFError:
                 return
             if text.rstrip(";").lower() in _LEAVE:
@@ -117,7 +117,6 @@ class Shell:
                 self.carry_out(text)
 
     def carry_out(self, text: str) -> None:
-        """Ctrl-C ends what is running and comes back to the prompt."""
         try:
             with closing(self._session.results(text)) as results:
                 for result in results:

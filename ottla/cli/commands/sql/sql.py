@@ -28,24 +28,24 @@ _LOOK_EVERY = 0.3
 
 
 @click.group(short_help="Query topics with ksqlDB's SQL, on Spark.", invoke_without_command=True)
-@click.option("--execute", "-e", "statements", metavar="STATEMENTS", help="Run these and exit.")
+@click.option("--execute", "-e", "statements", metavar="STATEMENTS", help="Run these statements and exit.")
 @file_option(
     "--file",
     "-f",
     "file",
-    help="Run a script and exit. It can be run again: its queries go on where they were.",
+    help="Run a script and exit. Queries of a repeated run continue from their checkpoints.",
 )
-@click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")
+@click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 @click.option(
     "--checkpoints",
     metavar="DIR",
-    help="Where queries keep where they are. [default: ~/.local/state/ottla/sql]",
+    help="Checkpoint directory. [default: ~/.local/state/ottla/sql]",
 )
 @click.option(
     "--functions",
     metavar="FILE",
     multiple=True,
-    help="A file or module of Python with functions (@udf, @udaf, @udtf). May be given several times.",
+    help="Python file or module with functions (@udf, @udaf, @udtf). May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
 @click.option(
@@ -54,7 +54,7 @@ _LOOK_EVERY = 0.3
 @click.option(
     "--user",
     metavar="NAME:PASSWORD",
-    help="With --server: the login.",
+    help="With --server: user and password.",
     envvar="OTTLA_SQL_USER",
     show_envvar=True,
 )
@@ -74,10 +74,10 @@ def sql(
     user: str | None,
     schema_registry: dict[str, str],
 ) -> None:
-    """Streams and tables over topics, in the statements of ksqlDB.
+    """Query streams and tables over topics with ksqlDB's statements.
 
-    Without -e or -f there is a shell. Spark starts with the first statement that needs it. A query that CREATE … AS
-    SELECT starts lives as long as this command: with -e and -f it waits for Ctrl-C.
+    Without -e or -f, starts a shell. Spark starts with the first statement that needs it. Queries of CREATE … AS
+    SELECT end with this command; with -e and -f it waits for Ctrl-C.
 
     \b
     Examples:
@@ -163,7 +163,6 @@ def _read(file: Path | None) -> str:
 
 @contextlib.contextmanager
 def _sentences(file: Path | None, script: str = "") -> Iterator[None]:
-    """On a terminal with the line of the script, and the word marked."""
     from ottla.sql import SqlError
 
     try:
@@ -190,7 +189,7 @@ def _run(session: SqlSession | SqlClient, script: str, as_json: bool, *, resume:
 
 
 def _wait(session: SqlSession) -> None:
-    """Queries end with this process, so it stays until they are done or somebody ends it."""
+    """Queries end with this process, so wait for them or for Ctrl-C."""
     running = session.queries.all()
     output.note(f"Running {', '.join(each.query_id for each in running)}; Ctrl-C ends it.")
     with stop_requested() as stop:
@@ -208,6 +207,7 @@ def _start_spark(master: str | None) -> SparkSession:
     import logging
 
     from ottla.jvm.java import NoJava
+    from ottla.spark.interruptible import interruptible_start
     from ottla.spark.session import session
 
     # PySpark and py4j write errors on stderr, beside raising them.
@@ -217,7 +217,7 @@ def _start_spark(master: str | None) -> SparkSession:
     if sys.stderr.isatty():
         output.note("Starting Spark …")
     try:
-        with stderr_to(java_log()):
+        with interruptible_start(), stderr_to(java_log()):
             spark = session("ottla sql", master)
     except NoJava as error:
         raise JobError(str(error)) from None
@@ -236,7 +236,7 @@ def java_log() -> Path:
 
 @contextlib.contextmanager
 def stderr_to(log: Path) -> Iterator[None]:
-    """Java is started with its log in a file; what a user must know comes as an error of a statement."""
+    """Send Java's log to a file. Users see failures as errors of their statements."""
     import os
 
     with log.open("ab") as target:
@@ -250,7 +250,7 @@ def stderr_to(log: Path) -> Iterator[None]:
 
 
 def _end(session: SqlSession | SqlClient) -> None:
-    """Queries first, and Spark if it was started. What goes wrong at the end is of no use to anybody."""
+    """Stop the queries, then Spark if it runs. Ignore errors: nobody could act on them."""
     if not session.uses_spark:
         return
     # Threads of PySpark complain when their connections close.

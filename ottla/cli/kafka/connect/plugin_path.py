@@ -18,9 +18,9 @@ _COLUMNS = (
     "pluginLocation",
 )
 _WHERE = """
-    --plugin-location PATH*  a single plugin: its jar, or the directory with its jars
+    --plugin-location PATH*  jar or directory of one plugin
     --plugin-path PATHS*     directories of plugins, separated by commas
-    --worker-config FILE*    settings of a worker, whose plugin.path counts
+    --worker-config FILE*    worker settings with plugin.path
 """
 
 
@@ -28,7 +28,7 @@ _WHERE = """
 def main(argv: list[str]) -> None:
     parser = tool.Parser("connect-plugin-path", "Show the connectors in the jars of a plugin.path.")
     parser.add_command("list", "list plugins", _WHERE)
-    parser.add_command("sync-manifests", "not needed here: connectors are found without manifests", _WHERE)
+    parser.add_command("sync-manifests", "not needed: Ottla finds connectors without manifests", _WHERE)
     args = parser.command(argv)
     path = [each for paths in args.plugin_path or () for each in paths.split(",") if each]
     for file in args.worker_config or ():

@@ -15,9 +15,9 @@ def distributed(argv: list[str]) -> int | None:
         "Run a Connect worker that shares connectors with others of its group.",
         without_any="USAGE: connect-distributed [-daemon] connect-distributed.properties",
     )
-    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument("-daemon", action="store_true", help="run in the background")
     parser.add_argument(
-        "properties", type=Path, metavar="connect-distributed.properties", help="the settings of the worker"
+        "properties", type=Path, metavar="connect-distributed.properties", help="settings of the worker"
     )
     args = parser.parse_args(argv)
     properties = _read(args.properties)
@@ -37,12 +37,12 @@ def standalone(argv: list[str]) -> int | None:
         without_any="USAGE: connect-standalone [-daemon] connect-standalone.properties [connector1.properties "
         "connector2.json ...]",
     )
-    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument("-daemon", action="store_true", help="run in the background")
     parser.add_argument(
-        "properties", type=Path, metavar="connect-standalone.properties", help="the settings of the worker"
+        "properties", type=Path, metavar="connect-standalone.properties", help="settings of the worker"
     )
     parser.add_argument(
-        "connectors", type=Path, nargs="*", metavar="connector", help="configs: properties, or JSON"
+        "connectors", type=Path, nargs="*", metavar="connector", help="connector config: properties or JSON"
     )
     args = parser.parse_args(argv)
     properties = _read(args.properties)
@@ -52,12 +52,37 @@ def standalone(argv: list[str]) -> int | None:
     for file, given in zip(args.connectors, connectors, strict=True):
         if not given.config.get("name", "").strip():
             raise JobError(f"{file} does not say the name of the connector: add name=….")
+        if not properties.get("plugin.path", "").strip():  # otherwise only the worker knows its connectors
+            _check_class(file, given.config.get("connector.class", ""))
     if args.daemon:
         return _in_background(argv, "connectStandalone.out")
     from ottla.cli.commands.connect.worker import serve
 
     serve(properties, distributed=False, connectors=connectors)
     return 0
+
+
+def _check_class(file: Path, name: str) -> None:
+    """Raise JobError for an unknown connector now, and not after the start of Spark."""
+    if not name.strip():
+        raise JobError(f"{file} does not say which connector to run: add connector.class=….")
+    from ottla.cli import extras
+
+    extras.require("connect")
+    from difflib import get_close_matches
+
+    from ottla.connect.plugins import PluginKind, PluginNotFound, available, find
+
+    try:
+        find(name)
+    except PluginNotFound:
+        short = {plugin.class_name.rpartition(".")[2]: plugin for plugin in available([PluginKind.CONNECTOR])}
+        near = get_close_matches(name.rpartition(".")[2], short, 3, 0.5)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise JobError(
+            f"{file}: there is no connector '{name}'.{hint} The worker lists its connectors at /connector-plugins; "
+            "those in other directories need plugin.path."
+        ) from None
 
 
 def _read(file: Path) -> dict[str, str]:

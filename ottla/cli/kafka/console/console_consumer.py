@@ -36,19 +36,19 @@ _SHARE_WHO = f"ShareConsumer clientId={_SHARE_GROUP}"
 _DEFAULTS = {"max_messages": -1, "timeout_ms": -1, "formatter": "DefaultMessageFormatter"}
 # When to end, and how messages are printed.
 _PRINTING = """
-    --max-messages N           end after so many messages
-    --timeout-ms MS            end when none came for so long
-    --property K=V*            older word for --formatter-property
-    --formatter-property K=V*  how messages are printed: print.timestamp, print.key, print.offset,
+    --max-messages N           stop after N messages
+    --timeout-ms MS            stop after this time without messages
+    --property K=V*            old name of --formatter-property
+    --formatter-property K=V*  output properties: print.timestamp, print.key, print.offset,
                                print.delivery, print.epoch, print.partition, print.headers, print.value,
                                key.separator, line.separator, headers.separator, null.literal,
                                key.deserializer, value.deserializer, headers.deserializer
-    --formatter-config FILE    a file with them
-    --formatter CLASS          Kafka's name of it
+    --formatter-config FILE    file with these properties
+    --formatter CLASS          class name of Kafka's formatter
     --key-deserializer CLASS
     --value-deserializer CLASS
-    --consumer-property K=V*   older word for --command-property
-    --command-property K=V*    a property of the consumer
+    --consumer-property K=V*   old name of --command-property
+    --command-property K=V*    consumer property
 """
 
 
@@ -107,9 +107,9 @@ def _parser() -> tool.Parser:
         --zookeeper
         --topic TOPIC                 the topic to consume
         --include, --whitelist REGEX  the topics to consume
-        --partition N                 only this partition
-        --offset N|earliest|latest    where in the partition to begin
-        --from-beginning              begin with the earliest message unless the group has an offset
+        --partition N                 read only this partition
+        --offset N|earliest|latest    first offset to read
+        --from-beginning              start at the earliest message unless the group has an offset
         --group GROUP                 the consumer group to join
         --isolation-level ISOLATION_LEVEL  or read_committed
         {_PRINTING}
@@ -130,7 +130,7 @@ def _share_parser() -> tool.Parser:
         --bootstrap-server, --broker-list
         --topic TOPIC              the topic to consume
         --group GROUP              the share group to join; {_SHARE_GROUP} unless it is given
-        --release                  give messages back to the group instead of accepting them
+        --release                  release messages instead of accepting them
         --reject                   reject messages instead of accepting them
         --reject-message-on-error  reject a message that cannot be printed, and continue
         {_PRINTING}
@@ -260,7 +260,7 @@ class _ShareConsumption:
 
 
 class _Printer:
-    """Prints what is consumed until a limit, a timeout or a signal ends it."""
+    """Prints messages until a limit, a timeout or a signal."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         properties = {

@@ -95,13 +95,11 @@ def main_with_schemas() -> None:
 
 
 def tool_name(what: str) -> str:
-    """The name by which the console producer or consumer was called."""
     name = os.path.basename(sys.argv[0]).removesuffix(".sh")
     return name if name.endswith(f"-{what}") else f"kafka-{what}"
 
 
 def tool_kind() -> str:
-    """What stands between kafka- and -console in the name of the command."""
     return os.path.basename(sys.argv[0]).removeprefix("kafka-").partition("-console-")[0]
 
 
@@ -119,7 +117,7 @@ def _reader(name: str, topic: str, properties: dict[str, str]) -> LineReader | S
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        tool_name("console-producer"), "Send each line of the standard input as a message.", """
+        tool_name("console-producer"), "Send each line of standard input as a message.", """
         --bootstrap-server, --broker-list
         --topic TOPIC                       the topic to produce to
         """,
@@ -130,26 +128,26 @@ def _parser() -> tool.Parser:
         """
         --compress                          (hidden)
         --request-required-acks ACKS        0, 1 or all
-        --timeout MS                        how long messages wait for others
-        --batch-size BYTES                  the size of a batch
-        --message-send-max-retries N        how often to send again
-        --retry-backoff-ms MS               the pause before sending again
-        --request-timeout-ms MS             how long a broker may take
-        --sync                              wait for each message before the next is sent
-        --property K=V*                     older word for --reader-property
-        --reader-property K=V*              how lines are read: parse.key, key.separator, parse.headers,
+        --timeout MS                        time that messages wait to fill a batch
+        --batch-size BYTES                  batch size
+        --message-send-max-retries N        number of retries
+        --retry-backoff-ms MS               time between retries
+        --request-timeout-ms MS             time to wait for a broker's answer
+        --sync                              wait for the acknowledgement of each message
+        --property K=V*                     old name of --reader-property
+        --reader-property K=V*              input properties: parse.key, key.separator, parse.headers,
                                             headers.delimiter, headers.separator, headers.key.separator,
                                             ignore.error, null.marker
-        --reader-config FILE                a file with them
-        --producer-property K=V*            older word for --command-property
-        --command-property K=V*             a property of the producer
+        --reader-config FILE                file with these properties
+        --producer-property K=V*            old name of --command-property
+        --command-property K=V*             producer property
         --command-config, --producer.config
-        --max-block-ms MS                   how long to wait for a topic to be there
-        --max-memory-bytes BYTES            of messages that wait to be sent
-        --max-partition-memory-bytes BYTES  older word for --batch-size
-        --metadata-expiry-ms MS             how often leaders are asked for
-        --socket-buffer-size BYTES          of the connection's sending side
-        --line-reader CLASS                 Kafka's name of what reads lines
+        --max-block-ms MS                   time to wait for a topic to exist
+        --max-memory-bytes BYTES            memory for unsent messages
+        --max-partition-memory-bytes BYTES  old name of --batch-size
+        --metadata-expiry-ms MS             time between metadata refreshes
+        --socket-buffer-size BYTES          size of the send buffer
+        --line-reader CLASS                 class name of Kafka's line reader
         """
     )
     parser.set_defaults(request_required_acks="-1", timeout=5, line_reader=_READER)
@@ -182,6 +180,8 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOpt
         # As Kafka's producer does by default: every line once, even if an answer is lost.
         idempotent=True,
         properties=extra,
+        # A person who types lines wants to see them shared by the members of a group.
+        round_robin=sys.stdin.isatty(),
     )
 
 

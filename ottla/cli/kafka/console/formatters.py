@@ -71,8 +71,6 @@ def default_formatter(
     read_key: Deserializer | None = None,
     read_value: Deserializer | None = None,
 ) -> Formatter:
-    """The deserializers are those that properties name, unless they are given."""
-
     def flag(name: str, default: bool = False) -> bool:
         return properties.get(name, str(default)).strip().lower() == "true"
 

@@ -74,7 +74,6 @@ class LineReader:
         return OutgoingMessage(self._or_null(rest), key, headers)
 
     def _pairs(self, text: bytes) -> list[bytes]:
-        """Empty ones at the end do not count."""
         pairs = text.split(self.headers_separator)
         while len(pairs) > 1 and not pairs[-1]:
             pairs.pop()

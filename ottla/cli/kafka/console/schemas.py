@@ -113,7 +113,6 @@ class SchemaReader:
 
 
 def schema_formatter(properties: Mapping[str, str]) -> Formatter:
-    """As the default formatter, with keys and values that have a schema as JSON."""
     codecs = _codecs(properties)
 
     def read(data: bytes) -> bytes:

@@ -24,7 +24,7 @@ def _base_offset(path: Path) -> int:
 
 
 def _entries(path: Path, entry: Struct) -> list[tuple[int, ...]]:
-    """What a file holds, up to the zeros that a broker puts there in advance."""
+    """Return the entries before the preallocated zeros."""
     data = path.read_bytes()
     entries: list[tuple[int, ...]] = []
     for values in iter_unpack(entry.format, data[: len(data) // entry.size * entry.size]):

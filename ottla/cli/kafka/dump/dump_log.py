@@ -68,18 +68,18 @@ def _dump(path: Path, args: argparse.Namespace, found: dict[str, list[str]]) -> 
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-dump-log", "Print the files of a log: what is in a segment and its indexes.", """
+        "kafka-dump-log", "Print log segments and their indexes.", """
         --files F1,F2                the files, separated by commas
         --print-data-log             print the records of .log files
-        --deep-iteration             look at the records and not only at the batches
+        --deep-iteration             print records, not only batches
         --skip-record-metadata       print keys and values only
-        --max-bytes N                only so much of .log files
-        --max-message-size N         has no effect: messages of any size are read
-        --offsets-decoder            read the records as those of __consumer_offsets
-        --transaction-log-decoder    read the records as those of __transaction_state
-        --share-group-state-decoder  read the records as those of __share_group_state
+        --max-bytes N                read at most N bytes of .log files
+        --max-message-size N         no effect: there is no size limit
+        --offsets-decoder            decode records of __consumer_offsets
+        --transaction-log-decoder    decode records of __transaction_state
+        --share-group-state-decoder  decode records of __share_group_state
         --verify-index-only          check indexes without printing them
-        --index-sanity-check         check that indexes can be used
+        --index-sanity-check         check that indexes are usable
         --key-decoder-class CLASS?   StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder
         --value-decoder-class CLASS?  StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder
         """,

@@ -52,7 +52,6 @@ def decoder(key_class: str, value_class: str) -> Decoder:
 
 
 def read_log(path: Path, max_bytes: int | None = None) -> bytes | mmap.mmap:
-    """The file, without reading what is not looked at."""
     with open(path, "rb") as file:
         if path.stat().st_size == 0:
             return b""
@@ -62,7 +61,6 @@ def read_log(path: Path, max_bytes: int | None = None) -> bytes | mmap.mmap:
 
 
 def batches(data: bytes | mmap.mmap, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Every whole batch with its position, up to the first that is none."""
     end = len(data)
     while position + LOG_OVERHEAD <= end:
         length = int.from_bytes(data[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)

@@ -7,7 +7,7 @@ import sys
 from itertools import groupby
 
 from ottla.cli.client import Client
-from ottla.cli.errors import GroupNotFound
+from ottla.cli.errors import GroupNotFound, JobError
 from ottla.cli.kafka.tool import print_table
 from ottla.client.admin.groups import GroupDescription, describe_group, group_lag
 from ottla.client.admin.offsets import Partition
@@ -27,11 +27,9 @@ def describe_consumer_groups(client: Client, groups: list[str], args: argparse.N
         try:
             described.append(describe_group(client.cluster, name))
         except GroupNotFound:
-            print(
-                "\nError: Executing consumer group command failed due to "
+            raise JobError(
                 f"org.apache.kafka.common.errors.GroupIdNotFoundException: Group {name} not found."
-            )
-            return
+            ) from None
     for group in described:
         if args.members:
             _members(group, args.verbose)

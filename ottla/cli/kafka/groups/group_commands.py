@@ -1,6 +1,6 @@
 """`kafka-consumer-groups` and `kafka-share-groups`
 
-Exit codes are Kafka's, whose tools end with 0 where the cluster refused: what came of it is in the output. Ours end
+Exit codes are Kafka's: its tools exit with 0 even if the cluster refused, and print the result. Ours exit
 with 1 for wrong usage only, which includes topics and files that are not there and brokers that do not answer.
 """
 
@@ -90,7 +90,7 @@ def main_share(argv: list[str]) -> None:
             if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
             name = "org.apache.kafka.common.errors.GroupIdNotFoundException: " if action == "describe" else ""
-            print(f"{_FAILED.format('share')}{name}{error.message}")
+            raise JobError(f"{name}{error.message}") from None
 
 
 def _consumer_parser() -> tool.Parser:
@@ -103,21 +103,21 @@ def _consumer_parser() -> tool.Parser:
         --describe              describe groups: their offsets and lag
         --delete                delete groups
         --reset-offsets         move the offsets of groups without active members
-        --delete-offsets        forget the offsets of a group
-        --validate-regex REGEX  say whether it is one that RE2 reads
+        --delete-offsets        delete offsets of a group
+        --validate-regex REGEX  check whether RE2 accepts this expression
         --group GROUP*          the group; may be repeated
         --all-groups            all groups
         --topic TOPIC[:0,1]*    the topic or some of its partitions
         --all-topics            all topics of the group
         --offsets               describe offsets and lag; this is the default
         --members               describe the members of the group
-        --state STATES?         describe the state; with --list, only these
-        --type TYPES?           with --list: show, or only these
-        --verbose               more columns
-        --timeout MS            how long to wait
-        --dry-run               only show what --reset-offsets would do
+        --state STATES?         describe the state; with --list, show states or select some
+        --type TYPES?           with --list: show types or select some
+        --verbose               show more columns
+        --timeout MS            time to wait
+        --dry-run               show the plan of --reset-offsets only
         --execute               do it
-        --export                print CSV that --from-file reads
+        --export                print the plan as CSV for --from-file
         """,
         without_any="This tool helps to list all consumer groups, describe a consumer group, delete consumer group "
         "info, or reset consumer group offsets.",
@@ -133,20 +133,20 @@ def _share_parser() -> tool.Parser:
         --bootstrap-server, --broker-list
         --command-config
         --list                  list all share groups
-        --describe              describe groups: where they are and their lag
+        --describe              describe groups: start offsets and lag
         --delete                delete groups
         --reset-offsets         move the start offsets of a group without members
-        --delete-offsets        forget where a group is in topics
+        --delete-offsets        delete the start offsets of topics
         --group GROUP*          the group; may be repeated
         --all-groups            all share groups
         --topic TOPIC[:0,1]*    the topic or some of its partitions
         --all-topics            all topics of the group
         --offsets               describe start offsets and lag; this is the default
         --members               describe the members of the group
-        --state STATES?         describe the state; with --list, only these
-        --verbose               more columns
-        --timeout MS            how long to wait
-        --dry-run               only show what --reset-offsets would do
+        --state STATES?         describe the state; with --list, show states or select some
+        --verbose               show more columns
+        --timeout MS            time to wait
+        --dry-run               show the plan of --reset-offsets only
         --execute               do it
         """,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _share_parser() -> tool.Parser:
 
 
 def _check_consumer(args: argparse.Namespace, action: str) -> None:
-    """In Kafka's order, so that the same of several mistakes is reported."""
+    """Check in Kafka's order, so that the same one of several errors is reported."""
     if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError('Missing required argument "[bootstrap-server]"')
     if action not in ("list", "delete-offsets") and not args.group and not args.all_groups:
@@ -260,7 +260,6 @@ def _list_share_groups(client: Client, args: argparse.Namespace) -> None:
 
 
 def _share_states(client: Client, states: list[str] | None = None) -> dict[str, str]:
-    """The state of every share group, or of those in certain states."""
     found = list_groups(client.cluster, types=["share"], states=states or ())
     return {each.group: each.state for each in found}
 
@@ -318,6 +317,7 @@ def print_deletion(kind: str, done: list[str], failed: dict[str, str]) -> None:
         print(f"* Group '{group}' could not be deleted due to: {reason}")
     if done:
         print(f"\nThese {kind} groups were deleted successfully: {names}")
+    raise tool.Failed
 
 
 def _error_text(error: JobError) -> str:
@@ -344,7 +344,6 @@ def _delete_consumer_offsets(client: Client, args: argparse.Namespace) -> None:
 
 
 def forget_offsets(client: Client, group: str, partitions: list[Partition], state: str | None = None) -> None:
-    """Delete offsets and print what came of it."""
     status = "Successful"
     try:
         delete_offsets(client.cluster, group, partitions, state)
@@ -360,6 +359,8 @@ def forget_offsets(client: Client, group: str, partitions: list[Partition], stat
     tool.print_table(
         "TOPIC 15, PARTITION 10, STATUS 15", [(topic, number, status) for topic, number in partitions]
     )
+    if status != "Successful":
+        raise tool.Failed
 
 
 def _delete_share_offsets(client: Client, group: str, topics: list[str]) -> None:
@@ -379,3 +380,5 @@ def _delete_share_offsets(client: Client, group: str, topics: list[str]) -> None
             for topic, failure in sorted(outcome.items())
         ],
     )
+    if any(outcome.values()):
+        raise tool.Failed

@@ -18,9 +18,9 @@ def main(argv: list[str]) -> None:
         --bootstrap-server, --broker-list
         --command-config
         --list               list the groups
-        --group-type TYPE    only those of one type: {', '.join(_TYPES)}
-        --protocol PROTOCOL  only those of one protocol type
-        --consumer           only consumer groups of any kind: new, classic and simple ones
+        --group-type TYPE    list only groups of this type: {', '.join(_TYPES)}
+        --protocol PROTOCOL  list only groups of this protocol type
+        --consumer           list only consumer groups: new, classic and simple
         --share              only share groups
         --streams            only streams groups
         """,

@@ -68,7 +68,7 @@ def reset_consumer_groups(client: Client, groups: list[str], args: argparse.Name
     _check_topics(args.topic)
     if not args.execute and not args.dry_run:
         print(_NO_ACTION, file=sys.stderr)
-    planned = _plan(client, groups, args)
+    planned, all_idle = _plan(client, groups, args)
     changes = [change for of_group in planned.values() for change in of_group]
     for change in changes:
         _warn(change)
@@ -82,8 +82,10 @@ def reset_consumer_groups(client: Client, groups: list[str], args: argparse.Name
             row = [change.topic, change.partition, change.new_offset]
             print(",".join(map(str, [change.group, *row] if with_group else row)))
         print()
-        return
-    _print_new_offsets((each.group, each.topic, each.partition, each.new_offset) for each in changes)
+    else:
+        _print_new_offsets((each.group, each.topic, each.partition, each.new_offset) for each in changes)
+    if not all_idle:
+        raise tool.Failed
 
 
 def reset_share_group(client: Client, group: str, args: argparse.Namespace) -> None:
@@ -120,8 +122,11 @@ def _check_topics(topics: list[str]) -> None:
                 raise tool.UsageError(f"Invalid partition '{number}' specified in topic arg '{text}''")
 
 
-def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[str, list[OffsetChange]]:
-    """What changes for each group; nothing for one at work, which is said."""
+def _plan(
+    client: Client, groups: list[str], args: argparse.Namespace
+) -> tuple[dict[str, list[OffsetChange]], bool]:
+    """Return the changes of each group, and whether all groups are idle. Active groups are reported and get none."""
+    all_idle = True
     from_file = _read(args.from_file, groups) if args.from_file else None
     try:
         target = target_of(args) if from_file is None else None
@@ -138,12 +143,12 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
                     client.cluster, group, target, topics=args.topic, all_topics=args.all_topics
                 )
         except GroupNotEmpty as error:
-            planned[group] = []
+            planned[group], all_idle = [], False
             print(
                 f"\nError: Assignments can only be reset if the group '{error.group}' is inactive, but the current "
                 f"state is {error.state}."
             )
-    return planned
+    return planned, all_idle
 
 
 def target_of(args: argparse.Namespace) -> Target:
@@ -168,7 +173,7 @@ def target_of(args: argparse.Namespace) -> Target:
 
 
 def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:
-    """TOPIC,PARTITION,OFFSET for one group, GROUP,TOPIC,PARTITION,OFFSET for several."""
+    """Read lines TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET for several groups."""
     offsets: dict[str, dict[Partition, int]] = {}
     for number, row in enumerate(csv.reader(tool.read_text(Path(path)).splitlines()), 1):
         if not row:

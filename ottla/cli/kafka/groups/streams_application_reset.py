@@ -50,8 +50,8 @@ def main(argv: list[str]) -> int | None:
 def _parser() -> tool.Parser:
     parser = tool.Parser(
         "kafka-streams-application-reset",
-        "Let an application of Kafka Streams begin anew: move its offsets, delete its internal topics.\n"
-        "Its local state is not touched: call KafkaStreams.cleanUp() in the application as well.",
+        "Reset a Kafka Streams application: move its offsets and delete its internal topics.\n"
+        "The local state stays: call KafkaStreams.cleanUp() in the application as well.",
     )
     parser.add_options(
         """
@@ -60,9 +60,9 @@ def _parser() -> tool.Parser:
         --application-id ID         application.id of the application
         --input-topics LIST*        topics to read from the beginning, or from another position
         --intermediate-topics LIST*  topics to read from the end
-        --internal-topics LIST*     only these internal topics are deleted
+        --internal-topics LIST*     delete only these internal topics
         --force                     remove members that are still in the group
-        --dry-run                   only show what would be done
+        --dry-run                   show the plan only
         """
     )
     parser.add_options(TARGETS, group="where in --input-topics the application begins")
@@ -78,7 +78,7 @@ def _shown(names: list[str]) -> str:
 
 
 def _end_members(client: Client, group: str, force: bool) -> None:
-    """An application that still runs would commit again what is being reset."""
+    """A running application would commit its old offsets again."""
     try:
         members = [member.consumer_id for member in describe_group(client.cluster, group).members]
     except GroupNotFound:

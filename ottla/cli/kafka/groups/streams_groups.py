@@ -1,6 +1,6 @@
 """`kafka-streams-groups`: the groups of Kafka Streams applications with `group.protocol=streams`
 
-Moving offsets is not there yet.
+Moving offsets is not supported yet.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ def _parser() -> tool.Parser:
         --list                  list all streams groups
         --describe              describe groups: the lag of their tasks
         --delete                delete groups without members
-        --reset-offsets         not there yet
-        --delete-offsets        forget the offsets of a group
+        --reset-offsets         not supported yet
+        --delete-offsets        delete offsets of a group
         --group GROUP*          the group; may be repeated
         --all-groups            all streams groups
         --input-topic TOPIC[:0,1]*  with --delete-offsets: the topic or some of its partitions
         --all-input-topics      with --delete-offsets: all topics of the group
         --offsets               describe offsets and lag; this is the default
         --members               describe the members and their tasks
-        --state STATES?         describe the state; with --list, only these
-        --verbose               more columns
-        --delete-all-internal-topics  with --delete: also the changelogs and repartition topics
-        --timeout MS            how long to wait
+        --state STATES?         describe the state; with --list, show states or select some
+        --verbose               show more columns
+        --delete-all-internal-topics  with --delete: delete changelog and repartition topics as well
+        --timeout MS            time to wait
         """,
     )  # fmt: skip
     parser.set_defaults(timeout=30_000)

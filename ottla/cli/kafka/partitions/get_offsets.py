@@ -33,9 +33,9 @@ def main(argv: list[str]) -> None:
         "kafka-get-offsets", "Show the offsets of partitions at a point in time.", f"""
         --bootstrap-server, --broker-list
         --command-config
-        --topic TOPIC              only topics that match this regular expression
+        --topic TOPIC              show only topics that match this regular expression
         --partitions 0,1           only these partitions
-        --topic-partitions T1:0,T2:1-3,:-5  only these partitions, 3 of 1-3 excluded
+        --topic-partitions T1:0,T2:1-3,:-5  show only these partitions; in 1-3, 3 is excluded
         --time TIME                milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6
         --exclude-internal-topics  omit internal topics
         """,
@@ -82,7 +82,6 @@ def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -
 
 
 def _led(client: Client, partitions: list[Partition]) -> list[Partition]:
-    """Those that have a leader to ask, after a moment in which one may be elected."""
     deadline = time.monotonic() + _ELECTION_SECONDS
     while True:
         topics = client.cluster.topics(sorted({topic for topic, _ in partitions}))

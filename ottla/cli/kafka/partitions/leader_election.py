@@ -58,10 +58,9 @@ def main(argv: list[str]) -> None:
 
 @tool.entry_point()
 def main_preferred(argv: list[str]) -> None:
-    """What kafka-leader-election was called before it knew other elections."""
     parser = tool.Parser(
         "kafka-preferred-replica-election",
-        "Give partitions back to their preferred leaders: kafka-leader-election --election-type preferred.", """
+        "Elect the preferred leaders of partitions: kafka-leader-election --election-type preferred.", """
         --bootstrap-server, --broker-list
         --zookeeper
         --admin.config, --command-config
@@ -75,7 +74,6 @@ def main_preferred(argv: list[str]) -> None:
 
 
 def _elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> None:
-    """Hold the election and say what came of it."""
     outcome = elect_leaders(client.cluster, _TYPES[kind], partitions)
     kind = kind.upper()
     names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}

@@ -9,14 +9,14 @@ from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.client.admin.log_dirs import describe_log_dirs
 
-# As Kafka's tool prints what is wrong with a directory.
+# Error names of Kafka's tool.
 _EXCEPTIONS = {"KAFKA_STORAGE_ERROR": "org.apache.kafka.common.errors.KafkaStorageException"}
 
 
 @tool.entry_point()
 def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-log-dirs", "Show what lies in the log directories of brokers.", """
+        "kafka-log-dirs", "Show the contents of log directories.", """
         --bootstrap-server
         --command-config
         --describe          describe the log directories of brokers

@@ -15,7 +15,7 @@ from ottla.cli.kafka.partitions.reassignment_json import (
     read_reassignment,
     read_reassignment_to_execute,
     read_topics_to_move,
-    written,
+    to_json,
 )
 from ottla.cli.kafka.partitions.reassignment_moves import (
     TerseError,
@@ -94,8 +94,8 @@ def _parser() -> tool.Parser:
         --command-config
         --bootstrap-controller
         --generate                       propose an assignment, without executing it
-        --execute                        start what --reassignment-json-file says
-        --verify                         show the progress; remove throttles when all is done
+        --execute                        start the reassignment in --reassignment-json-file
+        --verify                         show the progress, and remove throttles at the end
         --cancel                         cancel the reassignments in --reassignment-json-file
         --list                           list the ongoing reassignments
         --reassignment-json-file FILE    {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1,2,3], \
@@ -103,11 +103,11 @@ def _parser() -> tool.Parser:
                                          log_dirs is optional; "any" lets the broker choose
         --topics-to-move-json-file FILE  {"topics": [{"topic": "foo"}], "version": 1}, for --generate
         --broker-list 0,1,2              brokers to move them to
-        --disable-rack-aware             propose without regard to racks
-        --throttle BYTES                 per second, between brokers
-        --replica-alter-log-dirs-throttle BYTES  per second, between log directories
-        --timeout MS                     how long to wait until moves between log directories begin (10000)
-        --additional                     allow it beside ongoing ones; also to change their throttle
+        --disable-rack-aware             ignore racks in the proposal
+        --throttle BYTES                 bytes per second between brokers
+        --replica-alter-log-dirs-throttle BYTES  bytes per second between log directories
+        --timeout MS                     time to wait for moves between log directories to start (10000)
+        --additional                     allow further reassignments, or change the throttle of ongoing ones
         --preserve-throttles             keep the throttles of brokers and topics
         --disallow-replication-factor-change  refuse to add or remove replicas
         """,
@@ -138,8 +138,8 @@ def _generate(client: Client, args: argparse.Namespace) -> None:
     current = _current(client, topics)
     racks = _racks(client, brokers, args.disable_rack_aware)
     proposed = _proposal(current, racks)
-    print(f"Current partition replica assignment\n{written(current, _log_dirs(client, topics))}\n")
-    print(f"Proposed partition reassignment configuration\n{written(proposed, {})}")
+    print(f"Current partition replica assignment\n{to_json(current, _log_dirs(client, topics))}\n")
+    print(f"Proposed partition reassignment configuration\n{to_json(proposed, {})}")
 
 
 def _execute(client: Client, args: argparse.Namespace) -> None:
@@ -158,7 +158,7 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
     if missing:
         raise JobError(f"Unable to find partition: {', '.join(map(named, missing))}")
     current = {partition: everything[partition] for partition in assignment}
-    print(f"Current partition replica assignment\n\n{written(current, _log_dirs(client, topics))}\n")
+    print(f"Current partition replica assignment\n\n{to_json(current, _log_dirs(client, topics))}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
     if args.throttle is not None or args.replica_alter_log_dirs_throttle is not None:
         print(_VERIFY_LATER)
@@ -249,7 +249,7 @@ def _list(client: Client, _args: argparse.Namespace) -> None:
         print(f"{named(partition)}: replicas: {','.join(map(str, each.replicas))}.{adding}{removing}")
 
 
-# -- what is there -------------------------------------------------------------------------------------
+# -- current state -------------------------------------------------------------------------------------
 
 
 def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False) -> Assignment:

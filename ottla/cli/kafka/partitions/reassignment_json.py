@@ -19,7 +19,7 @@ ANY_LOG_DIR = "any"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file asks for. A partition may appear twice: only --execute refuses that."""
+    """Reassignment in a file. A partition may appear twice: only --execute refuses that."""
 
     partitions: list[tuple[Partition, list[int]]]
     log_dirs: dict[ReplicaKey, str]
@@ -87,7 +87,7 @@ def read_topics_to_move(path: Path) -> list[str]:
     return topics
 
 
-def written(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[ReplicaKey, str]) -> str:
+def to_json(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[ReplicaKey, str]) -> str:
     """An assignment as such a file; `any` where the log directory does not matter."""
     partitions = [
         {

@@ -1,4 +1,4 @@
-"""What kafka-reassign-partitions says and does about log directories and throttles."""
+"""Log directories and throttles in kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class TerseError(JobError):
 
 
 def in_order(replicas: Iterable[ReplicaKey]) -> list[ReplicaKey]:
-    """By broker, then topic and partition."""
     return sorted(replicas, key=lambda replica: (replica[2], replica[0], replica[1]))
 
 

@@ -97,19 +97,19 @@ def _parser() -> tool.Parser:
         --topic TOPIC               the topic to consume
         --include REGEX             the topics to consume
         --num-records N             how many
-        --messages N                older word for --num-records
+        --messages N                old name of --num-records
         --group GROUP               the consumer group
-        --timeout MS                give up after so long without any
-        --fetch-size BYTES          how much one fetch may return
-        --from-latest               begin with what comes from now on
-        --hide-header               print figures only
-        --show-detailed-stats       a line for every --reporting-interval
+        --timeout MS                stop after this time without records
+        --fetch-size BYTES          maximum bytes per fetch
+        --from-latest               start at the end
+        --hide-header               print no header
+        --show-detailed-stats       print a line every --reporting-interval
         --reporting-interval MS     how often
-        --command-property, --consumer-property K=V*  a property of the consumer
+        --command-property, --consumer-property K=V*  consumer property
         --command-config, --consumer.config
-        --print-metrics             print what the consumer counted, too
-        --date-format FORMAT        in Java's letters
-        --socket-buffer-size BYTES  of the receiving side
+        --print-metrics             print the consumer's metrics
+        --date-format FORMAT        date format, as a Java pattern
+        --socket-buffer-size BYTES  size of the receive buffer
         """,
         without_any="This tool is used to verify the consumer performance.",
     )  # fmt: skip
@@ -125,17 +125,17 @@ def _share_parser() -> tool.Parser:
         --num-records, --messages N  how many
         --group GROUP                the share group
         --threads N                  how many members
-        --timeout MS                 give up after so long without any
-        --fetch-size BYTES           how much one fetch may return
+        --timeout MS                 stop after this time without records
+        --fetch-size BYTES           maximum bytes per fetch
         --socket-buffer-size BYTES
-        --hide-header                print figures only
-        --show-detailed-stats        a line for every --reporting-interval
-        --show-consumer-stats        a line for every member
+        --hide-header                print no header
+        --show-detailed-stats        print a line every --reporting-interval
+        --show-consumer-stats        print a line per member
         --reporting-interval MS      how often
-        --command-property K=V*      a property of the consumer
+        --command-property K=V*      consumer property
         --command-config, --consumer.config
-        --print-metrics              has no effect: the client has no metrics
-        --date-format FORMAT         in Java's letters
+        --print-metrics              no effect: the client has no metrics
+        --date-format FORMAT         date format, as a Java pattern
         """,
     )  # fmt: skip
     _set_defaults(parser, "perf-share-consumer")
@@ -189,7 +189,7 @@ class _Measurement:
             for message in messages:
                 error = message.error()
                 if error is not None:
-                    raise from_kafka(error, f"Topic '{message.topic() or args.topic}'")
+                    raise from_kafka(error, f"Topic '{message.topic() or args.topic}'", args.group)
                 self._records += 1
                 self._bytes += _size(message)
             if messages:
@@ -206,7 +206,7 @@ class _Measurement:
             self._print_total(began, time.time())
 
     def metrics(self) -> dict[str, float]:
-        """Those of Kafka's consumer that follow from what was consumed."""
+        """Return metrics of Kafka's consumer that follow from the consumed records."""
         return {
             "bytes-consumed-rate": self._bytes / self._seconds,
             "bytes-consumed-total": self._bytes,

@@ -90,16 +90,16 @@ def main(argv: list[str]) -> None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-e2e-latency", "Measure how long a record takes from a producer to a consumer.", """
+        "kafka-e2e-latency", "Measure the latency from producer to consumer.", """
         --bootstrap-server, --broker-list
-        --topic TOPIC                   the topic to use; created if it is not there
-        --num-records N                 how many records, one after the other
-        --producer-acks 1|all           who has to acknowledge a record
-        --record-size BYTES             how large each of them is
-        --record-key-size BYTES         0: no key
-        --num-headers N                 headers of each record
+        --topic TOPIC                   topic to use; created if missing
+        --num-records N                 number of records, sent one after another
+        --producer-acks 1|all           acks setting of the producer
+        --record-size BYTES             size of a record
+        --record-key-size BYTES         size of the key; 0 means no key
+        --num-headers N                 number of headers per record
         --record-header-key-size BYTES
-        --record-header-size BYTES      -1: null
+        --record-header-size BYTES      size of a header value; -1 means null
         --command-config
         """,
     )  # fmt: skip
@@ -108,7 +108,7 @@ def _parser() -> tool.Parser:
 
 
 def _with_names(argv: list[str]) -> list[str]:
-    """Older versions took everything by position."""
+    """Older versions took all arguments by position."""
     if not argv or any(each.startswith("-") for each in argv):
         return argv
     if len(argv) not in (5, 6):
@@ -130,7 +130,6 @@ class _Delivery:
 
 
 def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consumer:
-    """It reads every partition from its present end on."""
     from confluent_kafka import TopicPartition
 
     if topic not in topic_names(client.cluster, include_internal=True):
@@ -153,7 +152,6 @@ def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consume
 
 
 def _check(consumer: Consumer, key: bytes | None, value: bytes, headers: list[Any]) -> None:
-    """The one record that was sent is the next to come."""
     message = consumer.poll(_POLL_SECONDS)
     if message is None:
         raise JobError("poll() timed out before finding a result (timeout:[60000ms])")

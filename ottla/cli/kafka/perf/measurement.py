@@ -1,4 +1,4 @@
-"""What the measuring tools share: random records, and figures as Kafka's tools print them."""
+"""Shared parts of the measuring tools: random records, and figures in Kafka's format."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def date_format(pattern: str) -> Callable[[float], str]:
 
     def write(moment: float) -> str:
         at = datetime.fromtimestamp(moment)
-        written = []
+        parts = []
         for token in tokens:
             if token[0] == "'":
-                written.append(token[1:-1].replace("''", "'") or "'")
+                parts.append(token[1:-1].replace("''", "'") or "'")
             elif token[0] == "S":
-                written.append(f"{int(moment * 1000) % 1000:0{len(token)}d}")
+                parts.append(f"{int(moment * 1000) % 1000:0{len(token)}d}")
             elif token[0] in _LETTERS:
                 value = _LETTERS[token[0]](at)
-                written.append(f"{value % 100:02d}" if token == "yy" else f"{value:0{len(token)}d}")
+                parts.append(f"{value % 100:02d}" if token == "yy" else f"{value:0{len(token)}d}")
             else:
-                written.append(token)
-        return "".join(written)
+                parts.append(token)
+        return "".join(parts)
 
     return write
 

@@ -15,7 +15,7 @@ from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.obstacles import without_coordinator
 from ottla.cli.jobs.produce import not_delivered
 from ottla.cli.jobs.producer_properties import acks_all, idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, sticky_partitioner
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, partitioner_for
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import MB, letters, print_metrics
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> None:
             "enable.idempotence": is_idempotent,
         }
     )
-    partitioner = sticky_partitioner(producer, args.topic, properties)
+    partitioner = partitioner_for(producer, args.topic, properties)
     transactions = None
     if "transactional.id" in properties:
         duration = args.transaction_duration_ms or _DEFAULT_TRANSACTION_MS
@@ -96,7 +96,7 @@ def main(argv: list[str]) -> None:
             producer.poll(0)
             stats.print_window_when_due()
         if throughput > 0:
-            # What is delivered meanwhile ends a poll early.
+            # A delivery report ends a poll early.
             while (ahead := (number + 1) / throughput - (time.perf_counter() - began)) > 0:
                 producer.poll(ahead)
                 stats.print_window_when_due()
@@ -120,19 +120,19 @@ def _parser() -> tool.Parser:
         --bootstrap-server, --broker-list
         --topic TOPIC                          the topic to produce to
         --num-records N                        how many records
-        --record-size BYTES                    how large each of them is
-        --payload-file FILE                    take records at random from this file
-        --payload-delimiter PAYLOAD_DELIMITER  what is between them
-        --payload-monotonic                    records are 0, 1, 2, …
-        --throughput N:float                   records per second; -1: all
+        --record-size BYTES                    size of a record
+        --payload-file FILE                    pick records at random from this file
+        --payload-delimiter PAYLOAD_DELIMITER  delimiter of records in the file
+        --payload-monotonic                    send 0, 1, 2, … as records
+        --throughput N:float                   records per second; -1 means no limit
         --producer-props K=V+                  properties of the producer
         --command-property K=V+                properties of the producer
         --command-config, --producer.config
-        --print-metrics                        print what the producer counted, too
-        --transactional-id ID                  produce in transactions under this name
-        --transaction-duration-ms MS           commit when so much time has passed (3000)
-        --warmup-records N                     omit these from a second summary
-        --reporting-interval MS                how often to print the progress
+        --print-metrics                        print the producer's metrics
+        --transactional-id ID                  produce in transactions with this transactional id
+        --transaction-duration-ms MS           time between commits (3000)
+        --warmup-records N                     records to leave out of the second summary
+        --reporting-interval MS                time between progress lines
         """,
     )  # fmt: skip
     parser.set_defaults(payload_delimiter="\\n", throughput=-1, warmup_records=0, reporting_interval=5000)
@@ -238,7 +238,7 @@ class Stats:
         self._print_summary(" steady state", steady, self.bytes - self._warmup_bytes, seconds)
 
     def metrics(self, seconds: float) -> dict[str, float]:
-        """Those of Kafka's producer that follow from what was delivered."""
+        """Return metrics of Kafka's producer that follow from the delivered records."""
         count = len(self.latencies)
         return {
             "record-error-rate": self.failed / seconds,

@@ -1,1 +1,1 @@
-"""Kafka's tools about who may do what."""
+"""Kafka's tools for ACLs and delegation tokens."""

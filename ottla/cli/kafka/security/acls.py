@@ -25,7 +25,7 @@ from ottla.security.acls import (
     in_words,
 )
 
-# What can be asked of each kind of resource; everything of it as well.
+# Operations of each resource type; All applies to every type.
 _SUPPORTED = {
     ResourceType.TOPIC: (
         Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DESCRIBE, Operation.DELETE, Operation.ALTER,
@@ -44,7 +44,7 @@ _SUPPORTED = {
 }  # fmt: skip
 _OPERATIONS = {in_words(each): each for each in Operation if each > Operation.ANY}
 _BY_NAME = _OPERATIONS | {name.upper(): each for name, each in _OPERATIONS.items()}
-# The options that name resources, and what they name. In a filter of resources the pattern may be any.
+# Options for resources, and their resource types. Filters allow any pattern type.
 _RESOURCES = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -54,7 +54,7 @@ _RESOURCES = {
 }
 _CLUSTER = ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME)
 
-# By resource, or by a filter of resources; no entry stands for all that there are.
+# Entries by resource, or by a filter of resources. No entries means all.
 _Entries = Mapping[ResourcePattern, list[Entry]]
 
 
@@ -73,43 +73,43 @@ def main(argv: list[str]) -> None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-acls", "Show, add and remove ACLs: who may do what with which resource.", """
+        "kafka-acls", "Show, add and remove ACLs.", """
         --bootstrap-server, --broker-list
         --bootstrap-controller
         --command-config
         --add      add ACLs
         --remove   remove ACLs
-        --list     list ACLs: of the given resources, or all
-        --force    do not ask before ACLs are removed
+        --list     list the ACLs of the given resources, or all
+        --force    remove ACLs without confirmation
         """,
     )  # fmt: skip
     parser.add_options("""
-        --authorizer CLASS               has no effect: the brokers know theirs
+        --authorizer CLASS               no effect: the brokers configure their authorizer
         --authorizer-properties KEY=VALUE*  zookeeper.connect=HOST:PORT[/CHROOT] finds the brokers there
-        --zk-tls-config-file FILE        settings zookeeper.ssl.…, if ZooKeeper speaks TLS
+        --zk-tls-config-file FILE        file with zookeeper.ssl.… settings for TLS
         """, "as older versions have them")  # fmt: skip
     parser.add_options("""
-        --topic TOPIC*          a topic; '*' stands for all
-        --group GROUP*          a group of consumers; '*' stands for all
+        --topic TOPIC*          topic name; '*' means all
+        --group GROUP*          consumer group; '*' means all
         --cluster               the cluster
-        --transactional-id ID*  a transactional id; '*' stands for all
-        --delegation-token ID*  a delegation token; '*' stands for all
-        --user-principal USER*  a user, for whom others create or describe delegation tokens
+        --transactional-id ID*  transactional id; '*' means all
+        --delegation-token ID*  delegation token; '*' means all
+        --user-principal USER*  user for whom others create or describe delegation tokens
         --resource-pattern-type any|match|literal|prefixed  how the names above are meant: exactly, or as the
                                 beginning of names; match finds all ACLs that apply to a resource, any those of the
                                 same name of both kinds
         """, "resources")  # fmt: skip
     parser.add_options(f"""
-        --allow-principal TYPE:NAME*  who is allowed, such as User:ann; User:* is everybody
-        --deny-principal TYPE:NAME*   who is denied, whatever else is allowed
-        --allow-host HOST*            from where it is allowed; from everywhere if none is given
-        --deny-host HOST*             from where it is denied; from everywhere if none is given
-        --operation OPERATION*        what is allowed or denied, All if none is given: {", ".join(_OPERATIONS)}
-        --producer                    what a producer needs: Write, Describe and Create of the topic, Write and
+        --allow-principal TYPE:NAME*  principal to allow, such as User:ann; User:* means everyone
+        --deny-principal TYPE:NAME*   principal to deny; denials override other ACLs
+        --allow-host HOST*            client address to allow (default: any)
+        --deny-host HOST*             client address to deny (default: any)
+        --operation OPERATION*        operation to allow or deny (default: All): {", ".join(_OPERATIONS)}
+        --producer                    allow what a producer needs: Write, Describe and Create of the topic, Write and
                                       Describe of the transactional id
-        --consumer                    what a consumer needs: Read and Describe of the topic, Read of the group
-        --idempotent                  with --producer: IdempotentWrite of the cluster too
-        --principal TYPE:NAME?*       with --list: only the ACLs of this principal
+        --consumer                    allow what a consumer needs: Read and Describe of the topic, Read of the group
+        --idempotent                  with --producer: add IdempotentWrite on the cluster
+        --principal TYPE:NAME?*       with --list: list only ACLs of this principal
         """, "who and what")  # fmt: skip
     parser.set_defaults(resource_pattern_type="literal")
     return parser
@@ -219,7 +219,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _connect(args: argparse.Namespace) -> Client:
-    """Older versions wrote ACLs into ZooKeeper themselves; here the brokers do, who are found there."""
+    """Older versions wrote ACLs to ZooKeeper. This tool asks the brokers registered there."""
     if args.zookeeper:
         from ottla.cli.kafka.servers.zookeeper import brokers_of
 
@@ -255,8 +255,8 @@ def _entries(args: argparse.Namespace) -> _Entries:
     def give(kind: ResourceType, *operations: Operation) -> None:
         for pattern in patterns:
             if pattern.resource_type is kind:
-                held = entries.setdefault(pattern, [])
-                held += [each for each in _of_principals(args, operations) if each not in held]
+                found = entries.setdefault(pattern, [])
+                found += [each for each in _of_principals(args, operations) if each not in found]
 
     if args.producer:
         give(ResourceType.TOPIC, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
@@ -294,7 +294,6 @@ def _pattern_type(args: argparse.Namespace) -> PatternType:
 
 
 def _of_principals(args: argparse.Namespace, operations: Iterable[Operation]) -> list[Entry]:
-    """What the options allow and deny, of these operations."""
     given = (
         (Permission.ALLOW, args.allow_principal, args.allow_host),
         (Permission.DENY, args.deny_principal, args.deny_host),
@@ -309,16 +308,16 @@ def _of_principals(args: argparse.Namespace, operations: Iterable[Operation]) ->
 
 
 def _check_operations(entries: _Entries) -> None:
-    for pattern, held in entries.items():
+    for pattern, found in entries.items():
         supported = [*_SUPPORTED[pattern.resource_type], Operation.ALL]
-        if any(entry.operation not in supported for entry in held):
+        if any(entry.operation not in supported for entry in found):
             names = ", ".join(each.name for each in supported)
             raise tool.UsageError(
                 f"ResourceType {pattern.resource_type.name} only supports operations [{names}]"
             )
 
 
-# -- what is printed ------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------
 
 
 def _show(acls: Iterable[Acl]) -> None:

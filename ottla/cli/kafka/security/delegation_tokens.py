@@ -22,7 +22,7 @@ from ottla.client.admin.delegation_tokens import (
 from ottla.security.principal import KafkaPrincipal
 
 _ACTIONS = ("create", "renew", "expire", "describe")
-# What an action needs, and what makes no sense with it, in Kafka's order.
+# Required and forbidden options of each action, in Kafka's order.
 _REQUIRED = {
     "create": ("max-life-time-period",),
     "renew": ("hmac", "renew-time-period"),
@@ -47,17 +47,17 @@ def main(argv: list[str]) -> None:
         --command-config
         --create                        create a token
         --renew                         renew a token
-        --expire                        let a token expire
+        --expire                        expire a token
         --describe                      describe tokens
-        --owner-principal TYPE:NAME?*   whose token it is, such as User:ann: with --create somebody else than the
-                                        user who asks, with --describe only theirs
-        --renewer-principal TYPE:NAME?*  who may renew it, beside its owner
-        --max-life-time-period MS       with --create: how long it can be renewed; -1 takes the broker's
+        --owner-principal TYPE:NAME?*   owner, such as User:ann: with --create another owner than the
+                                        requesting user, with --describe only tokens of this owner
+        --renewer-principal TYPE:NAME?*  principal that may renew the token, in addition to its owner
+        --max-life-time-period MS       with --create: maximum lifetime; -1 means the broker's
                                         delegation.token.max.lifetime.ms
-        --renew-time-period MS          with --renew: until it expires; -1 takes the broker's
+        --renew-time-period MS          with --renew: time until expiry; -1 means the broker's
                                         delegation.token.expiry.time.ms
-        --expiry-time-period MS         with --expire: until it expires; -1 is now
-        --hmac HMAC                     which token: what --create has shown as HMAC
+        --expiry-time-period MS         with --expire: time until expiry; -1 means now
+        --hmac HMAC                     HMAC of the token, as shown by --create
         """,
     )  # fmt: skip
     args = parser.options(argv)
@@ -147,7 +147,6 @@ def _show(tokens: Iterable[DelegationToken]) -> None:
 
 
 def _row(cells: Iterable[str]) -> None:
-    """With an empty line before it."""
     print("\n" + " ".join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True)))
 
 

@@ -10,7 +10,7 @@ from ottla.client.errors import in_kafkas_words
 from ottla.protocol.errors import ErrorCode
 from ottla.security.principal import KafkaPrincipal
 
-# Of the exceptions of Kafka's client those that are not named after their code.
+# Exceptions of Kafka's client whose names differ from their error codes.
 _EXCEPTIONS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorization",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "DelegationTokenDisabled",
@@ -18,7 +18,7 @@ _EXCEPTIONS = {
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "DelegationTokenAuthorization",
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServer",
 }
-# What the client itself finds, before a broker was asked: our own sentences say more.
+# Errors that the client finds before it asks a broker. Our own sentences explain more.
 _OWN = frozenset(
     {
         ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -42,7 +42,7 @@ def _principal(text: str) -> KafkaPrincipal:
 
 @contextmanager
 def exceptions_named() -> Iterator[None]:
-    """What a broker refuses begins with the name of the exception, as Kafka's tools print it."""
+    """Prefix refusals with the exception name, as Kafka's tools do."""
     try:
         yield
     except BrokerUnreachable:

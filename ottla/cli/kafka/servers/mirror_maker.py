@@ -19,12 +19,10 @@ def main(argv: list[str]) -> int | None:
         "Copy topics, settings and groups between clusters.",
         without_any="USAGE: connect-mirror-maker [-daemon] mm2.properties [--clusters CLUSTER …]",
     )
-    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument("-daemon", action="store_true", help="run in the background")
+    parser.add_argument("properties", type=Path, metavar="mm2.properties", help="clusters and flows")
     parser.add_argument(
-        "properties", type=Path, metavar="mm2.properties", help="clusters, and what is copied"
-    )
-    parser.add_argument(
-        "--clusters", nargs="+", default=[], metavar="CLUSTER", help="only into these clusters"
+        "--clusters", nargs="+", default=[], metavar="CLUSTER", help="run only flows into these clusters"
     )
     args = parser.parse_args(argv)
     _check(args.properties, "mm2.properties")
@@ -53,9 +51,9 @@ def main_legacy(argv: list[str]) -> int | None:
         --consumer.config FILE!  properties of the consumer: the cluster to copy from, and group.id
         --producer.config FILE!  properties of the producer: the cluster to copy to
         --include, --whitelist REGEX!  the topics to copy
-        --num.streams N          accepted: Spark decides how much is done at once
-        --offset.commit.interval.ms MS  accepted: positions are committed with the records
-        --abort.on.send.failure BOOLEAN  accepted: nothing is passed over
+        --num.streams N          no effect: Spark decides the parallelism
+        --offset.commit.interval.ms MS  no effect: positions are committed with the records
+        --abort.on.send.failure BOOLEAN  no effect: no record is skipped
         --new.consumer           accepted
         """,
         without_any="USAGE: kafka-mirror-maker --consumer.config FILE --producer.config FILE --include REGEX",

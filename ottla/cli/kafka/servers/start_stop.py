@@ -19,6 +19,7 @@ from typing import NoReturn
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.properties import parse_properties
+from ottla.cli.shipped_files import shipped_folder
 from ottla.python_process import python_command, python_environment
 
 # How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
@@ -36,13 +37,11 @@ def start_broker(argv: list[str]) -> int | None:
         "Run a broker from a server.properties.",
         without_any="USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*",
     )
-    parser.add_argument("-daemon", action="store_true", help="run it in the background")
-    parser.add_argument("-name", help="only for compatibility")
-    parser.add_argument("-loggc", action="store_true", help="only for compatibility")
-    parser.add_argument(
-        "properties", type=Path, metavar="server.properties", help="the settings of the broker"
-    )
-    parser.add_options("--override KEY=VALUE*  a setting that wins over the file")
+    parser.add_argument("-daemon", action="store_true", help="run in the background")
+    parser.add_argument("-name", help="no effect; accepted for compatibility")
+    parser.add_argument("-loggc", action="store_true", help="no effect; accepted for compatibility")
+    parser.add_argument("properties", type=Path, metavar="server.properties", help="settings of the broker")
+    parser.add_options("--override KEY=VALUE*  setting that overrides the file")
     args = _parse(parser, argv, "server.properties of the broker")
     if args.daemon:
         return run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
@@ -65,18 +64,17 @@ def start_broker(argv: list[str]) -> int | None:
 
 @tool.entry_point()
 def start_zookeeper(argv: list[str]) -> int | None:
-    """A real ZooKeeper, from the jars that come with PySpark."""
     parser = tool.Parser(
         "zookeeper-server-start",
         "Run a ZooKeeper server from a zookeeper.properties.",
         without_any="USAGE: zookeeper-server-start [-daemon] zookeeper.properties",
     )
-    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument("-daemon", action="store_true", help="run in the background")
     parser.add_argument(
         "properties",
         type=Path,
         metavar="zookeeper.properties",
-        help="the settings: dataDir, clientPort, tickTime, server.1, …",
+        help="settings: dataDir, clientPort, tickTime, server.1, …",
     )
     args = _parse(parser, argv, "zookeeper.properties of the server")
     if args.daemon:
@@ -112,7 +110,7 @@ def java_words(*variables: str) -> list[str]:
 
 @tool.entry_point()
 def stop_brokers(argv: list[str]) -> None:
-    parser = tool.Parser("kafka-server-stop", "Stop the brokers that were started here, cleanly.")
+    parser = tool.Parser("kafka-server-stop", "Stop the brokers on this machine cleanly.")
     _stop(parser, argv, "server.properties", _brokers())
 
 
@@ -128,7 +126,13 @@ def stop_zookeepers(argv: list[str]) -> None:
 def _parse(parser: tool.Parser, argv: list[str], what: str) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if not args.properties.is_file():
-        raise JobError(f"There is no file {args.properties}: name the {what}.")
+        hint = ""
+        if (
+            args.properties.parent.name == "config"
+            and (shipped_folder("config") / args.properties.name).is_file()
+        ):
+            hint = ", or write Kafka's classic files into ./config with `ottla config init`"
+        raise JobError(f"There is no file {args.properties}: name the {what}{hint}.")
     return args
 
 
@@ -161,9 +165,7 @@ def run_in_background(
         ended = process.poll() is not None
         said = path.read_bytes()[began:].decode(errors="replace").strip()
         if ended:
-            reason = [
-                line for line in said.splitlines() if not line.startswith(("[", "{"))
-            ]  # not what it logged
+            reason = [line for line in said.splitlines() if not line.startswith(("[", "{"))]  # not its log
             raise JobError("\n".join(reason) or said or f"The server ended with {process.returncode}.")
         if started in said or time.monotonic() > deadline:
             return 0
@@ -171,7 +173,7 @@ def run_in_background(
 
 
 def check_zookeeper_settings(path: Path) -> dict[str, str]:
-    """The settings. What the server cannot do without is said in a sentence before it says it in a stack trace."""
+    """Return the settings. Report missing ones in a sentence before the server prints a stack trace."""
     settings = parse_properties(tool.read_text(path))
     elsewhere = any(key.startswith(("server.", "secureClientPort")) for key in settings)
     for name, example in (("dataDir", "/tmp/zookeeper"), ("clientPort", "2181")):
@@ -185,7 +187,6 @@ def check_zookeeper_settings(path: Path) -> dict[str, str]:
 
 
 def _check_place(properties: Path, settings: dict[str, str]) -> None:
-    """Where its data is kept, and where it listens."""
     from ottla.cli.commands.servers.zookeeper import ensure_free
 
     directory = Path(settings["dataDir"])
@@ -205,7 +206,11 @@ def _check_place(properties: Path, settings: dict[str, str]) -> None:
 def _stop(parser: tool.Parser, argv: list[str], properties: str, servers: Iterable[tuple[int, Path]]) -> None:
     """End all these servers, given by process and properties file, or only that of the file that is named."""
     parser.add_argument(
-        "properties", nargs="?", type=Path, metavar=properties, help="only the server of this file"
+        "properties",
+        nargs="?",
+        type=Path,
+        metavar=properties,
+        help="stop only the server with this settings file",
     )
     args = parser.parse_args(argv)
     only = None if args.properties is None else args.properties.resolve()
@@ -235,7 +240,6 @@ def _brokers() -> Iterator[tuple[int, Path]]:
 
 
 def zookeepers() -> Iterator[tuple[int, Path]]:
-    """Process and zookeeper.properties of each server."""
     from ottla.jvm.zookeeper import MAIN
 
     for process, words, directory in processes():
@@ -244,7 +248,6 @@ def zookeepers() -> Iterator[tuple[int, Path]]:
 
 
 def processes() -> Iterator[tuple[int, list[str], Path]]:
-    """Id, command line and working directory of every other process of this user."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
             continue

@@ -21,9 +21,11 @@ _CREDENTIAL = re.compile(r"(?P<mechanism>SCRAM-SHA-(?:256|512))=\[name=(?P<name>
 
 @tool.entry_point()
 def main(argv: list[str]) -> int | None:
-    parser = tool.Parser("kafka-storage", "Log directories, which need no formatting here, and random ids.")
-    parser.add_command("info", "which log directories there are", "--config, -c FILE!  server.properties")
-    parser.add_command("format", "nothing has to be done: the broker does it", """
+    parser = tool.Parser(
+        "kafka-storage", "Show log directories, which need no formatting, and make random ids."
+    )
+    parser.add_command("info", "show the log directories", "--config, -c FILE!  server.properties")
+    parser.add_command("format", "no effect: the broker formats its directories", """
         --config, -c FILE!    server.properties
         --cluster-id, -t ID!  without effect, as the rest
         --add-scram, -S CREDENTIAL*  a user to put into ZooKeeper: SCRAM-SHA-512=[name=NAME,password=PASSWORD]
@@ -64,7 +66,7 @@ def random_id() -> str:
 
 
 def _add_users(file: Path, wanted: list[str]) -> None:
-    """The users that brokers log in to each other with have to be in ZooKeeper before the first broker is started."""
+    """Brokers log in to each other, so ZooKeeper must know these users before the first broker starts."""
     if not wanted:
         return
     connect = parse_properties(tool.read_text(file)).get("zookeeper.connect", "").strip()

@@ -18,6 +18,7 @@ from ottla.cli.kafka.servers.start_stop import (
     run_in_background,
     zookeepers,
 )
+from ottla.cli.shipped_files import shipped_folder
 
 _COMMANDS = ("start", "start-foreground", "stop", "restart", "status")
 _USAGE = f"Usage: zkServer [--config <conf-dir>] {{{'|'.join(_COMMANDS)}}} [zoo.cfg]"
@@ -27,10 +28,12 @@ _STOP_SECONDS = 30.0
 @tool.entry_point()
 def main(argv: list[str]) -> int | None:
     parser = tool.Parser("zkServer", "Start, stop or ask a ZooKeeper server.", without_any=_USAGE)
-    parser.add_options("--config DIR  where zoo.cfg is, instead of ZOOCFGDIR, conf or config")
+    parser.add_options(
+        "--config DIR  where zoo.cfg is, instead of ZOOCFGDIR, conf, config or zookeeper-*/conf"
+    )
     parser.add_argument("command", metavar="|".join(_COMMANDS))
     parser.add_argument(
-        "file", nargs="?", metavar="zoo.cfg", help="the settings: dataDir, clientPort, tickTime, …"
+        "file", nargs="?", metavar="zoo.cfg", help="settings: dataDir, clientPort, tickTime, …"
     )
     args = parser.parse_args(argv)
     if args.command not in _COMMANDS:
@@ -56,7 +59,11 @@ def _settings_file(args: argparse.Namespace) -> Path:
     places = [Path(named)] if named else [Path("conf"), Path("config")]
     candidates = [*([Path(name)] if args.file else []), *(place / name for place in places)]
     if not named and not args.file:
-        candidates.append(Path("config/zookeeper.properties"))
+        # ZooKeeper's script finds the file beside itself: in the unpacked archive, seen from there, above or in bin.
+        home = os.environ.get("ZOOKEEPER_HOME")
+        archives = [*([Path(home)] if home else []), Path(".."), *sorted(Path().glob("*zookeeper*"))]
+        candidates += [each / "conf" / name for each in archives]
+        candidates += [place / "zookeeper.properties" for place in (Path("config"), shipped_folder("config"))]
     for candidate in candidates:
         if candidate.is_file():
             return candidate

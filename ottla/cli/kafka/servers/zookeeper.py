@@ -28,7 +28,7 @@ def zookeeper_client(
 ) -> Iterator[KazooClient]:
     """Lists of servers may be separated by semicolons and have blanks in them.
 
-    `tls_config` is a file with settings `zookeeper.ssl.…`; who logs in is said by the JAAS file in KAFKA_OPTS.
+    `tls_config` is a file with `zookeeper.ssl.…` settings. The login comes from the JAAS file in KAFKA_OPTS.
     """
     from kazoo.exceptions import KazooException
     from kazoo.handlers.threading import KazooTimeoutError
@@ -75,7 +75,6 @@ def security_of(tls_config: Path | None) -> ZooKeeperSecurity:
 
 
 def brokers_of(connect: str, tls_config: Path | None = None) -> str:
-    """The brokers that are registered there, as --bootstrap-server takes them."""
     from kazoo.exceptions import NoNodeError
 
     with zookeeper_client(connect, tls_config=tls_config) as client:

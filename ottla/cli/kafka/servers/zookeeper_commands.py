@@ -47,6 +47,9 @@ _WORDS_OF_OLD = {
     "stat": ("-w", "'stat path [watch]' has been deprecated. Please use 'stat [-w] path' instead."),
 }
 
+_FORMER_NAMES = {"rmr": "deleteall"}
+_SHOWN_HISTORY = 11
+
 
 class _Refused(Exception):
     """A command that cannot be carried out, in the words of ZooKeeper's shell."""
@@ -61,7 +64,7 @@ class _Words(argparse.ArgumentParser):
 
 
 class Shell:
-    """Results go to stdout; what was refused, and `Created …`, to stderr, as ZooKeeper's shell has it.
+    """Results go to stdout; errors and `Created …` go to stderr, as in ZooKeeper's shell.
 
     Owner: the main thread. Only `_on_event` is called by another one, kazoo's.
     """
@@ -69,6 +72,7 @@ class Shell:
     def __init__(self, client: KazooClient) -> None:
         self._client = client
         self._prints_watches = True
+        self._history: list[list[str]] = []
         self._commands: dict[str, Callable[[argparse.Namespace], list[str]]] = {
             "addauth scheme [auth]": self._add_auth,
             "create [-s] [-e] path [data] [acl]": self._create,
@@ -78,8 +82,10 @@ class Shell:
             "getAcl [-s] path": self._get_acl,
             "getAllChildrenNumber path": lambda args: [str(len(self._below(args.path)))],
             "getEphemerals [path]": self._get_ephemerals,
+            "history": self._show_history,
             "ls [-s] [-w] [-R] path": self._ls,
             "printwatches [on|off]": self._print_watches,
+            "redo cmdno": self._redo,
             "set [-s] [-v version] path data": self._set,
             "setAcl [-s] [-v version] [-R] path acl": self._set_acl,
             "stat [-w] path": self._stat,
@@ -87,13 +93,14 @@ class Shell:
         }
 
     def run(self, words: list[str]) -> bool:
-        """Carry out one command; whether it could be."""
+        """Run one command. Return True if it succeeded."""
         from kazoo.exceptions import KazooException
 
+        self._history.append(words)
         name, *arguments = words
         path = next((word for word in arguments if word.startswith("/")), "")
         try:
-            lines = self._carry_out({"rmr": "deleteall"}.get(name, name), arguments)
+            lines = self._carry_out(name, arguments)
         except _Refused as error:
             lines, refused = [], str(error)
         except KazooException as error:
@@ -111,6 +118,7 @@ class Shell:
         return not refused
 
     def _carry_out(self, name: str, arguments: list[str]) -> list[str]:
+        name = _FORMER_NAMES.get(name, name)
         for usage, command in self._commands.items():
             if usage.split()[0] == name:
                 args = _parse(usage, _as_options(name, arguments))
@@ -122,6 +130,18 @@ class Shell:
         )
         unknown = "" if name == "help" else f"\nCommand not found: Command not found {name}"
         raise _Refused(f"ZooKeeper -server host:port cmd args{usages}{unknown}")
+
+    def _show_history(self, _: argparse.Namespace) -> list[str]:
+        shown = range(max(0, len(self._history) - _SHOWN_HISTORY), len(self._history))
+        return [f"{number} - {' '.join(self._history[number])}" for number in shown]
+
+    def _redo(self, args: argparse.Namespace) -> list[str]:
+        number = int(args.cmdno) if args.cmdno.isdecimal() else -1
+        if not 0 <= number < len(self._history) - 1 or self._history[number][0] == "redo":
+            raise _Refused("Command index out of range")
+        self._history[-1] = self._history[number]
+        name, *arguments = self._history[number]
+        return self._carry_out(name, arguments)
 
     # -- watches ---------------------------------------------------------------------------------------
 
@@ -159,7 +179,6 @@ class Shell:
         return [f"[{', '.join(sorted(children))}]", *(_stat_lines(stat) if args.s else [])]
 
     def _below(self, path: str) -> list[str]:
-        """Every node below, each after its parent."""
         found: list[str] = []
         for child in sorted(self._client.get_children(path)):
             node = f"{path.rstrip('/')}/{child}"
@@ -198,7 +217,6 @@ class Shell:
         return _stat_lines(stat) if args.s else []
 
     def _get_ephemerals(self, args: argparse.Namespace) -> list[str]:
-        """Those of this session, as ZooKeeper answers it."""
         session = self._client.client_id[0]
         stats = {node: self._client.exists(node) for node in self._below(args.path or "/")}
         mine = [node for node, stat in stats.items() if stat is not None and stat.ephemeralOwner == session]
@@ -208,7 +226,7 @@ class Shell:
         self._client.sync(args.path)
         return ["Sync is OK"]
 
-    # -- who may -----------------------------------------------------------------------------------------
+    # -- ACLs -----------------------------------------------------------------------------------------
 
     def _add_auth(self, args: argparse.Namespace) -> list[str]:
         self._client.add_auth(args.scheme, args.auth or "")
@@ -269,7 +287,6 @@ def _check_path(path: str) -> None:
 
 
 def _version(args: argparse.Namespace) -> int:
-    """Of the node to change; -1 is any."""
     return -1 if args.v is None else int(args.v)
 
 

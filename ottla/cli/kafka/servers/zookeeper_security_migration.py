@@ -1,4 +1,4 @@
-"""`zookeeper-security-migration`: protect the nodes of a cluster that are there already, or open them again."""
+"""`zookeeper-security-migration`: add ACLs to the existing nodes of a cluster, or remove them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
         --zookeeper.acl ACL!                  secure or unsecure
         --zookeeper.connect HOST:PORT         the ensemble, instead of localhost:2181
         --zookeeper.session.timeout MS        of the session
-        --zookeeper.connection.timeout MS     only for compatibility
+        --zookeeper.connection.timeout MS     no effect; accepted for compatibility
         --enable.path.check                   change nothing if a node that every cluster has is missing
         --zk-tls-config-file FILE             settings zookeeper.ssl.… to connect over TLS with
         """)  # fmt: skip

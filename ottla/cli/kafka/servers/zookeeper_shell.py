@@ -41,17 +41,17 @@ def main_zk_cli(argv: list[str]) -> int | None:
     )
     parser.add_argument("-timeout", type=int, metavar="MS", help="of the session")
     for name in ("-r", "-waitforconnection"):
-        parser.add_argument(name, action="store_true", help="only for compatibility")
+        parser.add_argument(name, action="store_true", help="no effect; accepted for compatibility")
     return _run(parser, argv)
 
 
 def _run(parser: tool.Parser, argv: list[str]) -> int:
-    parser.add_argument(
-        _TLS_OPTIONS[0], metavar="FILE", help="settings zookeeper.ssl.… to connect over TLS with"
-    )
+    parser.add_argument(_TLS_OPTIONS[0], metavar="FILE", help="file with zookeeper.ssl.… settings for TLS")
     argv, tls_config = _without_tls_config(argv)
     parser.add_argument(
-        "command", nargs=argparse.REMAINDER, help="one command; without it they are read from stdin"
+        "command",
+        nargs=argparse.REMAINDER,
+        help="command to run; without one, commands are read from stdin",
     )
     args = parser.parse_args(argv)
     print(f"Connecting to {args.server}", flush=True)

@@ -30,16 +30,16 @@ def _parser() -> tool.Parser:
         "kafka-client-metrics", "Choose which metrics clients send to the brokers.", """
         --bootstrap-server, --broker-list
         --command-config
-        --alter             change a subscription, or make one
+        --alter             create or change a subscription
         --delete            delete a subscription
-        --describe          show what a subscription says, or all of them
+        --describe          describe one or all subscriptions
         --list              list the names of subscriptions
-        --name NAME         of the subscription
-        --generate-name     make a name for a new one
-        --interval MS:str   how often clients send; empty for the default
-        --match K=V,…       which clients: client_instance_id, client_id, client_software_name,
+        --name NAME         name of the subscription
+        --generate-name     generate a name for a new subscription
+        --interval MS:str   time between two pushes of a client; empty resets it
+        --match K=V,…       clients to match: client_instance_id, client_id, client_software_name,
                             client_software_version, client_source_address, client_source_port
-        --metrics PREFIX,…  which metrics
+        --metrics PREFIX,…  metrics to send, by prefix
         """,
     )  # fmt: skip
 

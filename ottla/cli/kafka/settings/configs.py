@@ -98,16 +98,16 @@ def _parser() -> tool.Parser:
         "Show and change the settings of topics, brokers, groups, and quotas of users and clients.", """
         --bootstrap-server, --broker-list
         --zookeeper
-        --zk-tls-config-file FILE     settings zookeeper.ssl.… for a ZooKeeper with TLS
+        --zk-tls-config-file FILE     file with zookeeper.ssl.… settings for TLS
         --bootstrap-controller
         --command-config
         --describe                    list settings of the given entity
         --alter                       change settings of the given entity
-        --all                         list all settings, not only those that were changed
+        --all                         list all settings, including defaults
         --add-config K=V,K=[V1,V2]    settings to add
-        --add-config-file FILE        a file with settings to add
+        --add-config-file FILE        file with settings to add
         --delete-config K1,K2         settings to delete
-        --force                       has no effect: nothing is asked before settings are changed
+        --force                       no effect: changes need no confirmation
         """,
         without_any="This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, "
         "client-metrics or group",

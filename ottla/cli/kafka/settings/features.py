@@ -37,25 +37,25 @@ def main(argv: list[str]) -> int | None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-features", "Show and change the levels of the features that a cluster has.", """
+        "kafka-features", "Show and change the feature levels of a cluster.", """
         --bootstrap-server, --broker-list
-        --bootstrap-controller  controllers instead of brokers
+        --bootstrap-controller  controllers to connect to instead of brokers
         --command-config
         """,
     )  # fmt: skip
     parser.add_command("describe", "show the features and their levels")
     levels = """
-        --metadata RELEASE         older word for metadata.version=…
-        --release-version RELEASE  all features to those of a release
+        --metadata RELEASE         old name of metadata.version=…
+        --release-version RELEASE  set all features to the levels of a release
         --feature FEATURE=LEVEL*   may be repeated
-        --dry-run                  only say whether it could be done
+        --dry-run                  check the change without making it
     """
-    unsafe = "--unsafe  even if metadata may be lost"
+    unsafe = "--unsafe  allow the loss of metadata"
     parser.add_command("upgrade", "raise features", levels)
     parser.add_command("downgrade", "lower features", f"{levels}{unsafe}")
     parser.add_command("disable", "lower features to 0", f"""
         --feature FEATURE*         may be repeated
-        --dry-run                  only say whether it could be done
+        --dry-run                  check the change without making it
         {unsafe}
         """)  # fmt: skip
     release_features.add_commands(parser)
@@ -80,7 +80,7 @@ def _describe(connection: Connection) -> int:
 
 
 def _levels(args: argparse.Namespace) -> dict[str, int]:
-    """What is asked for, with Kafka's checks of it."""
+    """Return the requested levels after Kafka's checks."""
     if args.command == "disable":
         named = [(name, 0) for name in args.feature]
     else:

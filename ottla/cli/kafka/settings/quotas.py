@@ -87,7 +87,7 @@ def resolvable(host: str) -> bool:
 
 
 def _check_names(entity_type: str, names: list[str], what_for: str, shown: str) -> None:
-    """Refuse what is neither a quota nor a credential; `shown` is how Java prints what they are in."""
+    """Refuse names that are neither quotas nor credentials. `shown` is the list as Java prints it."""
     known: tuple[str, ...] = _RATES
     kind = "quota"
     if entity_type == "ips":
@@ -104,7 +104,7 @@ def _check_names(entity_type: str, names: list[str], what_for: str, shown: str) 
 
 
 def java_double(value: float) -> str:
-    """1000.0, but 1.0E7 from ten millions on."""
+    """Format a number like Java: 1000.0, but 1.0E7 from ten million."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     mantissa, _, exponent = f"{value:.16e}".partition("e")

@@ -13,11 +13,11 @@ from ottla.cli.kafka.tool import Parser
 def add_commands(parser: Parser) -> None:
     parser.add_command(
         "version-mapping",
-        "the features of a release of Kafka",
+        "show the features of a Kafka release",
         "--release-version, -r RELEASE  such as 4.3 or 4.3-IV0",
     )
     parser.add_command(
-        "feature-dependencies", "what a feature needs of others", "--feature, -f FEATURE=LEVEL*!"
+        "feature-dependencies", "show the dependencies of a feature", "--feature, -f FEATURE=LEVEL*!"
     )
 
 

@@ -26,7 +26,6 @@ _MAX_ATTEMPTS = 10
 
 
 def is_meant(kind: str, name: str | None, names: Collection[str]) -> bool:
-    """Whether only credentials of one user are to be changed."""
     return kind == "users" and bool(name) and bool(names) and {*names} <= {*credentials.MECHANISMS}
 
 
@@ -93,7 +92,6 @@ def _write(
 
 
 def _with_parents(root: str, path: str) -> list[str]:
-    """A node and those above it, from the top."""
     parts = (root + path).split("/")[1:]
     return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
 

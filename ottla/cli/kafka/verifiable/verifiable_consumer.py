@@ -33,9 +33,9 @@ def main(argv: list[str]) -> None:
         --topic TOPIC           the topic to consume
         --group-id GROUP_ID     the consumer group
         --group-instance-id ID  the name of a static member
-        --max-messages N        how many; -1 for no end
+        --max-messages N        number of records; -1 means no limit
         --session-timeout MS    of the group
-        --enable-autocommit     let the client commit instead of after each batch
+        --enable-autocommit     commit automatically instead of after each batch
         """,
     )  # fmt: skip
     parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"))
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
         """
         --assignment-strategy ASSIGNMENT_STRATEGY  range, roundrobin, cooperative-sticky
         --verbose                                  report each record
-        --command-property K=V*                    a property of the consumer
+        --command-property K=V*                    consumer property
         --command-config, --consumer.config
         --group-protocol classic|consumer          of the group
         --group-remote-assignor NAME               with the consumer protocol
@@ -83,7 +83,7 @@ def main_share(argv: list[str]) -> None:
         --bootstrap-server, --broker-list
         --topic TOPIC        the topic to consume
         --group-id GROUP_ID  the share group
-        --max-messages N     how many; -1 for no end
+        --max-messages N     number of records; -1 means no limit
         --verbose            report each record
         """,
     )  # fmt: skip
@@ -119,7 +119,6 @@ def main_share(argv: list[str]) -> None:
 
 
 def say(event: str, **fields: object) -> None:
-    """Print an event as a line of JSON."""
     line = {"timestamp": round(time.time() * 1000), "name": event, **fields}
     print(json.dumps(line, separators=(",", ":"), ensure_ascii=False), flush=True)
 
@@ -169,7 +168,7 @@ class _Member:
             for message in messages:
                 error = message.error()
                 if error is not None:
-                    raise from_kafka(error, f"Topic '{self._args.topic}'")
+                    raise from_kafka(error, f"Topic '{self._args.topic}'", self._args.group_id)
             self._report(messages)
         self._consumer.close()
         say("shutdown_complete")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.produce import not_delivered
 from ottla.cli.jobs.producer_properties import acks_all, idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, StickyPartitioner, sticky_partitioner
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, StickyPartitioner, partitioner_for
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.verifiable.verifiable_consumer import say, stop_on_signals, text
@@ -26,17 +26,19 @@ def main(argv: list[str]) -> None:
         "kafka-verifiable-producer", "Produce counted values and report what became of each.", """
         --bootstrap-server, --broker-list
         --topic TOPIC           the topic to produce to
-        --max-messages N        how many; -1 for no end
+        --max-messages N        number of records; -1 means no limit
         --throughput N:float    messages per second
         """,
     )  # fmt: skip
-    parser.add_argument("--acks", type=int, default=-1, choices=(-1, 0, 1), help="as the producer knows it")
+    parser.add_argument(
+        "--acks", type=int, default=-1, choices=(-1, 0, 1), help="acks setting of the producer"
+    )
     parser.add_options(
         """
         --message-create-time, -T MS  the first timestamp
         --value-prefix N              values are N.0, N.1, …
         --repeating-keys N            keys are 0 … N-1, again and again
-        --command-property K=V*       a property of the producer
+        --command-property K=V*       producer property
         --command-config, --producer.config
         """
     )
@@ -51,7 +53,7 @@ def main(argv: list[str]) -> None:
     producer = client.producer(
         {"partitioner": "murmur2_random", "linger.ms": 0, **chosen, "enable.idempotence": is_idempotent}
     )
-    partitioner = sticky_partitioner(producer, args.topic, properties)
+    partitioner = partitioner_for(producer, args.topic, properties)
     explain = partial(not_delivered, client, acks=acks_all(chosen))
     _Run(producer, partitioner, explain, args).run()
 
@@ -124,7 +126,7 @@ class _Run:
             say("producer_send_error", **texts, topic=message.topic(), **what)
 
     def _why(self, error: KafkaError, message: Message[Any, Any]) -> str:
-        """The cluster is asked once for each partition, and not for each of many messages."""
+        """Ask the cluster once per partition, not once per message."""
         key = (error.name(), message.partition())
         if key not in self._reasons:
             self._reasons[key] = self._explain(error, message).message

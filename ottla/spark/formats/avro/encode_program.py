@@ -31,7 +31,9 @@ class Tables(NamedTuple):
 
 
 class EncodeProgram:
-    def __init__(self, schema: Node, layout: Layout) -> None:
+    def __init__(self, schema: Node, layout: Layout, *, null_is_default: bool = False) -> None:
+        """With `null_is_default`, a null in a field without null is written as the field's default, as in Connect."""
+        self._null_is_default = null_is_default
         self._code: list[list[int]] = []
         self._wheres: list[str] = []
         self._side: list[int] = []
@@ -120,7 +122,6 @@ class EncodeProgram:
         return None
 
     def _some(self, node: Node, column: Column, where: str) -> None:
-        """Emit code for a value other than null."""
         self._where = where
         kind, found, at = node.type, column.type, column.index
         if kind == "record" and pa.types.is_struct(found):
@@ -164,10 +165,19 @@ class EncodeProgram:
             raise Unwritable(f"the schema has no field {f'{where}.{missing[0]}'.removeprefix('.')}")
         for field in node.fields:
             name = f"{where}.{field.name}".removeprefix(".")
-            if field.name in names:
-                self._write(field.node, column.children[names.index(field.name)], name)
-            else:
+            if field.name not in names:
                 self._literal(_default(field, name))
+                continue
+            child = column.children[names.index(field.name)]
+            if self._null_is_default and field.has_default and not _allows_null(field.node):
+                test = self._emit(op.IF_NULL, child.index, -1, -1)
+                self._write(field.node, child, name)
+                end = self._emit(op.JUMP)
+                self._code[test][op.AFTER] = len(self._code)
+                self._literal(_default(field, name))
+                self._code[end][op.AFTER] = len(self._code)
+            else:
+                self._write(field.node, child, name)
 
     def _loop(self, column: Column, body: Any) -> None:
         begin = self._emit(op.LOOP, column.index, column.inner)
@@ -181,6 +191,10 @@ class EncodeProgram:
 
     def _misfit(self, node: Node, column: Column, where: str) -> Unwritable:
         return Unwritable(f"{where or 'the value'} is {column.type}, and the schema wants {node}")
+
+
+def _allows_null(node: Node) -> bool:
+    return any(each.type == "null" for each in node.branches)
 
 
 def _zigzag(value: int) -> bytes:

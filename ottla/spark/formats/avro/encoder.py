@@ -15,10 +15,10 @@ from ottla.spark.formats.column_tree import Layout
 class AvroEncoder:
     """For columns of one type. Raises Unwritable if the schema does not fit them."""
 
-    def __init__(self, schema: Node, kind: pa.DataType) -> None:
+    def __init__(self, schema: Node, kind: pa.DataType, *, null_is_default: bool = False) -> None:
         layout = Layout(column_of(kind))
         self._filler = Filler(layout)
-        self._program = EncodeProgram(schema, layout)
+        self._program = EncodeProgram(schema, layout, null_is_default=null_is_default)
 
     def encode(self, column: pa.Array, frame: bytes = b"") -> pa.BinaryArray:
         """Encode the rows. Null rows stay null."""

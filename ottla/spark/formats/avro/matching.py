@@ -26,7 +26,6 @@ def is_like(writer: Node, reader: Node) -> bool:
 
 
 def is_empty(node: Node, above: tuple[Node, ...]) -> bool:
-    """Return True if values may have no bytes at all."""
     if node.type == "record":
         return node not in above and all(is_empty(each.node, (*above, node)) for each in node.fields)
     return node.type == "null" or (node.type == "fixed" and node.size == 0)

@@ -45,9 +45,12 @@ class AvroFormat:
         return self._decoder.decode(values, writers, skipped)
 
 
-def avro_encoder(source: SchemaSource, schema: Schema, columns: pa.DataType, part: str) -> AvroEncoder:
+def avro_encoder(
+    source: SchemaSource, schema: Schema, columns: pa.DataType, part: str, *, null_is_default: bool = False
+) -> AvroEncoder:
     try:
-        return AvroEncoder(_parsed_for_columns(source, schema), columns)
+        parsed = _parsed_for_columns(source, schema)
+        return AvroEncoder(parsed, columns, null_is_default=null_is_default)
     except Unwritable as error:
         raise OptionError(f"Column '{part}' cannot be written with its schema: {error}.") from None
 

@@ -200,7 +200,6 @@ class _Parser:
 
 
 def _with_logical_type(node: Node, given: dict[str, Any]) -> Node:
-    """Ignore invalid logical types, as the specification requires."""
     logical = given.get("logicalType")
     if not isinstance(logical, str) or node.type not in _LOGICAL.get(logical, ()):
         return node

@@ -252,7 +252,7 @@ def _message(kind: pa.DataType, name: str, where: str, imports: set[str]) -> lis
     for number, field in enumerate(kind, 1):
         path = f"{where}.{field.name}".removeprefix(".")
         if _IDENTIFIER.match(field.name) is None:
-            raise OptionError(f"{path} is no name of a field in Protobuf: rename the column.")
+            raise OptionError(f"{path} is not a valid Protobuf field name. Rename the column.")
         inner = "".join(part[:1].upper() + part[1:] for part in field.name.split("_")) or "Nested"
         while inner in names:
             inner += "_"

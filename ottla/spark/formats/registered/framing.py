@@ -142,7 +142,6 @@ def guid_header(guid: str, rest: bytes = b"") -> bytes:
 
 
 def with_header(headers: pa.Array | None, part: str, data: bytes, records: pa.Array) -> pa.Array:
-    """Add the schema header to all records other than null."""
     name = HEADERS[part]
     if headers is not None:
         rows = [

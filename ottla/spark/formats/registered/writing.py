@@ -73,6 +73,8 @@ class Encoding:
     schema: Schema | None = None
     frame: bytes = b""
     header: bytes = b""
+    #: Whether Avro fields without null get their default instead.
+    null_is_default: bool = False
 
 
 def parse_encoding(given: Options, part: str) -> Encoding | None:
@@ -212,7 +214,6 @@ def default_schema(name: str, columns: pa.DataType) -> str:
 
 
 def record_name(name: str, schema: Schema) -> str:
-    """Return the record name of a schema, used by subject name strategies."""
     if name == "avro":
         from ottla.spark.formats.avro.schema import parse
 
@@ -227,7 +228,7 @@ def record_name(name: str, schema: Schema) -> str:
         found = json.loads(schema.text).get("title")
         if found:
             return str(found)
-    raise OptionError("The schema has no name, by which its subject could be called: say valueSubject.")
+    raise OptionError("The schema has no name for its subject. Set valueSubject.")
 
 
 @lru_cache(maxsize=16)
@@ -247,4 +248,10 @@ def format_encoder(encoding: Encoding, columns: pa.DataType) -> FormatEncoder:
     with numba_needed("avro"):
         from ottla.spark.formats.avro.registered import avro_encoder
 
-    return avro_encoder(encoding.source, encoding.schema, columns, encoding.part)
+    return avro_encoder(
+        encoding.source,
+        encoding.schema,
+        columns,
+        encoding.part,
+        null_is_default=encoding.null_is_default,
+    )

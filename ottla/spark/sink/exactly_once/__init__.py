@@ -1,4 +1,4 @@
-"""Exactly-once delivery; docs/exactly-once.md has the proof.
+"""Exactly-once delivery; docs/explanation/exactly-once.md has the proof.
 
 1. `task_transaction`: each task writes its rows in its own transaction and leaves it open.
 2. `commit_log`: the driver commits the batch by appending one record to the query's commit log. The state is a pure

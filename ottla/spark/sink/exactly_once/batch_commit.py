@@ -1,6 +1,6 @@
 """Driver side of exactly-once: one record in the commit log commits a batch; then the transactions are ended.
 
-docs/exactly-once.md describes the states, the points at which a process may die, and the consequences of each.
+docs/explanation/exactly-once.md describes the states and the consequences of a crash in each.
 """
 
 from __future__ import annotations

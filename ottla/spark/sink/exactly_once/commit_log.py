@@ -1,7 +1,7 @@
 """Commits of a query as a pure replay of its commit log.
 
 The log is a topic with one partition. Whether a record counts depends only on the records before it, so two runs of a
-query may safely append at the same time. docs/exactly-once.md has the proof.
+query may safely append at the same time. docs/explanation/exactly-once.md has the proof.
 
     begin   a run takes over with the next generation; records of older generations are void
     decide  these transactions commit the batch; it is never written again
@@ -81,7 +81,7 @@ class CommitState:
     def after(self, offset: int, value: bytes) -> CommitState:
         record = json.loads(value)
         if record.get("version", 1) > _VERSION:
-            raise ClientError("A newer version of Ottla has run this query. Update Ottla to go on with it.")
+            raise ClientError("A newer version of Ottla has run this query. Update Ottla to continue it.")
         kind = record["kind"]
         if kind == "begin" and record["generation"] > self.generation:
             return replace(

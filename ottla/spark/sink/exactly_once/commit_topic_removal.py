@@ -1,6 +1,7 @@
 """Removal of commit logs whose queries are gone.
 
-Invariant: a log is deleted only if no checkpoint can still need its decisions. docs/exactly-once.md has the proof.
+Invariant: a log is deleted only if no checkpoint can still need its decisions.
+docs/explanation/exactly-once.md has the proof.
 """
 
 from __future__ import annotations

@@ -77,7 +77,6 @@ class TaskTransaction:
         return self.transaction
 
     def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions that are not part of the transaction yet."""
         return [each for each in partitions if each not in self._partitions]
 
     def add(self, partitions: list[TopicPartition]) -> None:
