@@ -11,7 +11,7 @@ import pytest
 from ottla.encryption import make_key_file
 from ottla.testing import Broker
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "secure-a-cluster.md").read_text()
 SECTION = PAGE.partition("\n## Data at rest\n")[2].partition("\n## ")[0]
 BLOCKS = [
     code for code in re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL) if "ottla.spark" not in code

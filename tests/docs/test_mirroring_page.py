@@ -1,4 +1,4 @@
-"""The file and the commands in docs/mirroring.md work as printed."""
+"""The file and the commands in docs/how-to/mirror-topics.md work as printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from ottla.properties import parse_properties
 from ottla.testing.ports import free_ports
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mirroring.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "mirror-topics.md").read_text()
 FILE, LINK_FILE = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
 BROKERS, MIRROR, CONSUME, LINK, FAILOVER, FAILBACK, *DRILL = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 LIVE, OVER, OLD_SIDE, SAME, BACK = DRILL

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "where-is.md").read_text()
 TABLE = PAGE[PAGE.index("<!-- where:begin -->") : PAGE.index("<!-- where:end -->")]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ROWS = re.findall(r"^\| ([^|]+?) \| `([^`]+)` \| `([^`]+)` \|$", TABLE, re.MULTILINE)
@@ -54,3 +54,12 @@ def test_files_that_pages_name_exist(page: Path) -> None:
         r"(?<![\w/])(?:tests|ottla|bench|examples|config|scripts)/[\w/]+\.\w+", page.read_text()
     ):
         assert (ROOT / named).exists() or named.startswith("bench/results/"), named
+
+
+def test_every_page_is_in_the_navigation_and_can_be_reached_from_the_index() -> None:
+    docs = ROOT / "docs"
+    listed = re.findall(r"^ *- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    assert set(re.findall(r"\]\(([\w/-]+\.md)\)", (docs / "index.md").read_text())) == {*listed} - {
+        "index.md"
+    }

@@ -1,4 +1,4 @@
-"""docs/registry.md works as printed."""
+"""docs/how-to/register-schemas.md works as printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.registry.security.authorization import Operation
 from ottla.testing.ports import ReservedPorts
 from tests.shell import ROOT, Shell, follow, need_installed_commands, sessions, wait_until
 
-PAGE = ROOT / "docs" / "registry.md"
+PAGE = ROOT / "docs" / "how-to" / "register-schemas.md"
 
 
 def test_the_sessions_go_as_they_are_printed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands in docs/rest.md run as printed."""
+"""The commands in docs/how-to/use-kafka-over-http.md run as printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.rest.server import RestProxy
 from ottla.rest.settings import RestSettings
 from ottla.testing import Broker
 
-PAGE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "use-kafka-over-http.md").read_text()
 COMMANDS = [
     command
     for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
