@@ -24,7 +24,7 @@ start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, t
 # on one worker, which shares its brokers among the tests.
 .PHONY: test
 test: spark ## Run the tests
-	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 5 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not peers and not slow and not spark and not walks" -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
@@ -34,6 +34,14 @@ test-slow: install ## Run the tests that take minutes: crash rounds, hostile inp
 .PHONY: test-damage
 test-damage: spark ## Damage one file at a time in thousands of data directories, and look whether records are lost silently
 	$(BIN)/python -m pytest tests/faults tests/cluster/faults/test_damaged_replicas.py -n 2
+
+.PHONY: servers
+servers: ## Install MariaDB, Redis, nginx and mosquitto from Debian's packages (root), for the tests that are skipped without
+	@sh scripts/servers.sh
+
+.PHONY: test-walks
+test-walks: install ## Walk through five tutorials with the installed wheel, each on a machine of its own (root, namespaces)
+	$(BIN)/python -m pytest tests/walks -n 0
 
 .PHONY: test-peers
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
@@ -75,8 +83,12 @@ conformance-cluster: spark ## Run the conformance suite against a cluster of thr
 	$(BIN)/python -m tests.conformance.on_cluster
 
 .PHONY: matrix
-matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md
-	$(BIN)/python -m pytest tests/conformance -n 2 --matrix docs/compatibility.md
+matrix: install ## Run the conformance suite with every client and write its table into docs/reference/compatibility.md
+	$(BIN)/python -m pytest tests/conformance -n 2 --matrix docs/reference/compatibility.md
+
+.PHONY: docs
+docs: install ## Build the documentation as a searchable site in build/site
+	$(BIN)/zensical build --strict
 
 .PHONY: lint
 lint: install ## Check style, types and import contracts
@@ -96,7 +108,7 @@ bench: install ## Print one table: Ottla beside Apache Kafka and the machine's l
 
 .PHONY: bench-fairness
 bench-fairness: install ## Print one table: how long others wait beside the largest request of each API, Ottla beside Apache Kafka
-	$(BIN)/python -m bench.fairness --docs docs/fairness.md
+	$(BIN)/python -m bench.fairness --docs docs/explanation/fairness.md
 
 .PHONY: bench-cluster
 bench-cluster: spark ## Print one table: three brokers of Ottla beside three of Apache Kafka

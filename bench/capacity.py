@@ -1,4 +1,4 @@
-"""What one broker carries, and what a machine does: the figures of docs/capacity.md.
+"""What one broker carries, and what a machine does: the figures of docs/how-to/plan-capacity.md.
 
     python -m bench.capacity [--quick] [--full] [--only partitions,connections,groups,bytes,brokers,predictions]
 

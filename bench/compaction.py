@@ -104,7 +104,7 @@ def write_source(directory: Path, gigabytes: float, segment_bytes: int) -> Sourc
             start = at * size
             view[start : start + 8] = (log.log_end_offset + at * BATCH_RECORDS).to_bytes(8, "big")
             view[start + 17 : start + 21] = crc32c(view[start + 21 : start + size]).to_bytes(4, "big")
-        log.replicated.append(data)
+        log.append_as_follower(data)
         left -= count
     log.roll()
     end, total = log.log_end_offset, log.size

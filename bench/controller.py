@@ -27,10 +27,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.offline_replicas import OFFLINE
-from ottla.cluster.controller.partition_states import PartitionStates
+from ottla.cluster.elections.partition_states import PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES
 from ottla.cluster.image.image_feed import ImageFeed
+from ottla.cluster.image.offline_replicas import OFFLINE
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig

@@ -1,6 +1,6 @@
 """How long other clients wait while one client sends the largest request of an API: Ottla beside Apache Kafka.
 
-    python -m bench.fairness [--entries 300000] [--only Metadata,FindCoordinator] [--docs docs/fairness.md]
+    python -m bench.fairness [--entries 300000] [--only Metadata,FindCoordinator] [--docs docs/explanation/fairness.md]
 
 Each array of each request is filled in turn, as far as the request stays below 16 MB. Meanwhile a second client, a
 process of its own, asks for ApiVersions again and again. The figure is the longest that it waited for an answer.
@@ -25,7 +25,7 @@ from rich.table import Table
 from bench.measuring.wire import ask_api_versions, connect
 from bench.peers.apache_kafka import ApacheKafka, Unavailable
 from bench.peers.brokers import Broker, OttlaBroker, ottla_command
-from ottla.broker.network.dispatch import served_keys
+from ottla.broker.apis import served_keys
 from ottla.protocol.messages import API_NAMES
 from tests.broker.network.large_requests import build, frame, large_requests
 

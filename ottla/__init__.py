@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-# The release of Kafka whose tools and REST API these are. Clients compare it to know what they may ask for.
+# Kafka release whose tools and REST API Ottla implements. Clients compare it to detect features.
 KAFKA_VERSION = "4.3.0"

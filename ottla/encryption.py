@@ -6,7 +6,8 @@
     value, headers = Encryptor(keys).encrypt("orders", b"…", headers)    # before produce
     value, headers = Decryptor(keys).decrypt("orders", value, headers)   # after consume
 
-Make one of each and keep it: it holds data keys in memory. docs/security.md says what is protected from whom.
+Make one of each and keep it: it holds data keys in memory.
+docs/how-to/secure-a-cluster.md lists the protected data and the attackers.
 """
 
 from ottla.client.encryption.key_file import KeyFile, add_key_version, make_key_file
@@ -14,9 +15,14 @@ from ottla.client.encryption.references import open_keys
 from ottla.client.encryption.vault import VaultAddress, VaultTransit
 from ottla.security.encryption.decryptor import Decrypted, Decryptor, rewrap
 from ottla.security.encryption.encryptor import Encrypted, Encryptor
-from ottla.security.encryption.errors import BadValue, EncryptionError, KeysUnavailable
 from ottla.security.encryption.headers import HEADER
-from ottla.security.encryption.key_provider import KeyProvider, NewDataKey
+from ottla.security.encryption.key_provider import (
+    BadValue,
+    EncryptionError,
+    KeyProvider,
+    KeysUnavailable,
+    NewDataKey,
+)
 
 __all__ = [
     "HEADER",

@@ -18,7 +18,7 @@ _LINE_LIMIT = 1 << 22
 class HelperProcess:
     """A module of ours, run as a program. It ends by itself when its standard input does.
 
-    Invariant: a process that was started is waited for in `end`, also if whoever started it was cancelled meanwhile.
+    Invariant: `end` waits for every started process, even if its starter was cancelled.
     Owner: the event loop.
     """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ottla.connect.config.config_def import ConfigDef, ConfigKey, ConfigType
 
-PAGES = Path(__file__).parents[1] / "docs" / "connect"
+PAGES = Path(__file__).parents[1] / "docs" / "reference" / "connect"
 _TABLE = re.compile(r"(<!-- settings: (?P<target>[\w.]+:\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -26,11 +26,13 @@ SCRIPTS = Path(sys.executable).parent
 class Shell:
     """`shell("kafka-topics --list …")` returns the output; `shell.said` is the standard error.
 
-    `instead` maps words of the page to words for this machine: free ports, directories of the test.
+    `instead` maps words of the page to words for this machine: free ports, directories of the test. A command may take
+    `seconds`.
     """
 
-    def __init__(self, directory: Path, instead: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, instead: Mapping[str, str], seconds: float = 90) -> None:
         self.directory = directory
+        self.seconds = seconds
         self.instead = dict(instead)
         self.said = ""
         self.environment = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
@@ -55,7 +57,8 @@ class Shell:
         try:
             return subprocess.run(
                 ["bash", "-c", 'eval "$LINE"'], input=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True,
-                timeout=90, cwd=self.directory, env={**self.environment, "LINE": self.line(line)},
+                errors="replace", timeout=self.seconds, cwd=self.directory,
+                env={**self.environment, "LINE": self.line(line)},
             )  # fmt: skip
         except subprocess.TimeoutExpired as late:
             pytest.fail(
@@ -131,7 +134,9 @@ class Step:
 
 
 # Commands that a reader would repeat until the output matches.
-_LOOKS = re.compile(r" --(describe|list|verify)\b|kafka-server-start|(zookeeper-shell|zkCli.sh) .* (ls|get) ")
+_LOOKS = re.compile(
+    r" --(describe|list|verify)\b|(kafka|zookeeper)-server-start|(zookeeper-shell|zkCli.sh) .* (ls|get) "
+)
 
 
 def sessions(page: Path) -> list[Step]:

@@ -34,7 +34,13 @@ ZOOKEEPER_VERSION = "3.9.1"
 # Kafka logs through slf4j to log4j, which without a configuration prints errors only; until 4.0 that was version 1.
 _LOGGING = {VERSION: "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"}
 _OLD_LOGGING = "org.slf4j:slf4j-reload4j:1.7.36"
-CLIENT_ARTIFACTS = (f"org.apache.kafka:kafka-clients:{VERSION}", "org.slf4j:slf4j-nop:1.7.36")
+# The newest clients, of a release whose broker is not on Maven Central yet; the last two are for OAUTHBEARER.
+NEWEST_CLIENTS = "4.4.0"
+_CLIENT_EXTRAS = (
+    "org.slf4j:slf4j-nop:1.7.36",
+    "com.fasterxml.jackson.core:jackson-databind:2.21.2",
+    "org.bitbucket.b_c:jose4j:0.9.6",
+)
 # Kafka Streams, and Kafka Connect with its connectors for files and for mirroring.
 APPLICATION_ARTIFACTS = (
     *(
@@ -97,9 +103,11 @@ def kafka_jars(version: str = VERSION) -> Path:
     return resolve(f"apache-kafka-{version}", artifacts)
 
 
-def client_jars() -> Path:
+def client_jars(version: str = VERSION) -> Path:
     """The directory that holds kafka-clients and what it needs: enough for a Java producer or consumer."""
-    return resolve(f"kafka-clients-{VERSION}", CLIENT_ARTIFACTS)
+    return resolve(
+        f"kafka-clients-{version}-only", (f"org.apache.kafka:kafka-clients:{version}", *_CLIENT_EXTRAS)
+    )
 
 
 def spark_connector_jars() -> str:
@@ -125,8 +133,8 @@ def kafka_classpath(version: str = VERSION) -> str:
     return f"{kafka_jars(version)}/*"
 
 
-def client_classpath() -> str:
-    return f"{client_jars()}/*"
+def client_classpath(version: str = VERSION) -> str:
+    return f"{client_jars(version)}/*"
 
 
 def application_classpath() -> str:

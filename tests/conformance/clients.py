@@ -151,11 +151,11 @@ class JavaClient(AgentClient):
     @classmethod
     def unavailable(cls) -> str | None:
         try:
-            from bench.peers.apache_kafka import Unavailable, kafka_classpath
+            from bench.peers.apache_kafka import Unavailable
         except ImportError:
             return "the Java client is found through bench.peers.apache_kafka: run `python -m pytest` at the root"
         try:
-            kafka_classpath()
+            cls.classpath()
         except Unavailable as reason:
             return str(reason)
         return None
@@ -168,17 +168,41 @@ class JavaClient(AgentClient):
 
         return VERSION
 
+    @classmethod
+    def classpath(cls) -> str:
+        from bench.peers.apache_kafka import kafka_classpath
+
+        return kafka_classpath()
+
     def command(self, mode: str) -> list[str]:
-        from bench.peers.apache_kafka import java, kafka_classpath
+        from bench.peers.apache_kafka import java
 
         if self._classes is None:
             self._classes = self.directory / "classes"
             sources = map(str, (HERE / "java").glob("*.java"))
             javac = str(Path(java()).with_name("javac"))
-            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), *sources]
+            arguments = ["-d", str(self._classes), "-cp", self.classpath(), *sources]
             subprocess.run([javac, "-proc:none", *arguments], check=True, timeout=120)
-        classpath = f"{self._classes}:{kafka_classpath()}"
+        classpath = f"{self._classes}:{self.classpath()}"
         return [java(), *self.jvm, "-cp", classpath, "OttlaClient", mode]
+
+
+class NewestJavaClient(JavaClient):
+    name = "java-newest"
+
+    @classmethod
+    def version(cls) -> str:
+        if cls.unavailable() is not None:
+            return ""
+        from bench.peers.apache_kafka import NEWEST_CLIENTS
+
+        return NEWEST_CLIENTS
+
+    @classmethod
+    def classpath(cls) -> str:
+        from bench.peers.apache_kafka import NEWEST_CLIENTS, client_classpath
+
+        return client_classpath(NEWEST_CLIENTS)
 
 
 CLIENTS: tuple[type[Client], ...] = (
@@ -187,4 +211,5 @@ CLIENTS: tuple[type[Client], ...] = (
     AiokafkaClient,
     KcatClient,
     JavaClient,
+    NewestJavaClient,
 )

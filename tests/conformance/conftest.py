@@ -3,7 +3,7 @@
 python -m pytest tests/conformance                              Ottla, started for the run
 python -m pytest tests/conformance --bootstrap 127.0.0.1:9092   any other broker, such as Apache Kafka
 python -m pytest tests/conformance/suite/test_security.py --secured-kafka
-python -m pytest tests/conformance --matrix docs/compatibility.md
+python -m pytest tests/conformance --matrix docs/reference/compatibility.md
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ class Feeder:
 class Copier:
     """Reads `numbers` as a group and writes `copied`: records and offsets in one transaction.
 
-    A librdkafka call may hang beyond its timeout when its coordinator moves. A copier without progress for two minutes
-    is abandoned, and another one with the same transactional id fences it.
+    librdkafka may wait for ever for a coordinator that has left the metadata (librdkafka #5511). A copier without
+    progress for two minutes is abandoned, and another one with the same transactional id fences it.
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:

@@ -53,7 +53,7 @@ def settings_of(client: str, login: Login) -> dict[str, str]:
     match client:
         case "confluent" | "kcat":
             return _present(_for_librdkafka(login))
-        case "java":
+        case "java" | "java-newest":
             return _present(_for_java(login))
         case "kafka-python":
             return _present(_for_kafka_python(login))
