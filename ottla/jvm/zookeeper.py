@@ -42,7 +42,11 @@ rootLogger.appenderRef.err.ref=err
 
 
 class NoZooKeeper(Exception):
-    """ZooKeeper is unavailable. The message names the package to install."""
+    """ZooKeeper is unavailable. The message names the reason, and the package to install if one is missing."""
+
+
+class PortTaken(NoZooKeeper):
+    """Another process listens on the server's port."""
 
 
 def jars() -> list[Path]:
@@ -122,6 +126,7 @@ class ZooKeeperServer:
         self._settings = dict(settings or {})
         self._security = security or ServerSecurity()
         self.process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def address(self) -> str:
@@ -156,6 +161,7 @@ class ZooKeeperServer:
         """Start the server without waiting: the servers of an ensemble wait for each other."""
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
+            self._log_start = log.tell()
             # Only the starting process gets Ctrl-C, and stops the server when it is no longer needed.
             options = self._security.jvm_options(self.data)
             self.process = start_child(command(config, options=options), log, new_session=True)
@@ -163,9 +169,9 @@ class ZooKeeperServer:
     def wait(self, seconds: float = 30.0) -> None:
         """Wait until the server answers; in an ensemble, until it has found a leader."""
         deadline = time.monotonic() + seconds
-        while not self.serves():
+        while not (self.serves() and self._is_own_answer()):
             if self.process is not None and self.process.poll() is not None:
-                raise NoZooKeeper(f"ZooKeeper did not start: {self._last_words()}")
+                raise self._failure()
             if time.monotonic() > deadline:
                 raise NoZooKeeper(f"ZooKeeper at {self.address} did not answer in {seconds:g} seconds.")
             time.sleep(0.02)
@@ -201,12 +207,22 @@ class ZooKeeperServer:
             self.process.wait()
         self.process = None
 
-    def _last_words(self) -> str:
-        text = (self.data / "zookeeper.log").read_text(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        return next(
-            (line for line in reversed(lines) if "ERROR" in line), lines[-1] if lines else "no reason given"
-        )
+    def _is_own_answer(self) -> bool:
+        """Return False if another server answers on the port: this one is about to fail."""
+        return str(self.data.absolute()) in self.ask("conf")
+
+    def _failure(self) -> NoZooKeeper:
+        with (self.data / "zookeeper.log").open("rb") as log:
+            log.seek(self._log_start)
+            lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        if any("Address already in use" in line for line in lines):
+            return PortTaken(f"ZooKeeper did not start: port {self.port} is already in use.")
+        # The exception explains more than the error lines around it.
+        for sign in ("Exception: ", "ERROR"):
+            for line in reversed(lines):
+                if sign in line:
+                    return NoZooKeeper(f"ZooKeeper did not start: {line.strip()}")
+        return NoZooKeeper(f"ZooKeeper did not start: {lines[-1] if lines else 'it gave no reason.'}")
 
 
 def ensemble(

@@ -16,7 +16,7 @@ import click
 from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 from ottla.jvm.java import NoJava
-from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.jvm.zookeeper import NoZooKeeper, PortTaken, ZooKeeperServer
 from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.lifeline import start_child
 from ottla.python_process import python_command, python_environment
@@ -24,6 +24,7 @@ from ottla.python_process import python_command, python_environment
 READY = "Ottla is ready."
 
 _ZOOKEEPER_PORT = 2181
+_PORT_ATTEMPTS = 3
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
@@ -55,11 +56,14 @@ class LocalCluster:
         self._protection = protection or Protection()
         self._settings = {**cluster_settings(brokers), **self._protection.settings, **settings}
         self._options = list(options)
-        self._zookeeper = ZooKeeperServer(
-            data / "zookeeper", _zookeeper_port(), security=self._protection.zookeeper
-        )
+        self._zookeeper = self._choose_zookeeper()
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
         self._reported: set[int] = set()
+
+    def _choose_zookeeper(self) -> ZooKeeperServer:
+        return ZooKeeperServer(
+            self.data / "zookeeper", _zookeeper_port(), security=self._protection.zookeeper
+        )
 
     @property
     def zookeeper(self) -> str:
@@ -86,7 +90,7 @@ class LocalCluster:
         except OSError as error:
             raise JobError(f"{self.data} cannot be used for its data: {error.strerror}.") from None
         try:
-            self._zookeeper.start()
+            self._start_zookeeper()
         except (NoJava, NoZooKeeper) as error:
             raise JobError(str(error)) from None
         begins = {broker_id: self._launch(broker_id) for broker_id in range(len(self.addresses))}
@@ -100,6 +104,14 @@ class LocalCluster:
                 if time.monotonic() > deadline:
                     raise JobError(f"Broker {broker_id} did not start in time: see {self.log(broker_id)}.")
                 time.sleep(_LOOK_SECONDS)
+
+    def _start_zookeeper(self) -> None:
+        for _ in range(_PORT_ATTEMPTS):
+            try:
+                return self._zookeeper.start()
+            except PortTaken:  # another cluster was faster
+                self._zookeeper = self._choose_zookeeper()
+        self._zookeeper.start()
 
     def _launch(self, broker_id: int) -> int:
         command = python_command("-m", "ottla", "start", "--listen", self.addresses[broker_id])
