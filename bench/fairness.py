@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -128,27 +129,27 @@ def brokers() -> Iterator[dict[str, Broker]]:
             broker.remove()
 
 
-def measure(only: set[str], entries: int) -> dict[str, dict[str, tuple[float, str]]]:
-    """The longest wait of the other client in milliseconds, and in which case, by API and by broker."""
-    found: dict[str, dict[str, tuple[float, str]]] = {}
+def measure(only: set[str], entries: int) -> Iterator[tuple[str, dict[str, tuple[float, str]]]]:
+    """Yield each API with the longest wait of the other client in milliseconds, and in which case, by broker."""
     with brokers() as started:
         watchers = {name: Watcher(broker.port) for name, broker in started.items()}
-        for api, what, small, large in cases(only, entries):
-            row = found.setdefault(api, {})
-            for name, broker in started.items():
-                send(broker.port, small)  # classes are loaded, internal topics are created
-                watchers[name].longest_ms()
-                problem = send(broker.port, large)
-                note = f"{what} ({problem})" if problem else what
-                longest = watchers[name].longest_ms()
-                row[name] = max(row.get(name, (0.0, "")), (longest, note))
-                if longest >= SECONDS * 1000:  # it has died, or has work for minutes
-                    broker.stop()
-                    broker.start()
+        for api, requests in groupby(cases(only, entries), key=lambda case: case[0]):
+            row: dict[str, tuple[float, str]] = {}
+            for _, what, small, large in requests:
+                for name, broker in started.items():
+                    send(broker.port, small)  # classes are loaded, internal topics are created
                     watchers[name].longest_ms()
+                    problem = send(broker.port, large)
+                    note = f"{what} ({problem})" if problem else what
+                    longest = watchers[name].longest_ms()
+                    row[name] = max(row.get(name, (0.0, "")), (longest, note))
+                    if longest >= SECONDS * 1000:  # it has died, or has work for minutes
+                        broker.stop()
+                        broker.start()
+                        watchers[name].longest_ms()
+            yield api, row
         for watcher in watchers.values():
             watcher.close()
-    return found
 
 
 def table(found: dict[str, dict[str, tuple[float, str]]], entries: int) -> Table:
@@ -167,12 +168,17 @@ def cells(row: dict[str, tuple[float, str]]) -> list[str]:
 
 
 def write_docs(path: Path, found: dict[str, dict[str, tuple[float, str]]], entries: int) -> None:
-    """Replace the table between the marks of a page."""
-    lines = [f"| API | Ottla | Apache Kafka | array of {entries:,} entries |", "|---|---|---|---|"]
-    lines += [f"| {api} | {' | '.join(cells(row))} |" for api, row in found.items()]
+    """Replace rows in the table between the marks of a page. Rows of other APIs stay."""
     begin, end = "<!-- fairness -->", "<!-- /fairness -->"
+    text = path.read_text()
+    shown = text.partition(begin)[2].partition(end)[0].splitlines()
+    rows = {line.split("|")[1].strip(): line for line in shown if line.startswith("| ")}
+    rows |= {api: f"| {api} | {' | '.join(cells(row))} |" for api, row in found.items()}
+    order = [API_NAMES[key] for key in sorted(served_keys())]
+    lines = [f"| API | Ottla | Apache Kafka | array of {entries:,} entries |", "|---|---|---|---|"]
+    lines += [rows[api] for api in order if api in rows]
     block = "\n".join([begin, *lines, end])
-    path.write_text(re.sub(f"{begin}.*{end}", lambda _: block, path.read_text(), flags=re.DOTALL))
+    path.write_text(re.sub(f"{begin}.*{end}", lambda _: block, text, flags=re.DOTALL))
 
 
 def main() -> None:
@@ -181,13 +187,16 @@ def main() -> None:
     parser.add_argument("--only", default="", help="Names of APIs, separated by commas")
     parser.add_argument("--docs", type=Path, help="Page to write the table to")
     options = parser.parse_args()
-    found = measure(set(filter(None, options.only.split(","))), options.entries)
+    found: dict[str, dict[str, tuple[float, str]]] = {}
+    for api, row in measure(set(filter(None, options.only.split(","))), options.entries):
+        found[api] = row
+        print(api, *cells(row), flush=True)
+        if options.docs is not None:
+            write_docs(options.docs, found, options.entries)
     Console().print(table(found, options.entries))
     slow = [api for api, row in found.items() if row["Ottla"][0] > GOAL_MS]
     if slow:
         Console().print(f"Above the goal of {GOAL_MS} ms: {', '.join(slow)}")
-    if options.docs is not None:
-        write_docs(options.docs, found, options.entries)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def _entry(field: Field, rest: tuple[str, ...] | None, count: int, at: int) -> A
         return f"n{at}"
     if kind == "uuid":
         return at.to_bytes(16, "big")
-    return at % 100 if kind == "int8" else at
+    return at % {"int8": 1 << 7, "int16": 1 << 15}.get(kind, 1 << 31)
 
 
 def to_the_end(work: Generator[Any, Any, T]) -> T:
