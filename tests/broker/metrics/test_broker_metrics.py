@@ -124,14 +124,14 @@ def test_requests_are_counted_by_version_and_timed_by_phase(broker: Broker, topi
 def test_waiting_for_data_is_remote_time(topic: str, broker: Broker) -> None:
     before = scrape(broker)
     with WireClient(broker.bootstrap_servers) as client:
-        fetch(client, topic, max_wait_ms=60, min_bytes=1)
+        fetch(client, topic, max_wait_ms=500, min_bytes=1)
     after = scrape(broker)
 
     def grown(phase: str) -> float:
         name = f"{_REQUESTS}_{phase}_sum"
         return after.total(name, request="FetchConsumer") - before.total(name, request="FetchConsumer")
 
-    assert grown("remotetimems") >= 50
+    assert grown("remotetimems") >= 250  # less than the wait if the machine was slow to begin it
     assert grown("totaltimems") >= grown("remotetimems")
 
 
