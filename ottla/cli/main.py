@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import click
 
 from ottla import __version__
-from ottla.cli import output, streams
+from ottla.cli import output
 from ottla.cli.errors import JobError
 from ottla.cli.extras import missing_package
+from ottla.cli.streams import discard_output, unwritable
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
@@ -146,12 +147,12 @@ def run(args: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is left to say.
-        streams.discard_output()
+        discard_output()
         return 141
     except Exception as error:
-        if isinstance(error, OSError) and (sentence := streams.unwritable(error)) is not None:
+        if isinstance(error, OSError) and (sentence := unwritable(error)) is not None:
             output.fail(sentence)
-            streams.discard_output()
+            discard_output()
             return 1
         if os.environ.get("OTTLA_DEBUG"):
             raise

@@ -37,13 +37,13 @@ def epoch_ends(
             if partition not in found:
                 by_leader.setdefault(cluster.leader(partition), []).append(partition)
         for leader, partitions in by_leader.items():
-            found.update(_ask(leader, {each: epochs[each] for each in partitions}))
+            found.update(_ask_leader(leader, {each: epochs[each] for each in partitions}))
 
     cluster.retrying(ask_leaders, {partition.topic for partition in epochs}, seconds)
     return found
 
 
-def _ask(leader: Connection, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+def _ask_leader(leader: Connection, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
     request = OffsetForLeaderEpochRequest(
         replica_id=-1,
         topics=[

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.http import content_types, openapi
 from ottla.http.access import Access
+from ottla.http.content_types import best
 from ottla.http.errors import HttpError
 from ottla.http.messages import JSON, Request, Response, json_response, percent_decoded
-from ottla.http.openapi import RouteDoc
+from ottla.http.openapi import RouteDoc, document
 
 if TYPE_CHECKING:
     from ottla.http.websocket import WebSocket
@@ -131,7 +131,7 @@ class Router:
     def openapi(
         self, title: str, version: str = "1", schemas: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        return openapi.document(title, version, self._routes, schemas)
+        return document(title, version, self._routes, schemas)
 
     def _node(self, pattern: str) -> tuple[_Node, tuple[str, ...]]:
         if not pattern.startswith("/"):
@@ -176,7 +176,7 @@ class Router:
         if accept is None or accept == "*/*":
             request.produces = route.produces[0]
         else:
-            produces = content_types.best(accept, route.produces)
+            produces = best(accept, route.produces)
             if produces is None:
                 raise HttpError(406, 406, f"HTTP 406 Not Acceptable: there is {', '.join(route.produces)}.")
             request.produces = produces

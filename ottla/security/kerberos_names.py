@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _PRINCIPAL = re.compile(r"([^/@]+)(?:/([^/@]+))?(?:@([^/@]+))?")
-_RULE = re.compile(
+_KERBEROS_RULE = re.compile(
     r"\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?)\s*"
 )
 _PARAMETER = re.compile(r"\$(\d)")
@@ -33,7 +33,7 @@ class NoNameFor(Exception):
     """No rule admits the principal."""
 
 
-class _Rule(NamedTuple):
+class _KerberosRule(NamedTuple):
     parts: int
     form: str
     match: re.Pattern[str] | None
@@ -48,7 +48,7 @@ class KerberosNames:
 
     def __init__(self, rules: Iterable[str], realm: str | None) -> None:
         self._realm = realm
-        self._rules = [_parse(rule) for rule in rules]
+        self._rules = [_parse_kerberos_rule(rule) for rule in rules]
 
     def name(self, principal: str) -> str:
         """Raises NoNameFor."""
@@ -69,8 +69,8 @@ class KerberosNames:
         return service if realm is None or realm == self._realm else None
 
 
-def _parse(text: str) -> _Rule | None:
-    found = _RULE.fullmatch(text)
+def _parse_kerberos_rule(text: str) -> _KerberosRule | None:
+    found = _KERBEROS_RULE.fullmatch(text)
     if found is None:
         raise BadRules(f"'{text.strip()}' is neither DEFAULT nor RULE:[n:form](match)s/from/to/[g][/L|/U]")
     default, parts, form, match, replace, by, everywhere, case = found.groups()
@@ -83,10 +83,12 @@ def _parse(text: str) -> _Rule | None:
         raise BadRules(f"'{text.strip()}' has a pattern that is none: {error}") from None
     if any(int(number) > 2 for number in _PARAMETER.findall(form)):
         raise BadRules(f"'{text.strip()}' names a part that no principal has")
-    return _Rule(int(parts or 0), form, matches, replaces, by or "", everywhere is not None, case or "")
+    return _KerberosRule(
+        int(parts or 0), form, matches, replaces, by or "", everywhere is not None, case or ""
+    )
 
 
-def _applied(rule: _Rule, service: str, host: str | None, realm: str | None) -> str | None:
+def _applied(rule: _KerberosRule, service: str, host: str | None, realm: str | None) -> str | None:
     """Return None if the rule does not match this principal."""
     parts = [realm or "", service] + ([] if host is None else [host])
     if rule.parts != len(parts) - 1:

@@ -19,7 +19,7 @@ class ReservedPorts:
     """
 
     def __init__(self, count: int) -> None:
-        sockets = [_bound() for _ in range(count)]
+        sockets = [_bound_port() for _ in range(count)]
         self.numbers: list[int] = [each.getsockname()[1] for each in sockets]
         if _CAN_HOLD:
             weakref.finalize(self, _close, [each.detach() for each in sockets])
@@ -33,7 +33,7 @@ def free_ports(count: int) -> list[int]:
     return ReservedPorts(count).numbers
 
 
-def _bound() -> socket.socket:
+def _bound_port() -> socket.socket:
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind(("127.0.0.1", 0))

@@ -8,7 +8,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.broker.metrics import cluster_state, requests, storage
+from ottla.broker.metrics import storage
+from ottla.broker.metrics.cluster_state import (
+    controller_metrics,
+    group_metrics,
+    purgatory_metrics,
+    transaction_metrics,
+)
+from ottla.broker.metrics.requests import network_metrics, request_metrics
 from ottla.broker.network.request_times import TimedTurns
 from ottla.cluster.partitions.topic_counts import CountedTopics, TopicCounts
 from ottla.log.local_log import flush_times
@@ -160,17 +167,17 @@ class BrokerMetrics:
     def lines(self) -> Iterator[str]:
         broker = self.broker
         yield _state_line(self.state)
-        yield from requests.request_metrics(self)
-        yield from requests.network_metrics(self)
+        yield from request_metrics(self)
+        yield from network_metrics(self)
         yield from storage.topic_metrics(self)
         yield from storage.replica_metrics(self)
         if self.with_partitions:
             yield from storage.partition_metrics(broker)
         yield from storage.disk_metrics(broker)
-        yield from cluster_state.controller_metrics(broker)
-        yield from cluster_state.purgatory_metrics(broker)
-        yield from cluster_state.group_metrics(broker)
-        yield from cluster_state.transaction_metrics(broker)
+        yield from controller_metrics(broker)
+        yield from purgatory_metrics(broker)
+        yield from group_metrics(broker)
+        yield from transaction_metrics(broker)
         if broker.telemetry is not None:
             yield from broker.telemetry.lines()
         for beside in (broker.count_audit, broker.otlp_export):

@@ -20,7 +20,7 @@ from ottla.monitoring.metrics.text import counter
 
 logger = logging.getLogger(__name__)
 
-_MODULE = "ottla.monitoring.audit.broker_tier"
+_AUDIT_MODULE = "ottla.monitoring.audit.broker_tier"
 _LAST_ROUND_SECONDS = 10.0
 _START_AGAIN_SECONDS = 1.0
 
@@ -45,7 +45,7 @@ class CountAudit:
             "replication_factor": config.get_int("offsets.topic.replication.factor"),
             "properties": own_client(config, ports),
         }
-        self._process = HelperProcess(_MODULE)
+        self._process = HelperProcess(_AUDIT_MODULE)
         self._task: asyncio.Task[None] | None = None
         self._is_started = asyncio.Event()
         self._last_round = asyncio.Event()

@@ -18,7 +18,7 @@ from ottla.monitoring.metrics.text import counter
 logger = logging.getLogger(__name__)
 
 _ENDPOINT, _HEADERS = "metrics.otlp.endpoint", "metrics.otlp.headers"
-_MODULE = "ottla.monitoring.metrics.otlp_push"
+_PUSH_MODULE = "ottla.monitoring.metrics.otlp_push"
 _LAST_PUSH_SECONDS = 5.0
 
 
@@ -39,7 +39,7 @@ class OtlpExport:
         self._interval = config.get_int("metrics.otlp.interval.ms") / 1000
         self._lines = lines
         self._resource: dict[str, str] = {}
-        self._process = HelperProcess(_MODULE)
+        self._process = HelperProcess(_PUSH_MODULE)
         self._task: asyncio.Task[None] | None = None
         self._is_failing = False
         self._is_busy = asyncio.Lock()

@@ -43,7 +43,7 @@ def own_client(config: BrokerConfig, ports: Mapping[str, int]) -> dict[str, str]
     if protocol.startswith("SASL"):
         wanted += _OF_LOGINS
         mechanism = config.get_str(_MECHANISM).upper()
-        found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _login(config, name, mechanism)}
+        found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": _client_login(config, name, mechanism)}
     for setting in wanted:
         text = format_value(listener_value(config.values, name, setting))
         if text is not None and (text or setting == "ssl.endpoint.identification.algorithm"):
@@ -51,7 +51,7 @@ def own_client(config: BrokerConfig, ports: Mapping[str, int]) -> dict[str, str]
     return found
 
 
-def _login(config: BrokerConfig, listener: str, mechanism: str) -> str:
+def _client_login(config: BrokerConfig, listener: str, mechanism: str) -> str:
     module = login_module(config, listener, mechanism)
     if module is None or not (module.options.get("username") or mechanism in ("GSSAPI", "OAUTHBEARER")):
         raise ConfigError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.mirror.link.settings import LinkSettings
     from ottla.mirror.link.topics import PartitionLag
 
-_LOOK_SECONDS = 0.2
+_LINK_LOOK_SECONDS = 0.2
 Properties = Mapping[str, str]
 
 
@@ -62,7 +62,7 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
     mover.start()
     click.secho(f"Link {link.name} copies {link.flow.name}. Ctrl-C stops it.", fg="green", bold=True)
     shown = None
-    while not stopping.wait(_LOOK_SECONDS):
+    while not stopping.wait(_LINK_LOOK_SECONDS):
         status = mover.status
         now = status.state, status.reason, status.topics
         if now != shown:

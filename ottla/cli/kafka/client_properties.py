@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.kafka import tool
+from ottla.cli.kafka.tool import connect, key_values
 from ottla.cli.properties import parse_properties, to_librdkafka
 
 _CONNECTION = ("security.", "sasl.", "ssl.")
@@ -31,11 +31,11 @@ def open_client(
 
     They come from --command-config and from `pairs`, which win; either may name the brokers as well.
     """
-    properties = to_librdkafka({**read_file(args.command_config), **tool.key_values(list(pairs))})
+    properties = to_librdkafka({**read_file(args.command_config), **key_values(list(pairs))})
     named = properties.pop("bootstrap.servers", None)
     args.bootstrap_server = args.bootstrap_server or named
     args.command_config = None  # read here
     connection = {key: value for key, value in properties.items() if key.startswith(_CONNECTION)}
-    client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=connection)
+    client = connect(args, client_id=properties.pop("client.id", client_id), extra=connection)
     client.cluster.check_advertised()  # fail early and clearly
     return client, properties

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
-from ottla.cli import streams
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
 from ottla.cli.extras import missing_package
+from ottla.cli.streams import discard_output, ensure_open, unwritable
 
 T = TypeVar("T")
 
@@ -344,18 +344,18 @@ def entry_point(
 
 
 def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
-    streams.ensure_open()
+    ensure_open()
     try:
         return _outcome(run, prefix, to_stdout)
     except BrokenPipeError:
-        streams.discard_output()  # its reader is gone
+        discard_output()  # its reader is gone
         return 141
     except OSError as error:
-        sentence = streams.unwritable(error)
+        sentence = unwritable(error)
         if sentence is None:
             raise
         print(sentence, file=sys.stderr)
-        streams.discard_output()
+        discard_output()
         return 1
 
 
@@ -377,7 +377,7 @@ def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: boo
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        of_the_output = isinstance(error, OSError) and streams.unwritable(error) is not None
+        of_the_output = isinstance(error, OSError) and unwritable(error) is not None
         if isinstance(error, BrokenPipeError) or of_the_output or os.environ.get("OTTLA_DEBUG"):
             raise
         if isinstance(error, ModuleNotFoundError) and (sentence := missing_package(error)) is not None:

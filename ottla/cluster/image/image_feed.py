@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.image import acl_feed
-from ottla.cluster.image.acl_feed import AclFeed
+from ottla.cluster.image.acl_feed import FOLDERS, AclFeed
 from ottla.cluster.image.change_notifications import CHANGES, ChangedPartition, decode_change, sequence_of
 from ottla.cluster.image.config_feed import ConfigFeed
 from ottla.cluster.image.image_applier import ImageApplier, LocalReplicas
@@ -123,7 +122,7 @@ class ImageFeed:
             self._watches.append(self._store.watch(path, self._marker(kind), children=children))
         if self._acls is not None:
             await self._acls.prepare()
-            for path in acl_feed.FOLDERS:
+            for path in FOLDERS:
                 self._watches.append(self._store.watch(path, self._marker(_Kind.ACLS), children=True))
         await self._read_everything()
 

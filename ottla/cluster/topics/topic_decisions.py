@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.cluster.topics import topic_nodes
+from ottla.cluster.topics.topic_nodes import first_state
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
@@ -56,7 +56,7 @@ class TopicDecisions:
         check_schema_registry(configs, self._config.get_list(SCHEMA_REGISTRY_URL))
         placed = self._place(partitions, replication_factor, assignment)
         overrides = {config: value for config, value in configs.items() if value is not None}
-        states = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in placed.items()}
+        states = {index: first_state(name, index, replicas) for index, replicas in placed.items()}
         return TopicImage(name, self._new_id(overrides), states, overrides)
 
     def _new_id(self, configs: Mapping[str, str]) -> bytes:

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import (
     audit,
-    capacity,
     connectors,
-    count_audit,
-    flow,
-    group_changes,
     groups,
     overview,
     placement,
-    rebalance,
     schemas,
     security,
-    topic_changes,
     topics,
     transactions,
 )
+from ottla.console.pages.capacity import capacity_routes
+from ottla.console.pages.count_audit import count_audit_routes
 from ottla.console.pages.dead_letters import DeadLetters
+from ottla.console.pages.flow import flow_routes
+from ottla.console.pages.group_changes import group_changes_routes
 from ottla.console.pages.login import LoginPages
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.produce import Producing
+from ottla.console.pages.rebalance import rebalance_routes
 from ottla.console.pages.sql import Sql
+from ottla.console.pages.topic_changes import topic_changes_routes
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 
@@ -36,23 +36,23 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     yield from LoginPages(settings, signer).routes()
     yield from overview.routes()
     yield from topics.routes()
-    yield from topic_changes.routes()
+    yield from topic_changes_routes()
     yield from messages.routes()
     yield from Producing(messages).routes()
     yield from DeadLetters(messages).routes()
     yield from Sql().routes()
-    for module in (
-        groups,
-        group_changes,
-        transactions,
-        schemas,
-        connectors,
-        flow,
-        placement,
-        rebalance,
-        security,
-        audit,
-        capacity,
-        count_audit,
+    for routes in (
+        groups.routes,
+        group_changes_routes,
+        transactions.routes,
+        schemas.routes,
+        connectors.routes,
+        flow_routes,
+        placement.routes,
+        rebalance_routes,
+        security.routes,
+        audit.routes,
+        capacity_routes,
+        count_audit_routes,
     ):
-        yield from module.routes()
+        yield from routes()

@@ -16,7 +16,7 @@ from ottla.monitoring.capacity.measuring import measure
 _SECONDS = 5.0
 
 
-def routes() -> Iterator[Route]:
+def capacity_routes() -> Iterator[Route]:
     yield Route("GET", f"{CLUSTER}/capacity", capacity, everywhere=True)
 
 

@@ -13,7 +13,7 @@ from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, read_tier_counts
 _GRACE_SECONDS = 600
 
 
-def routes() -> Iterator[Route]:
+def count_audit_routes() -> Iterator[Route]:
     yield Route("GET", f"{CLUSTER}/count-audit", count_audit, everywhere=True)
 
 

@@ -18,7 +18,7 @@ from ottla.http import Response
 _MOST_NODES = 120
 
 
-def routes() -> Iterator[Route]:
+def flow_routes() -> Iterator[Route]:
     yield Route("GET", f"{CLUSTER}/flow", flow, everywhere=True)
 
 

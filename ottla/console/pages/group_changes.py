@@ -27,7 +27,7 @@ from ottla.http import HttpError, Response
 KINDS = ("earliest", "latest", "timestamp", "offset", "shift")
 
 
-def routes() -> Iterator[Route]:
+def group_changes_routes() -> Iterator[Route]:
     yield Route("GET", f"{GROUP}/reset", form, Level.OPERATOR, of="group", json=False)
     yield Route("POST", f"{GROUP}/reset", preview, Level.OPERATOR, of="group")
     yield Route("POST", f"{GROUP}/offsets", execute, Level.OPERATOR, of="group")

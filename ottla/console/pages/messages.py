@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 from ottla.client.admin.offsets import latest_offsets
 from ottla.client.errors import ClientError
 from ottla.console.cluster.source import TopicState
-from ottla.console.messages import exporting, selection
+from ottla.console.messages import selection
 from ottla.console.messages.decoding import MOST_ITEMS, Decoder, ShownMessage, decode_page
+from ottla.console.messages.exporting import FORMATS, ParquetFile, available, csv_head, csv_row, json_row
 from ottla.console.messages.masking import Masker, masker_of
 from ottla.console.messages.matching import MODES, PLACES, BadQuery, Query, matcher
 from ottla.console.messages.reading import PageBounds, read_range
@@ -99,7 +100,7 @@ class Messages:
             "places": PLACES,
             "chosen_places": wanted.query.places,
             "time_text": visit.query.get("time", ""),
-            "exports": [(each, self._export_link(visit, state, each)) for each in exporting.available()],
+            "exports": [(each, self._export_link(visit, state, each)) for each in available()],
             "masked": self.masker(visit, state.name) is not None,
             "is_live": visit.query.get("live") == "1",
             "live_link": _link(visit, live="1", at=""),
@@ -236,8 +237,8 @@ class Messages:
 
     async def export(self, visit: Visit) -> Page | Response:
         kind = visit.query.get("format", "json")
-        if kind not in exporting.available():
-            raise HttpError(400, 400, f"format must be one of {', '.join(exporting.available())}.")
+        if kind not in available():
+            raise HttpError(400, 400, f"format must be one of {', '.join(available())}.")
         asked = visit.query.get("count", "")
         count = min(int(asked), _MOST_EXPORTED) if asked.isdecimal() and len(asked) < 10 else _MOST_EXPORTED
         found = search(await self._job(visit, count))
@@ -245,13 +246,13 @@ class Messages:
         safe = "".join(each if each.isalnum() or each in "._-" else "_" for each in topic)
         headers = {"Content-Disposition": f'attachment; filename="{safe}.{kind}"'}
         body = _parquet(found) if kind == "parquet" else _rows(found, kind)
-        return Response(200, body, exporting.FORMATS[kind], headers, on_close=found.stop)
+        return Response(200, body, FORMATS[kind], headers, on_close=found.stop)
 
 
 async def _rows(found: FromThread[dict[str, Any]], kind: str) -> AsyncIterator[bytes]:
-    as_row = exporting.csv_row if kind == "csv" else exporting.json_row
+    as_row = csv_row if kind == "csv" else json_row
     if kind == "csv":
-        yield exporting.csv_head()
+        yield csv_head()
     async for line in found:
         if "hit" in line:
             yield as_row(line["hit"])
@@ -260,7 +261,7 @@ async def _rows(found: FromThread[dict[str, Any]], kind: str) -> AsyncIterator[b
 
 
 async def _parquet(found: FromThread[dict[str, Any]]) -> AsyncIterator[bytes]:
-    file = await asyncio.to_thread(exporting.ParquetFile)
+    file = await asyncio.to_thread(ParquetFile)
     try:
         async for line in found:
             if "hit" in line:

@@ -24,7 +24,7 @@ _AT_ONCE = 200
 _PURPOSE = "rebalance"
 
 
-def routes() -> Iterator[Route]:
+def rebalance_routes() -> Iterator[Route]:
     yield Route("POST", f"{CLUSTER}/reassignments/rebalance", rebalance, Level.ADMIN, everywhere=True)
 
 
@@ -46,7 +46,11 @@ async def rebalance(visit: Visit) -> Page | Response:
         return visit.redirect(back, "Replicas and leaders are spread evenly: there is nothing to move.")
     chosen = dict(sorted(moves.items())[:_AT_ONCE])
     changes = [
-        Change(f"{topic}-{number}", _list(before), f"{_list(after)} ({size(sizes.get((topic, number), 0))})")
+        Change(
+            f"{topic}-{number}",
+            _list_moves(before),
+            f"{_list_moves(after)} ({size(sizes.get((topic, number), 0))})",
+        )
         for (topic, number), (before, after) in chosen.items()
     ]
     document = json.dumps([[*key, list(after)] for key, (_, after) in chosen.items()])
@@ -89,5 +93,5 @@ def _propose(cluster: Cluster) -> tuple[Moves, dict[Partition, int]]:
     return {key: (placed[key].replicas, tuple(after)) for key, after in wanted.items()}, sizes
 
 
-def _list(replicas: tuple[int, ...]) -> str:
+def _list_moves(replicas: tuple[int, ...]) -> str:
     return ", ".join(map(str, replicas))

@@ -21,7 +21,7 @@ _BLANK = {"name": "", "partitions": "", "replication": "", "configs": ""}
 _CONFIG_LINE = re.compile(r"\s*([A-Za-z0-9._-]+)\s*=\s*(.*?)\s*")
 
 
-def routes() -> Iterator[Route]:
+def topic_changes_routes() -> Iterator[Route]:
     yield Route("GET", f"{CLUSTER}/new-topic", new_topic, Level.OPERATOR, json=False)
     yield Route("POST", f"{CLUSTER}/new-topic", create, Level.OPERATOR)
     yield Route("POST", f"{TOPIC}/add-partitions", more_partitions, Level.OPERATOR)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from ottla.protocol.codec import Data, MalformedMessage
 from ottla.protocol.internal_records import GroupKey, MemberKey
 
-T = TypeVar("T", bound=Data)
+Decoded = TypeVar("Decoded", bound=Data)
 
 
 def encode_key(kind: int, key: Data) -> bytes:
@@ -26,7 +26,7 @@ def encode_value(value: Data, version: int = 0) -> bytes:
     return version.to_bytes(2, "big") + value.encode(version)
 
 
-def decode_key(key_type: type[T], data: bytes) -> T:
+def decode_key(key_type: type[Decoded], data: bytes) -> Decoded:
     """Raises ValueError if the bytes are not a key of this type."""
     try:
         return key_type.decode(data, key_type.versions[1], 2)
@@ -34,7 +34,7 @@ def decode_key(key_type: type[T], data: bytes) -> T:
         raise ValueError(f"its key cannot be read: {error}") from None
 
 
-def decode_value(value_type: type[T], data: bytes) -> T:
+def decode_value(value_type: type[Decoded], data: bytes) -> Decoded:
     """Raises ValueError if the bytes are not a value of this type."""
     version = int.from_bytes(data[:2], "big", signed=True)
     oldest, newest = value_type.versions

@@ -12,7 +12,7 @@ def delete_version(
     state: State, subject: str, number: int, defaults: Defaults, *, permanent: bool = False
 ) -> tuple[int, list[Write]]:
     """Return the deleted version, and the records to write."""
-    _check_mode(state, subject, defaults)
+    _check_deletion_mode(state, subject, defaults)
     if subject not in state.subjects:
         raise errors.subject_not_found(subject)
     if number == -1:
@@ -39,7 +39,7 @@ def delete_version(
 def delete_subject(
     state: State, subject: str, defaults: Defaults, *, permanent: bool = False
 ) -> tuple[list[int], list[Write]]:
-    _check_mode(state, subject, defaults)
+    _check_deletion_mode(state, subject, defaults)
     every = list(state.versions(subject, deleted=True))
     if not every:
         raise errors.subject_not_found(subject)
@@ -56,7 +56,7 @@ def delete_subject(
     return live, [Write(Key(DELETE_SUBJECT, subject), {"subject": subject, "version": max(live)})]
 
 
-def _check_mode(state: State, subject: str, defaults: Defaults) -> None:
+def _check_deletion_mode(state: State, subject: str, defaults: Defaults) -> None:
     if effective_mode(state, subject, defaults) in READ_ONLY:
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
 

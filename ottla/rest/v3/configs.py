@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_configs, describe_many
 from ottla.client.cluster import Cluster
 from ottla.http import HttpError, Response, Router, json_response
-from ottla.rest import bodies
+from ottla.rest.bodies import flag, items, json_object, path_number, text
 from ottla.rest.errors import unprocessable
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.resources import Links
@@ -33,7 +33,7 @@ def owned(resource: Resource) -> Owner:
 
 
 def of_broker(asked: Asked) -> Owner:
-    return owned(Resource("broker", str(bodies.path_number(asked.request, "broker"))))
+    return owned(Resource("broker", str(path_number(asked.request, "broker"))))
 
 
 def of_brokers(asked: Asked) -> Owner:
@@ -51,13 +51,13 @@ class Changes(NamedTuple):
     @classmethod
     def parse(cls, given: dict[str, Any], name: str) -> Changes:
         changes = cls({}, [])
-        for each in bodies.items(given, name, "name", "value", "operation"):
-            setting = bodies.text(each, "name")
+        for each in items(given, name, "name", "value", "operation"):
+            setting = text(each, "name")
             operation = str(each.get("operation") or "SET").upper()
             if operation == "DELETE":
                 changes.deleted.append(setting)
             elif operation == "SET":
-                changes.values[setting] = bodies.text(each, "value")
+                changes.values[setting] = text(each, "value")
             else:
                 raise unprocessable(f"operation must be SET or DELETE, not {each['operation']}.")
         return changes
@@ -106,7 +106,7 @@ class Configs:
         raise HttpError(404, 404, f"Config {asked.param('name')} cannot be found.")
 
     async def update(self, asked: Asked) -> Response:
-        value = bodies.text(await bodies.json_object(asked.request, "value"), "value")
+        value = text(await json_object(asked.request, "value"), "value")
         await self._change(asked, await self._found(asked), Changes({asked.param("name"): value}, []))
         return Response(204, content_type=None)
 
@@ -115,18 +115,18 @@ class Configs:
         return Response(204, content_type=None)
 
     async def alter(self, asked: Asked) -> Response:
-        given = await bodies.json_object(asked.request, "data", "validate_only")
-        validate_only = bodies.flag(given, "validate_only")
+        given = await json_object(asked.request, "data", "validate_only")
+        validate_only = flag(given, "validate_only")
         await self._change(asked, await self._found(asked), Changes.parse(given, "data"), validate_only)
         return Response(204, content_type=None)
 
     async def alter_many(self, asked: Asked) -> Response:
         """Change the settings of several topics. Answers 207 with the refused ones if there are any."""
-        given = await bodies.json_object(asked.request, "data", "validate_only")
-        validate_only = bodies.flag(given, "validate_only")
+        given = await json_object(asked.request, "data", "validate_only")
+        validate_only = flag(given, "validate_only")
         wanted = [
-            (owned(Resource("topic", bodies.text(each, "topic_name"))), Changes.parse(each, "configs"))
-            for each in bodies.items(given, "data", "topic_name", "configs")
+            (owned(Resource("topic", text(each, "topic_name"))), Changes.parse(each, "configs"))
+            for each in items(given, "data", "topic_name", "configs")
         ]
         failures = []
         for owner, changes in wanted:

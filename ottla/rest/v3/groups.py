@@ -15,7 +15,7 @@ from ottla.client.admin.groups import (
 )
 from ottla.client.cluster import Cluster
 from ottla.http import HttpError, Response, Router, json_response
-from ottla.rest import bodies
+from ottla.rest.bodies import path_number
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.resources import Links
 
@@ -85,7 +85,7 @@ class Groups:
     async def assignment(self, asked: Asked) -> Response:
         found = await self._found(asked)
         member = self._member(asked, found)
-        wanted = (asked.param("topic"), bodies.path_number(asked.request, "partition"))
+        wanted = (asked.param("topic"), path_number(asked.request, "partition"))
         if wanted not in member.partitions:
             raise HttpError(404, 404, "Consumer assignment cannot be found.")
         return json_response(_assignment(asked.links, found.group, member, *wanted))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli import extras, output
+from ottla.cli import output
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -22,6 +22,7 @@ from ottla.cli.commands.servers.http_servers import (
 from ottla.cli.commands.servers.start import DEFAULT_CONNECT_LISTEN as DEFAULT_LISTEN
 from ottla.cli.commands.servers.start import http_listener
 from ottla.cli.errors import JobError
+from ottla.cli.extras import require
 
 if TYPE_CHECKING:
     from ottla.cli.commands.connect.connector_files import ConnectorFile
@@ -132,7 +133,7 @@ def _sentences(worker: WorkerConfig) -> Iterator[None]:
 
 
 def read_settings(properties: Mapping[str, str], *, distributed: bool = True) -> WorkerConfig:
-    extras.require("connect")
+    require("connect")
     from ottla.client.errors import ClientError
     from ottla.connect.config.worker_config import WorkerConfig
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli import extras, output
+from ottla.cli import output
+from ottla.cli.extras import require
 
 if TYPE_CHECKING:
     from ottla.cli.commands.servers.secure_start import SecureStart
@@ -33,7 +34,7 @@ class ServersBeside:
             ("registry", registry), ("rest", rest), ("console", console), ("connect", connect),
         ):  # fmt: skip
             if address is not None:
-                extras.require(extra)  # now, and not when the brokers run
+                require(extra)  # now, and not when the brokers run
         self._registry = registry
         self._rest = rest
         self._console = console

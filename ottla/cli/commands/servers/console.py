@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -21,6 +20,7 @@ from ottla.cli.commands.servers.http_servers import (
 )
 from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, log_format_option
 from ottla.cli.errors import JobError
+from ottla.cli.extras import require
 from ottla.cli.options import bootstrap_server_option, file_option
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def console(
 
     `ottla start --console` runs one beside a broker.
     """
-    extras.require("console")
+    require("console")
     if hash_password:
         _print_hash()
         return
@@ -156,7 +156,7 @@ def start_beside(
 
     The admin logs in with the admin's password. Beyond this machine the console uses TLS with the broker's certificate.
     """
-    extras.require("console")
+    require("console")
     from ottla.console.access.login import LINK
     from ottla.console.server import Console
     from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address

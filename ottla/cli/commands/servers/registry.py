@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -23,6 +22,7 @@ from ottla.cli.commands.servers.http_servers import (
 from ottla.cli.commands.servers.start import DEFAULT_REGISTRY_LISTEN as DEFAULT_LISTEN
 from ottla.cli.commands.servers.start import http_listener
 from ottla.cli.errors import JobError
+from ottla.cli.extras import require
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
@@ -104,7 +104,7 @@ def _sentences(settings: RegistrySettings) -> Iterator[None]:
 
 
 def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
-    extras.require("registry")
+    require("registry")
     from ottla.client.errors import ClientError
     from ottla.registry.settings import BadSettings, RegistrySettings
 
@@ -125,7 +125,7 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
 
     It reaches secured brokers as the admin of `client_file`. Its callers log in with their own Kafka users.
     """
-    extras.require("registry")
+    require("registry")
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
 

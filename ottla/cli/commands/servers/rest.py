@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli import extras
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
@@ -22,6 +21,7 @@ from ottla.cli.commands.servers.http_servers import (
 )
 from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener
 from ottla.cli.errors import JobError
+from ottla.cli.extras import require
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
@@ -66,7 +66,7 @@ def start(
 
 
 def read_settings(properties: Mapping[str, str]) -> RestSettings:
-    extras.require("rest")
+    require("rest")
     from ottla.client.errors import ClientError
     from ottla.rest.settings import BadSettings, RestSettings
 
@@ -102,7 +102,7 @@ def start_beside(
 
     From the admin's `client_file` it uses everything but the login, because callers log in with their own users.
     """
-    extras.require("rest")
+    require("rest")
     from ottla.http.background import InBackground
     from ottla.rest.server import RestProxy
 

@@ -66,9 +66,9 @@ def _check_class(file: Path, name: str) -> None:
     """Raise JobError for an unknown connector now, and not after the start of Spark."""
     if not name.strip():
         raise JobError(f"{file} does not say which connector to run: add connector.class=….")
-    from ottla.cli import extras
+    from ottla.cli.extras import require
 
-    extras.require("connect")
+    require("connect")
     from difflib import get_close_matches
 
     from ottla.connect.plugins import PluginKind, PluginNotFound, available, find

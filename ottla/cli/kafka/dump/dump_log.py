@@ -8,8 +8,13 @@ from pathlib import Path
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.dump import dump_indexes, dump_records
-from ottla.cli.kafka.dump.dump_records import DECODERS, Decoder, Options, decoder
+from ottla.cli.kafka.dump.dump_indexes import (
+    dump_index,
+    dump_snapshot,
+    dump_time_index,
+    dump_transaction_index,
+)
+from ottla.cli.kafka.dump.dump_records import DECODERS, Decoder, Options, decoder, dump_log
 from ottla.client.internal_records import decode_offsets, decode_share_states, decode_transactions
 from ottla.protocol.errors import KafkaError
 
@@ -55,15 +60,15 @@ def _dump(path: Path, args: argparse.Namespace, found: dict[str, list[str]]) -> 
             f"{path} is not a file of a log: it would have the name of its first offset, such as {0:020}{path.suffix}."
         )
     if path.suffix == ".log":
-        dump_records.dump_log(path, _options(args), found)
+        dump_log(path, _options(args), found)
     elif path.suffix == ".index":
-        dump_indexes.dump_index(path, args.verify_index_only, args.index_sanity_check, found)
+        dump_index(path, args.verify_index_only, args.index_sanity_check, found)
     elif path.suffix == ".timeindex":
-        dump_indexes.dump_time_index(path, args.verify_index_only, args.index_sanity_check, found)
+        dump_time_index(path, args.verify_index_only, args.index_sanity_check, found)
     elif path.suffix == ".snapshot":
-        dump_indexes.dump_snapshot(path)
+        dump_snapshot(path)
     else:
-        dump_indexes.dump_transaction_index(path)
+        dump_transaction_index(path)
 
 
 def _parser() -> tool.Parser:

@@ -25,10 +25,11 @@ from ottla.cli.kafka.partitions.reassignment_moves import (
     start_moves,
     state_of,
 )
-from ottla.client.admin import reassignments, throttles
+from ottla.client.admin import reassignments
 from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, places
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reassignments import Assignment
+from ottla.client.admin.throttles import moves_of, set_log_dir_throttle, set_throttle
 from ottla.client.admin.topics import describe_topics
 from ottla.rebalancing.replica_assignment import spread_replicas
 
@@ -163,13 +164,11 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
     if args.throttle is not None or args.replica_alter_log_dirs_throttle is not None:
         print(_VERIFY_LATER)
     if args.throttle is not None:
-        throttles.set_throttle(
-            client.cluster, throttles.moves_of(ongoing, assignment, current), args.throttle
-        )
+        set_throttle(client.cluster, moves_of(ongoing, assignment, current), args.throttle)
         print(f"The inter-broker throttle limit was set to {args.throttle} B/s")
     if args.replica_alter_log_dirs_throttle is not None:
         rate = args.replica_alter_log_dirs_throttle
-        throttles.set_log_dir_throttle(client.cluster, (broker for _, _, broker in wanted.log_dirs), rate)
+        set_log_dir_throttle(client.cluster, (broker for _, _, broker in wanted.log_dirs), rate)
         print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
     refused = reassignments.reassign(
         client.cluster, assignment, may_change_replication_factor=not args.disallow_replication_factor_change

@@ -9,7 +9,7 @@ from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.features import METADATA_VERSION, level_name, levels_of_release, metadata_level
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.settings import release_features
+from ottla.cli.kafka.settings.release_features import add_commands, parse_level, run
 from ottla.client.admin.features import describe_features, update_features
 from ottla.client.connection import Connection
 
@@ -20,7 +20,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 def main(argv: list[str]) -> int | None:
     args = _parser().command(argv)
     if args.command in ("version-mapping", "feature-dependencies"):
-        return release_features.run(args)
+        return run(args)
     if args.bootstrap_server and args.bootstrap_controller:
         raise tool.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified.")
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
@@ -58,7 +58,7 @@ def _parser() -> tool.Parser:
         --dry-run                  check the change without making it
         {unsafe}
         """)  # fmt: skip
-    release_features.add_commands(parser)
+    add_commands(parser)
     return parser
 
 
@@ -90,7 +90,7 @@ def _levels(args: argparse.Namespace) -> dict[str, int]:
             levels = levels_of_release(args.release_version)
             keep_zero = args.command == "downgrade"
             return {name: level for name, level in levels.items() if level or keep_zero}
-        named = [release_features.parse_level(text) for text in args.feature]
+        named = [parse_level(text) for text in args.feature]
         if args.metadata is not None:
             print(" `metadata` flag is deprecated and may be removed in a future release.", file=sys.stderr)
             named.insert(0, (METADATA_VERSION, metadata_level(args.metadata)))

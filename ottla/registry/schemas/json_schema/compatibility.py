@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.registry.schemas.json_schema import arrays, combinations, objects, scalars
+from ottla.registry.schemas.json_schema import combinations, objects
+from ottla.registry.schemas.json_schema.arrays import compare_arrays
 from ottla.registry.schemas.json_schema.document import Document
 from ottla.registry.schemas.json_schema.messages import LENIENT, incompatibility
+from ottla.registry.schemas.json_schema.scalars import (
+    compare_numbers,
+    compare_strings,
+    compare_types,
+    compare_values,
+)
 from ottla.registry.schemas.json_schema.views import View, Views
 from ottla.registry.schemas.parsed import Incompatibility
 from ottla.registry.schemas.recursion import Steps, run
@@ -102,18 +109,18 @@ class Comparison:
         return result
 
     def _base(self, reader: View, writer: View, path: str) -> Steps[Result]:
-        result = scalars.compare_types(self, reader, writer, path)
+        result = compare_types(self, reader, writer, path)
         if result:
             return result
-        result += scalars.compare_values(self, reader, writer, path)
+        result += compare_values(self, reader, writer, path)
         if "string" in writer.types:
-            result += scalars.compare_strings(self, reader, writer, path)
+            result += compare_strings(self, reader, writer, path)
         if writer.types & {"number", "integer"}:
-            result += scalars.compare_numbers(self, reader, writer, path)
+            result += compare_numbers(self, reader, writer, path)
         if "object" in writer.types:
             result += yield objects.compare_objects(self, reader, writer, path)
         if "array" in writer.types:
-            result += yield arrays.compare_arrays(self, reader, writer, path)
+            result += yield compare_arrays(self, reader, writer, path)
         result += yield combinations.compare_not(self, reader, writer, path)
         result += yield combinations.compare_conditions(self, reader, writer, path)
         return result
