@@ -28,8 +28,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.coordinators import CoordinatorType
 from ottla.client.settings import Settings
 from ottla.monitoring.capacity.load import loads
-from ottla.monitoring.capacity.measuring import facts_between, look
-from ottla.monitoring.capacity.probe import probe
+from ottla.monitoring.capacity.measuring import facts_between, look, probe
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.elections.partition_states import PartitionStates
+from ottla.cluster.elections import PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES
 from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.image.offline_replicas import OFFLINE

@@ -10,9 +10,14 @@ Make one of each and keep it: it holds data keys in memory.
 docs/how-to/secure-a-cluster.md lists the protected data and the attackers.
 """
 
-from ottla.client.encryption.key_file import KeyFile, add_key_version, make_key_file
-from ottla.client.encryption.references import open_keys
-from ottla.client.encryption.vault import VaultAddress, VaultTransit
+from ottla.client.encryption import (
+    KeyFile,
+    VaultAddress,
+    VaultTransit,
+    add_key_version,
+    make_key_file,
+    open_keys,
+)
 from ottla.security.encryption.decryptor import Decrypted, Decryptor, rewrap
 from ottla.security.encryption.encryptor import Encrypted, Encryptor
 from ottla.security.encryption.headers import HEADER

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.cli.commands.demo.processes import Children
-from ottla.console.messages.matching import Query
+from ottla.cli.commands.demo import Children
+from ottla.console.messages.scanning import Query
 from ottla.console.messages.search import Job, search
 from ottla.console.settings import ClusterSettings
 from ottla.helper_process import HelperProcess

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.jvm.zookeeper_security import ServerSecurity
+from ottla.jvm.zookeeper import ServerSecurity
 from ottla.security.certificates import Authority, Issued, make_authority
 
 USERS = {"kafka": 'pass"word\\1', "other": "pencil"}

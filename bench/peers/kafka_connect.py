@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from bench.measuring.wire import free_port
 from bench.peers.apache_kafka import application_classpath, java
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 
 _CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 

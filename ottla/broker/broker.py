@@ -9,21 +9,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis import served_keys
-from ottla.broker.coordinators.leadership import CoordinatorLeadership
-from ottla.broker.coordinators.settings import ImageTopics, group_config, transaction_config
-from ottla.broker.coordinators.state_log import PartitionStateLog
-from ottla.broker.coordinators.streams_topics import StreamsTopics
-from ottla.broker.coordinators.transaction_markers import PartitionMarkers
+from ottla.broker.coordinators.leadership import CoordinatorLeadership, PartitionStateLog
+from ottla.broker.coordinators.settings import ImageTopics, StreamsTopics, group_config, transaction_config
+from ottla.broker.coordinators.transactions import PartitionMarkers
 from ottla.broker.faults import Faults
 from ottla.broker.fetch.fetch_sessions import FetchSessions
 from ottla.broker.fetch.follower_fetch import FollowerSessions
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas import ClientQuotas
 from ottla.broker.requests.inspections import Inspections
 from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
-from ottla.broker.share.sharing import Sharing
-from ottla.broker.telemetry.telemetry import ClientTelemetry
+from ottla.broker.share.share_partitions import Sharing
+from ottla.broker.telemetry import ClientTelemetry
 from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -34,22 +32,21 @@ from ottla.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import NodeStore, StoreError
-from ottla.metadata.topic_names import (
+from ottla.metadata.nodes import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
+from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
     from ottla.broker.metrics.broker_metrics import BrokerMetrics
-    from ottla.broker.metrics.count_audit import CountAudit
-    from ottla.broker.metrics.otlp_export import OtlpExport
+    from ottla.broker.metrics.helper_processes import CountAudit, OtlpExport
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,4 @@
-"""Loggers of this process, for DescribeConfigs and IncrementalAlterConfigs.
-
-Loggers have Python's names: `ottla.coordinator` and below for groups, `kazoo` for the ZooKeeper client; all others
-inherit from `root`. A change lasts until the broker stops. It does not affect compaction, which runs in another
-process.
-"""
+"""Loggers and finalized features of this process."""
 
 from __future__ import annotations
 
@@ -11,9 +6,22 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from ottla.metadata.configs.config_defs import ConfigSource, ConfigType
-from ottla.metadata.dynamic_configs.config_changes import ConfigChange, Operation, check_changes
+from ottla.metadata.dynamic_configs.dynamic_broker_config import ConfigChange, Operation, check_changes
 from ottla.metadata.dynamic_configs.effective_config import ConfigEntry
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+# Finalized features of this broker, by Kafka's names. They are part of the software and cannot be changed.
+#
+# `transaction.version` 2 lets clients use transactions v2 (KIP-890). `group.version`, `share.version` and
+# `streams.version` 1 announce the groups of KIP-848, KIP-932 and KIP-1071.
+
+FEATURES = {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+
+# Loggers of this process, for DescribeConfigs and IncrementalAlterConfigs.
+#
+# Loggers have Python's names: `ottla.coordinator` and below for groups, `kazoo` for the ZooKeeper client; all others
+# inherit from `root`. A change lasts until the broker stops. It does not affect compaction, which runs in another
+# process.
 
 ROOT = "root"
 _LEVELS = {

@@ -11,9 +11,8 @@ import click
 
 from ottla import __version__
 from ottla.cli import output
-from ottla.cli.errors import JobError
-from ottla.cli.extras import missing_package
-from ottla.cli.streams import discard_output, unwritable
+from ottla.cli.errors import JobError, missing_package
+from ottla.cli.output import discard_output, unwritable
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
@@ -29,12 +28,12 @@ COMMANDS = {
     "acls": "ottla.cli.commands.security.acls:acls",
     "certs": "ottla.cli.commands.security.certs:certs",
     "sql": "ottla.cli.commands.sql.sql:sql",
-    "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
-    "connect": "ottla.cli.commands.connect.connect:connect",
+    "pipeline": "ottla.cli.commands.pipeline:pipeline",
+    "connect": "ottla.cli.commands.connect:connect",
     "keys": "ottla.cli.commands.keys:keys",
     "console": "ottla.cli.commands.servers.console:console",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
-    "demo": "ottla.cli.commands.demo.demo:demo",
+    "demo": "ottla.cli.commands.demo:demo",
     "registry": "ottla.cli.commands.servers.registry:registry",
     "rest": "ottla.cli.commands.servers.rest:rest",
     "audit": "ottla.cli.commands.audit:audit",
@@ -43,7 +42,7 @@ COMMANDS = {
     "mirror": "ottla.cli.commands.mirror:mirror",
     "fake": "ottla.cli.commands.servers.fake:fake",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
-    "schema": "ottla.cli.commands.schema.schema:schema",
+    "schema": "ottla.cli.commands.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "completion": "ottla.cli.commands.completion:completion",
 }
@@ -53,9 +52,9 @@ KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
     "console-share-consumer": "ottla.cli.kafka.console.console_consumer:main_share",
     "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
-    "delegation-tokens": "ottla.cli.kafka.security.delegation_tokens",
+    "delegation-tokens": "ottla.cli.kafka.delegation_tokens",
     "delete-records": "ottla.cli.kafka.partitions.delete_records",
-    "dump-log": "ottla.cli.kafka.dump.dump_log",
+    "dump-log": "ottla.cli.kafka.dump_log",
     "e2e-latency": "ottla.cli.kafka.perf.e2e_latency",
     "features": "ottla.cli.kafka.settings.features",
     "get-offsets": "ottla.cli.kafka.partitions.get_offsets",
@@ -65,13 +64,13 @@ KAFKA_TOOLS = {
     "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
     "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
     "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",
-    "share-groups": "ottla.cli.kafka.groups.group_commands:main_share",
+    "share-groups": "ottla.cli.kafka.groups.consumer_groups:main_share",
     "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
     "streams-groups": "ottla.cli.kafka.groups.streams_groups",
     "transactions": "ottla.cli.kafka.transactions",
-    "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
-    "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",
-    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer:main_share",
+    "verifiable-consumer": "ottla.cli.kafka.verifiable_consumer",
+    "verifiable-producer": "ottla.cli.kafka.verifiable_producer",
+    "verifiable-share-consumer": "ottla.cli.kafka.verifiable_consumer:main_share",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +13,8 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+# Output of commands: tables for people, aligned columns for pipes, JSON for programs.
 
 
 def colour_wanted(stream: IO[str] | None = None) -> bool:
@@ -115,3 +118,27 @@ def human_bytes(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+# Unwritable stdout and stderr: closed streams, readers that have left, full disks.
+
+
+def ensure_open() -> None:
+    """Replace streams that were closed before the start, which are None in Python."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def discard_output() -> None:
+    """Discard further output, so that the interpreter's final flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+
+
+def unwritable(error: OSError) -> str | None:
+    """Return a sentence about unwritable output, such as a full disk, or None for another error."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return None
+    return f"The output cannot be written: {error.strerror}."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cli.client import needs_jaas
 from ottla.cli.errors import JobError
-from ottla.cli.librdkafka_logins import needs_jaas
 from ottla.client.settings import jaas_options
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""A blocking connection to one broker.
-
-It uses the messages of `ottla.protocol` over PLAINTEXT, TLS and SASL, in the newest version known to both sides.
-"""
+"""One connection to a broker: login, requests in flight, responses."""
 
 from __future__ import annotations
 
@@ -13,11 +10,53 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-from ottla.client.errors import BadAddress, ClientError, Unreachable
+from ottla.client.errors import BadAddress, ClientError, Unreachable, Unsupported
 from ottla.client.settings import Sasl, Settings
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from ottla.security.sasl import gssapi, oauthbearer, plain, scram
+from ottla.security.sasl.plain import AuthenticationFailed, ClientExchange
+
+# The client's side of SASL, with errors for its operator.
+
+MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, gssapi.MECHANISM)
+
+
+def exchange(sasl: Sasl, host: str = "") -> ClientExchange:
+    if sasl.mechanism == plain.MECHANISM:
+        return plain.log_in(sasl.username, sasl.password)
+    if sasl.mechanism in scram.HASHES:
+        return _with_client_errors(
+            scram.log_in(sasl.mechanism, sasl.username, sasl.password, is_token=sasl.is_token),
+            "The broker cannot be trusted",
+        )
+    if sasl.mechanism == oauthbearer.MECHANISM and sasl.oauth is not None:
+        from ottla.security import oauth as oauth_tokens
+
+        return _with_client_errors(oauth_tokens.log_in(sasl.oauth), "Cannot log in")
+    if sasl.mechanism == gssapi.MECHANISM and sasl.kerberos is not None:
+        kerberos = sasl.kerberos
+        return _with_client_errors(
+            gssapi.log_in(kerberos.service, host, kerberos.principal, kerberos.keytab),
+            "Cannot log in with Kerberos",
+        )
+    raise Unsupported(
+        f"The SASL mechanism {sasl.mechanism} is not supported here: use one of {', '.join(MECHANISMS)}.",
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    )
+
+
+def _with_client_errors(steps: ClientExchange, trouble: str) -> ClientExchange:
+    try:
+        yield from steps
+    except AuthenticationFailed as failure:
+        raise ClientError(f"{trouble}: {failure}.", ErrorCode.SASL_AUTHENTICATION_FAILED) from None
+
+
+# A blocking connection to one broker.
+#
+# It uses the messages of `ottla.protocol` over PLAINTEXT, TLS and SASL, in the newest version known to both sides.
 
 R = TypeVar("R", bound=Response)
 
@@ -122,7 +161,6 @@ class Connection:
             raise
 
     def _log_in(self, sasl: Sasl) -> None:
-        from ottla.client.sasl import exchange
         from ottla.protocol.messages import sasl as messages
 
         handshake = messages.SaslHandshakeRequest(mechanism=sasl.mechanism)

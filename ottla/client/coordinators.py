@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.java_hash import string_hash
+from ottla.protocol.internal_topics import string_hash
 from ottla.protocol.messages.cluster import MetadataResponsePartition, MetadataResponseTopic
 
 

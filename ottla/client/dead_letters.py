@@ -1,11 +1,20 @@
-"""Headers of dead-letter records: origin of the record, and the reason of its failure.
-
-There are two sets: Ottla's, and Kafka Connect's for records that a sink could not store.
-"""
+"""Dead letters: headers of their records, and the progress of a replay."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.client.admin.groups import CommittedOffset, committed
+from ottla.client.admin.offsets import Partition, earliest_offsets
+from ottla.client.admin.topics import partitions_of
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.offsets import commit_offsets
+
+# Headers of dead-letter records: origin of the record, and the reason of its failure.
+#
+# There are two sets: Ottla's, and Kafka Connect's for records that a sink could not store.
 
 PREFIX = "ottla.dead.letter."
 ERROR = PREFIX + "error"
@@ -39,3 +48,98 @@ def why(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
 def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
     """Return the headers from before the failure."""
     return [(name, value) for name, value in headers if not name.startswith((PREFIX, CONNECT_PREFIX))]
+
+
+# Progress of replaying a dead-letter topic.
+#
+# The offsets of a consumer group record the replayed messages: everything before a partition's committed
+# offset, plus the offsets listed in the commit's metadata, because messages can be replayed out of order.
+
+#: Broker default of offset.metadata.max.bytes.
+_MOST_METADATA = 4096
+
+
+class Placed(Protocol):
+    """A message's position, for progress."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+
+def group_of(topic: str) -> str:
+    return f"ottla-deadletter-{topic}"
+
+
+class Progress:
+    """Replayed offsets of a dead-letter topic."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._group = group_of(topic)
+        positions = committed(self._cluster, self._group)
+        self._done: dict[Partition, list[range]] = {}
+        for key, first in earliest_offsets(self._cluster, partitions_of(self._cluster, [topic])).items():
+            position = positions.get(key, CommittedOffset(0, None, ""))
+            self._done[key] = merge([range(max(position.offset, first)), *parse_ranges(position.metadata)])
+        self._changed: set[Partition] = set()
+
+    def is_done(self, message: Placed) -> bool:
+        return any(message.offset in each for each in self._done[message.topic, message.partition])
+
+    def add(self, messages: Iterable[Placed]) -> None:
+        """Mark these as done. Raises ClientError if the metadata cannot hold all gaps."""
+        for message in messages:
+            key = (message.topic, message.partition)
+            self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
+            self._changed.add(key)
+        for key in self._changed:
+            if len(format_ranges(self._done[key][1:])) > _MOST_METADATA:
+                raise ClientError(
+                    f"Partition {key[1]} of '{key[0]}' would have too many gaps to remember: "
+                    "replay the others first, without --reason."
+                )
+
+    def commit(self) -> None:
+        offsets, metadata = {}, {}
+        for key in sorted(self._changed):
+            first, *others = self._done[key]
+            partition = TopicPartition(*key)
+            offsets[partition] = first.stop if first.start == 0 else 0
+            metadata[partition] = format_ranges(others if first.start == 0 else [first, *others])
+        self._changed.clear()
+        if offsets:
+            commit_offsets(self._cluster, self._group, offsets, metadata=metadata)
+
+
+# Sorted disjoint ranges of offsets
+
+
+def merge(ranges: Iterable[range]) -> list[range]:
+    merged: list[range] = []
+    for each in sorted((each for each in ranges if each), key=lambda each: each.start):
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
+        else:
+            merged.append(each)
+    return merged
+
+
+def parse_ranges(text: str) -> list[range]:
+    """Parse "3-5,9" as 3, 4, 5 and 9. Other metadata is ignored."""
+    found = []
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return []
+        found.append(range(int(first), int(last or first) + 1))
+    return found
+
+
+def format_ranges(ranges: Iterable[range]) -> str:
+    return ",".join(str(each.start) if len(each) == 1 else f"{each.start}-{each.stop - 1}" for each in ranges)

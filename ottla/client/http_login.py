@@ -22,14 +22,13 @@ from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
-from ottla.client.admin.own_rights import cluster_operations
+from ottla.client.admin.acls import cluster_operations
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Sasl, Settings
 from ottla.http.access import Access
 from ottla.http.authentication import basic_credentials
-from ottla.http.errors import HttpError
-from ottla.http.messages import Request
+from ottla.http.messages import HttpError, Request
 from ottla.protocol.errors import ErrorCode
 from ottla.security.acls import Operation
 from ottla.security.principal import USER_TYPE, KafkaPrincipal

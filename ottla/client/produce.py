@@ -1,8 +1,4 @@
-"""Write a few records: all in-sync replicas acknowledge each batch before the call returns.
-
-For interactive tools. Batches have no sequence numbers: after a lost response a batch is sent again, and may be
-duplicated.
-"""
+"""Produce requests, and the partition of a key."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import NamedTuple
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError, TopicNotFound, check_accepted
-from ottla.client.partitioner import partition_of
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -22,6 +17,42 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch
+
+# The partition of a key: Kafka's murmur2, as in the Java client.
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_R = 24
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash as an unsigned 32-bit integer."""
+    length = len(data)
+    hashed = (_SEED ^ length) & _MASK
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little")
+        k = (k * _M) & _MASK
+        k ^= k >> _R
+        k = (k * _M) & _MASK
+        hashed = ((hashed * _M) & _MASK) ^ k
+    if whole < length:
+        hashed ^= int.from_bytes(data[whole:], "little")
+        hashed = (hashed * _M) & _MASK
+    hashed ^= hashed >> 13
+    hashed = (hashed * _M) & _MASK
+    return hashed ^ (hashed >> 15)
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+# Write a few records: all in-sync replicas acknowledge each batch before the call returns.
+#
+# For interactive tools. Batches have no sequence numbers: after a lost response a batch is sent again, and may be
+# duplicated.
 
 _ALL = -1
 _LAST_WITH_NAMES = 12

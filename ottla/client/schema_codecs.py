@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.client.avro_decoding import MOST_LEVELS, AvroDecoder
 from ottla.client.common_messages import add_common_messages
-from ottla.client.data_contracts.rules import Rules
+from ottla.client.data_contracts import Rules
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 

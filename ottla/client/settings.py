@@ -15,7 +15,7 @@ from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 if TYPE_CHECKING:
     import ssl
 
-    from ottla.oauth.tokens import OAuth
+    from ottla.security.oauth import OAuth
 
 DEFAULT_PORT = 9092
 
@@ -157,7 +157,7 @@ def _sasl(properties: Mapping[str, str]) -> Sasl | None:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
     oauth = None
     if mechanism == "OAUTHBEARER":
-        from ottla.oauth.tokens import NoToken, oauth_settings
+        from ottla.security.oauth import NoToken, oauth_settings
 
         try:
             oauth = oauth_settings(properties, jaas)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.cold_reads import cold_range
-from ottla.log.errors import CorruptSegmentError, StorageError, is_temporary
+from ottla.log.config import CorruptSegmentError, StorageError, is_temporary
 from ottla.log.files.checkpoint import TopicPartition
-from ottla.log.files.file_region import FileRegion
+from ottla.log.files.descriptors import FileRegion
 from ottla.log.future_log import align, copy, inherit
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.cluster.controller.suspicions import SUSPECTS
+from ottla.cluster.controller.failure_detection import SUSPECTS
 from ottla.cluster.image.change_notifications import CHANGES, config_notification
 from ottla.cluster.image.offline_replicas import OFFLINE, log_dir_event
 from ottla.metadata import nodes

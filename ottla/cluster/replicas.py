@@ -16,10 +16,9 @@ from ottla.cluster.partitions.topic_counts import CountedTopics
 from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.fetcher_pool import FetcherPool
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
-from ottla.log.config import LogConfig
-from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_temporary
+from ottla.log.config import CorruptSegmentError, LogConfig, StorageError, is_of_disk, is_temporary
 from ottla.log.files import descriptors
-from ottla.log.files.partition_metadata import ZERO_UUID
+from ottla.log.files.meta_properties import ZERO_UUID
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage

@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets
 
 from ottla.console.access.audit_log import AuditLog
-from ottla.console.access.login import Logins
-from ottla.console.access.sessions import Sessions, Signer
+from ottla.console.access.login import Logins, Sessions, Signer
 from ottla.console.cluster.site import Site
 from ottla.console.pages import all_routes
 from ottla.console.settings import ConsoleSettings

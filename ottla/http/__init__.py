@@ -14,11 +14,8 @@ A handler is `async def`, or a plain `def` if it never waits, which saves a task
 
 from ottla.http.access import Access
 from ottla.http.authentication import BasicAuthentication, read_password_file
-from ottla.http.errors import ClientDisconnected, HttpError
-from ottla.http.limits import Limits
-from ottla.http.messages import Request, Response, json_response
-from ottla.http.openapi import Parameter, RouteDoc
-from ottla.http.router import Router
+from ottla.http.messages import ClientDisconnected, HttpError, Limits, Request, Response, json_response
+from ottla.http.router import Parameter, RouteDoc, Router
 from ottla.http.server import HttpServer
 from ottla.http.websocket import WebSocket
 

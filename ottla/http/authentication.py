@@ -19,8 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ottla.http.errors import HttpError
-from ottla.http.messages import Request
+from ottla.http.messages import HttpError, Request
 from ottla.security.principal import USER_TYPE, KafkaPrincipal
 
 Authenticate = Callable[[Request], KafkaPrincipal | Awaitable[KafkaPrincipal]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Mapping
 
-from ottla.http.errors import HttpError
-from ottla.http.messages import Request
+from ottla.http.messages import HttpError, Request
 from ottla.security import cross_site
 from ottla.security.cross_site import SETTING
 

@@ -13,8 +13,7 @@ from typing import Any
 from ottla.http.access import Access
 from ottla.http.authentication import Authenticate
 from ottla.http.cross_site import CrossSite
-from ottla.http.errors import ClientDisconnected, HttpError
-from ottla.http.messages import Request, Response
+from ottla.http.messages import ClientDisconnected, HttpError, Request, Response
 from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Route, Router, WebSocketRoute
 from ottla.security.principal import KafkaPrincipal

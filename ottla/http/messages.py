@@ -1,17 +1,207 @@
-"""Requests and responses as seen by handlers, for every HTTP version."""
+"""Requests and responses, their bodies, errors and limits."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from ottla.http.access import Access
-from ottla.http.body import Body
-from ottla.http.errors import HttpError
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+
+# Exceptions that handlers raise to refuse a request.
+
+
+class HttpError(Exception):
+    """Rendered as `{"error_code": …, "message": …}`, unless the router renders errors differently."""
+
+    def __init__(
+        self, status: int, error_code: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_code = error_code
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+class ClientDisconnected(Exception):
+    """The client disconnected while its request was read."""
+
+
+# Limits for clients, in bytes and seconds.
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_connections: int = 10_000
+    # Names and values of all request headers, including the request line.
+    max_header_bytes: int = 64 * 1024
+    max_headers: int = 200
+    # From the first byte of a request to the end of its headers, and from the connection to its first byte.
+    header_seconds: float = 15.0
+    # Between two requests.
+    keep_alive_seconds: float = 75.0
+    # Maximum time for a body, plus one second for each received kilobyte.
+    body_seconds: float = 30.0
+    # A client that reads nothing of its response for this long is gone.
+    write_seconds: float = 60.0
+    # Concurrent streams per HTTP/2 connection.
+    max_streams: int = 200
+    max_websocket_message: int = 8 * 1024 * 1024
+    # Limit of the TLS handshake.
+    handshake_seconds: float = 15.0
+
+
+# Content negotiation: match a route's types with the client's Accept header (RFC 9110, section 12.5.1).
+
+
+@lru_cache(maxsize=1024)
+def best(accept: str, offered: tuple[str, ...]) -> str | None:
+    """Return the best type, or None. The first offered type wins a tie."""
+    ranges = _ranges(accept)
+    if not ranges:
+        return offered[0]
+    chosen, weight = None, 0.0
+    for each in offered:
+        quality = _quality(each.partition(";")[0].strip().lower(), ranges)
+        if quality > weight:
+            chosen, weight = each, quality
+    return chosen
+
+
+def _ranges(accept: str) -> list[tuple[str, float]]:
+    found = []
+    for part in accept.split(","):
+        name, *parameters = (each.strip() for each in part.split(";"))
+        if not name:
+            continue
+        quality = 1.0
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            if key.strip().lower() == "q":
+                try:
+                    quality = min(max(float(value), 0.0), 1.0)
+                except ValueError:
+                    quality = 0.0
+        found.append((name.lower(), quality))
+    return found
+
+
+def _quality(kind: str, ranges: Sequence[tuple[str, float]]) -> float:
+    family = kind.partition("/")[0] + "/*"
+    given = dict(ranges)
+    for name in (kind, family, "*/*", "*"):
+        if name in given:
+            return given[name]
+    return 0.0
+
+
+# A request's body on its way from the connection to the handler.
+#
+# Invariant: the number of unread bytes is bounded. An HTTP/1 connection stops reading its socket when
+# `buffered` exceeds `HIGH_WATER`; an HTTP/2 connection opens the client's window only as far as the handler
+# has read. Owner: the event loop.
+
+HIGH_WATER = 256 * 1024
+_SLOWEST = 1000  # bytes per second, after `Limits.body_seconds`
+
+
+class BodySource(Protocol):
+    """The connection, as seen by a body."""
+
+    def body_wanted(self) -> None:
+        """Tell the client to continue (100-continue), because the handler waits for bytes."""
+
+    def body_read(self, count: int, buffered: int) -> None:
+        """Report that the handler has read `count` bytes and `buffered` bytes remain."""
+
+
+class Body:
+    __slots__ = (
+        "_chunks",
+        "_failure",
+        "_source",
+        "_waiter",
+        "buffered",
+        "deadline",
+        "ended",
+        "length",
+        "received",
+    )
+
+    def __init__(self, source: BodySource | None = None, length: int | None = None) -> None:
+        self._source = source
+        self._chunks: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+        self.length = length  # as declared, or None
+        self.buffered = 0
+        self.received = 0
+        self.ended = source is None
+        self.deadline: float | None = None  # set while a reader waits for the whole body
+
+    @property
+    def empty(self) -> bool:
+        return self.ended and not self.received
+
+    # -- connection --
+
+    def feed(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self.buffered += len(data)
+        self.received += len(data)
+        if self.deadline is not None:
+            self.deadline += len(data) / _SLOWEST
+        self._wake()
+
+    def end(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def fail(self, reason: Exception) -> None:
+        if not self.ended and self._failure is None:
+            self._failure = reason
+            self._wake()
+
+    def expire(self, now: float) -> None:
+        if self.deadline is not None and now > self.deadline:
+            self.fail(HttpError(408, 408, "The body of the request did not arrive in time."))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # -- handler --
+
+    async def chunk(self) -> bytes:
+        """Return the bytes received since the last call; empty at the end."""
+        while not self._chunks:
+            if self._failure is not None:
+                raise self._failure
+            if self.ended:
+                return b""
+            if self._source is not None:
+                self._source.body_wanted()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        data = b"".join(self._chunks) if len(self._chunks) > 1 else self._chunks[0]
+        self._chunks.clear()
+        self.buffered = 0
+        if self._source is not None:
+            self._source.body_read(len(data), 0)
+        return data
+
+
+# Requests and responses as seen by handlers, for every HTTP version.
 
 JSON = "application/json"
 NO_PARAMS: dict[str, str] = {}

@@ -8,11 +8,16 @@ from typing import Any
 
 from ottla.http.access import Access
 from ottla.http.messages import Request, Response
-from ottla.http.openapi import RouteDoc
-from ottla.http.router import Router
-from ottla.monitoring.metrics.histogram import Histogram
-from ottla.monitoring.metrics.process import process_metrics
-from ottla.monitoring.metrics.text import CONTENT_TYPE, family, gauge, labels, summary
+from ottla.http.router import RouteDoc, Router
+from ottla.monitoring.metrics.text import (
+    CONTENT_TYPE,
+    Histogram,
+    family,
+    gauge,
+    labels,
+    process_metrics,
+    summary,
+)
 
 # Quantiles cover the last 2.5 to 5 minutes.
 _ROTATE_SECONDS = 150.0

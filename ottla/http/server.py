@@ -13,13 +13,13 @@ from ottla.http.authentication import Authenticate
 from ottla.http.cross_site import CrossSite
 from ottla.http.dispatch import Decorate, Dispatcher
 from ottla.http.http1 import Http1Connection
-from ottla.http.http2_streams import PREFACE
-from ottla.http.limits import Limits
+from ottla.http.http2 import PREFACE
+from ottla.http.messages import Limits
 from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router
 from ottla.http.shared import Client, Shared
 from ottla.security.cross_site import SETTING
-from ottla.security.principal_mapping import NoRuleApplies, PrincipalMapper
+from ottla.security.principal import NoRuleApplies, PrincipalMapper
 from ottla.security.tls.stores import subject_name_of
 
 logger = logging.getLogger("ottla.http")

@@ -9,9 +9,8 @@ from http import HTTPStatus
 from typing import Protocol
 
 from ottla.http.dispatch import Dispatcher
-from ottla.http.limits import Limits
-from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
-from ottla.security.principal_mapping import PrincipalMapper
+from ottla.http.messages import Limits
+from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal, PrincipalMapper
 
 
 class Connection(Protocol):

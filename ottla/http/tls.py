@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from ottla.security.principal_mapping import BadMappingRules, PrincipalMapper
+from ottla.security.principal import BadMappingRules, PrincipalMapper
 from ottla.security.tls.contexts import client_context, server_context
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 from ottla.security.tls.stores import read_key_store, read_trust_store

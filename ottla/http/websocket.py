@@ -31,8 +31,7 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from ottla.http.dispatch import log_failure
-from ottla.http.errors import HttpError
-from ottla.http.messages import Request
+from ottla.http.messages import HttpError, Request
 from ottla.http.router import WebSocketHandler, WebSocketRoute
 from ottla.http.shared import Client, Shared
 

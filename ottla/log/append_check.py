@@ -10,8 +10,7 @@ from __future__ import annotations
 from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, fault_of, header_at, is_dense
-from ottla.log.config import CREATE_TIME, LONG_MAX, NO_RECORD_LIMIT, LogConfig
-from ottla.log.errors import RefusedRecordsError
+from ottla.log.config import CREATE_TIME, LONG_MAX, NO_RECORD_LIMIT, LogConfig, RefusedRecordsError
 from ottla.protocol.batch_header import (
     BATCH_OVERHEAD,
     CODEC_MASK,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.log.files.page_cache import is_in_memory, read_through
+from ottla.log.files.descriptors import is_in_memory, read_through
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments.index import OffsetIndex
 from ottla.log.segments.open_files import sealed_files

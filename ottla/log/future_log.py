@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.log.batch import header_at
-from ottla.log.files.file_region import FileRegion
+from ottla.log.files.descriptors import FileRegion
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 
 if TYPE_CHECKING:

@@ -17,24 +17,28 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn, Self
 
-from ottla.log import time_lookup
-from ottla.log.config import LONG_MAX, LogConfig
-from ottla.log.errors import CorruptSegmentError, StorageError, is_temporary, storage_error
+from ottla.log import retention as time_lookup
+from ottla.log.config import (
+    LONG_MAX,
+    CorruptSegmentError,
+    LogConfig,
+    StorageError,
+    is_temporary,
+    storage_error,
+)
 from ottla.log.files.checkpoint import sync_path
-from ottla.log.files.file_region import EMPTY_REGION, FileRegion
+from ottla.log.files.descriptors import EMPTY_REGION, FileRegion
 from ottla.log.files.live_ends import ACTIVE_BASE, END, END_COPY, FIRST_CRC, mirrored
-from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
+from ottla.log.files.meta_properties import ZERO_UUID, write_partition_metadata
 from ottla.log.producer_state import ProducerDescription
 from ottla.log.recovery import NEW_LOG, FoundLog, LoadedLog, load_log, rebuild_producers
-from ottla.log.retention import deletable_segments
-from ottla.log.segments.partition_segments import LogSegments
+from ottla.log.retention import TimestampOffset, deletable_segments
+from ottla.log.segments.index import AbortedTransaction
+from ottla.log.segments.partition_segments import LogSegments, decide_swap, finish_swap
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.swap import decide_swap, finish_swap
-from ottla.log.segments.transaction_index import AbortedTransaction
-from ottla.log.time_lookup import TimestampOffset
-from ottla.monitoring.metrics.histogram import Histogram
+from ottla.monitoring.metrics.text import Histogram
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.mirror_link import mirrored_end
+from ottla.protocol.internal_topics import mirrored_end
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from ottla.log.config import LogConfig
-from ottla.log.errors import (
+from ottla.log.config import (
     CorruptSegmentError,
     DamagedLogError,
+    LogConfig,
     LogDirectoryError,
     StorageError,
     UnusableDirectoryError,
@@ -36,18 +36,22 @@ from ottla.log.files.checkpoint import (
     sync_path,
     write_offsets,
 )
-from ottla.log.files.damage_mark import KnownLog, mark_damaged, read_damage_mark, remove_damage_mark
-from ottla.log.files.directory_lock import DirectoryLock
 from ottla.log.files.live_ends import LIVE_ENDS_FILE, LiveEnds, read_live_ends
 from ottla.log.files.meta_properties import (
+    ZERO_UUID,
+    DirectoryLock,
+    KnownLog,
     MetaProperties,
     mark,
+    mark_damaged,
+    read_damage_mark,
     read_mark,
     read_meta_properties,
+    read_partition_metadata,
+    remove_damage_mark,
     write_mark,
     write_meta_properties,
 )
-from ottla.log.files.partition_metadata import ZERO_UUID, read_partition_metadata
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
 from ottla.log.local_log import LocalLog
 from ottla.log.partition_log import PartitionLog

@@ -32,8 +32,8 @@ from ottla.log.config import LOG_APPEND_TIME, LONG_MAX, LogConfig
 from ottla.log.files.live_ends import END, END_COPY
 from ottla.log.local_log import LocalLog
 from ottla.log.producer_state import SEQUENCE_MAX
+from ottla.log.segments.index import CompletedTransaction
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.transaction_index import CompletedTransaction
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     BATCH_OVERHEAD,
@@ -48,8 +48,8 @@ from ottla.protocol.batch_header import (
     BatchHeader,
 )
 from ottla.protocol.compression import Buffer
-from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records import build_marker
 
 __all__ = ["AppendInfo", "PartitionLog"]
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ottla.log.files.checkpoint import replace_file
-from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
+from ottla.log.segments.index import AbortedTransaction, CompletedTransaction
 from ottla.protocol.batch_header import BatchHeader
-from ottla.protocol.end_txn_marker import read_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records import read_marker
 
 logger = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from functools import partial
 from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, BatchScan, Invalid, header_at, order_fault, read_batch_bytes
-from ottla.log.config import LONG_MAX, LogConfig
-from ottla.log.errors import CorruptSegmentError, DamagedLogError
+from ottla.log.config import LONG_MAX, CorruptSegmentError, DamagedLogError, LogConfig
 from ottla.log.files.checkpoint import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, CheckpointError
-from ottla.log.files.damage_mark import NOTHING_KNOWN, KnownLog
 from ottla.log.files.live_ends import LIVE_ENDS_FILE
+from ottla.log.files.meta_properties import NOTHING_KNOWN, KnownLog
 from ottla.log.files.segment_manifest import NO_FILE, SegmentManifest, SegmentNote
 from ottla.log.leader_epoch import UNDEFINED_EPOCH, LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
+from ottla.log.segments.partition_segments import complete_swaps
 from ottla.log.segments.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -30,7 +30,6 @@ from ottla.log.segments.segment import (
     LogSegment,
     segment_path,
 )
-from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.batch_header import (
     BATCH_OVERHEAD,
     LOG_OVERHEAD,

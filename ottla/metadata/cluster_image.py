@@ -8,11 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
-from ottla.metadata.delegation_tokens import DelegationToken, load_delegation_tokens
-from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
-from ottla.metadata.scram_credentials import load_scram_credentials
+from ottla.metadata.credentials import DelegationToken, load_delegation_tokens, load_scram_credentials
+from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment, collision_key
 from ottla.metadata.stores.store import NodeStore, children_if_any
-from ottla.metadata.topic_names import collision_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import is_internal
 

@@ -9,7 +9,7 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError, error_code
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.client.transactions import Transaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (

@@ -26,8 +26,7 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.mirror.errors import Gap
 from ottla.mirror.formats import Run
 from ottla.monitoring.audit.count_reports import CountReport
-from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pipeline_counter import PipelineCounter
+from ottla.monitoring.audit.counting import PipelineCounter, Tier
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     CODEC_MASK,

@@ -11,8 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.connect.config.providers import ConfigProviders
 from ottla.mirror.policy import IdentityReplicationPolicy, NameFilter, ReplicationPolicy
-from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pipeline_counter import AUDIT_OPTIONS, BadAuditOption, parse_tier
+from ottla.monitoring.audit.counting import AUDIT_OPTIONS, BadAuditOption, Tier, parse_tier
 from ottla.spark.options import SECURITY_OPTIONS
 
 _TOPICS_EXCLUDE = r"mm2.*\.internal,.*\.replica,__.*"

@@ -1,11 +1,4 @@
-"""Record batches: the unit of transport, storage and compression.
-
-The broker's hot path uses only `read_header` and `check_crc`; all other functions read or write single records.
-
-A fault of the whole batch is CORRUPT_MESSAGE, a fault of a single record INVALID_RECORD. Claimed sizes and counts are
-checked against the actual bytes before anything is allocated. Batches of version 2 are read and written; message
-formats from before Kafka 0.11 can be read wherever a batch can.
-"""
+"""Records of all formats: batches, the message sets before Kafka 0.11, and control batches."""
 
 from __future__ import annotations
 
@@ -45,7 +38,6 @@ from ottla.protocol.compression import (
     decompress,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.message_set import read_message
 from ottla.protocol.record_format import (
     LEAST_RECORD,
     Header,
@@ -54,6 +46,84 @@ from ottla.protocol.record_format import (
     timestamps,
     write_records,
 )
+
+# Messages of formats 0 and 1, written by Kafka before 0.11. Read-only support.
+#
+#     offset 8 | length 4 | crc 4 | magic 1 | attributes 1 | timestamp 8 (format 1) | key length 4, key
+#     | value length 4, value
+#
+# The value of a compressed message is a message set; its offset is the offset of the last message inside. Only format 0
+# with lz4 is unsupported: its frames carry a header checksum that no lz4 library accepts.
+
+_INT32 = Struct(">i")
+_KEY_AT = tuple(LOG_OVERHEAD + length - 8 for length in LEAST_LENGTH)
+
+
+def read_message(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
+    """Return the record at `pos`, or the records inside a compressed message."""
+    record = _read_one(buf, pos, header)
+    codec = header.attributes & CODEC_MASK
+    if not codec:
+        return [record]
+    if record.value is None:
+        raise invalid("a compressed message without a value")
+    records = list(_read_inner(decompress(codec, record.value)))
+    if not records:
+        raise invalid("a compressed message with nothing in it")
+    if header.magic > 0:
+        # Format 1 numbers the inner messages from 0, so that brokers can assign offsets without recompressing.
+        base_offset = header.base_offset - records[-1].offset
+        for inner in records:
+            inner.offset += base_offset
+            if header.timestamp_type == LOG_APPEND_TIME:
+                inner.timestamp = header.max_timestamp
+    return records
+
+
+def _read_inner(data: bytes) -> Iterator[Record]:
+    pos = 0
+    while pos < len(data):
+        header = read_header(data, pos)
+        if header.magic >= MAGIC or header.attributes & CODEC_MASK:
+            raise invalid("a compressed message within a compressed message")
+        if not check_crc(data, pos, header):
+            raise corrupt("a message within a compressed message has a wrong checksum")
+        yield _read_one(data, pos, header)
+        pos += header.size
+
+
+def _read_one(buf: Buffer, pos: int, header: BatchHeader) -> Record:
+    end = pos + header.size
+    if end > len(buf):
+        raise corrupt(f"a message of {header.size} bytes with {len(buf) - pos} left")
+    view = memoryview(buf)[:end]
+    key, pos = _nullable_bytes(view, pos + _KEY_AT[header.magic])
+    value, pos = _nullable_bytes(view, pos)
+    if pos != end:
+        raise invalid("the length of a message is not that of its fields")
+    return Record(header.base_offset, header.max_timestamp, key, value)
+
+
+def _nullable_bytes(view: memoryview, pos: int) -> tuple[bytes | None, int]:
+    start = pos + 4
+    if start > len(view):
+        raise invalid("a message ends before its fields")
+    (length,) = _INT32.unpack_from(view, pos)
+    if length == -1:
+        return None, start
+    end = start + length
+    if length < 0 or end > len(view):
+        raise invalid(f"a field of {length} bytes goes beyond its message")
+    return bytes(view[start:end]), end
+
+
+# Record batches: the unit of transport, storage and compression.
+#
+# The broker's hot path uses only `read_header` and `check_crc`; all other functions read or write single records.
+#
+# A fault of the whole batch is CORRUPT_MESSAGE, a fault of a single record INVALID_RECORD. Claimed sizes and counts are
+# checked against the actual bytes before anything is allocated. Batches of version 2 are read and written; message
+# formats from before Kafka 0.11 can be read wherever a batch can.
 
 __all__ = [
     "BATCH_OVERHEAD",
@@ -79,7 +149,6 @@ __all__ = [
 ]
 
 _INT16 = Struct(">h")
-_INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 
 
@@ -231,3 +300,39 @@ def batch_body(buf: Buffer, pos: int, header: BatchHeader, max_size: int = MAX_D
     if count * LEAST_RECORD > len(data):
         raise invalid(f"{count} records in {len(data)} bytes")
     return data
+
+
+# Commit and abort markers: the control batches that end a transaction in a partition.
+
+ABORT, COMMIT = 0, 1
+MARKER_BYTES = 78
+_KEY = Struct(">hh")  # version, type
+_VALUE = Struct(">hi")  # version, coordinator epoch
+
+
+def build_marker(
+    producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, timestamp: int
+) -> bytearray:
+    record = Record(
+        0, timestamp, _KEY.pack(0, COMMIT if commit else ABORT), _VALUE.pack(0, coordinator_epoch)
+    )
+    return build_batch(
+        [record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+    )
+
+
+def read_marker(batch: Buffer) -> tuple[int, bool] | None:
+    """Return the coordinator epoch and True for an abort.
+
+    None for other control batches and for batches emptied by the cleaner.
+    """
+    records = read_batch(batch)
+    if not records:
+        return None
+    key, value = records[0].key, records[0].value
+    if key is None or value is None or len(key) < _KEY.size or len(value) < _VALUE.size:
+        return None
+    kind = _KEY.unpack_from(key)[1]
+    if kind not in (ABORT, COMMIT):
+        return None
+    return _VALUE.unpack_from(value)[1], kind == ABORT

@@ -12,11 +12,9 @@ from typing import TypeVar
 
 from ottla.client.errors import ClientError
 from ottla.client.group_member import GroupMember
-from ottla.registry.election.member import election_member
-from ottla.registry.election.protocol import Identity
+from ottla.registry.election import Identity, election_member
 from ottla.registry.errors import RegistryError, unknown_leader
-from ottla.registry.log.producer import Fenced
-from ottla.registry.log.store import Store
+from ottla.registry.log import Fenced, Store
 from ottla.registry.model.records import Write
 from ottla.registry.model.scopes import Defaults
 from ottla.registry.model.state import State

@@ -15,12 +15,9 @@ from ottla.http import HttpServer, Router
 from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
-from ottla.registry.election.forwarding import leader_forwarder
-from ottla.registry.election.protocol import Identity
+from ottla.registry.election import Identity, leader_forwarder
 from ottla.registry.node import Node
-from ottla.registry.security.authentication import authentication
-from ottla.registry.security.authorization import AclFileRights, BadAcls, Rights, read_acls
-from ottla.registry.security.topic_rights import TopicRights
+from ottla.registry.security import AclFileRights, BadAcls, Rights, TopicRights, authentication, read_acls
 from ottla.registry.settings import BadSettings, Listener, RegistrySettings
 from ottla.security.acls import Acl, AclFilter, ResourceType
 

@@ -22,7 +22,8 @@ from ottla.client.schema_registry import (
     SchemaRegistry,
 )
 from ottla.http import HttpError
-from ottla.rest import bodies, formats
+from ottla.rest import formats
+from ottla.rest import formats as bodies
 from ottla.rest.clients import Identity
 from ottla.rest.errors import (
     BAD_CONVERSION,

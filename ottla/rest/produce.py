@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import error_code
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.http import HttpError
 from ottla.protocol.errors import ErrorCode
 from ottla.rest import errors

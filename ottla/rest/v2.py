@@ -12,7 +12,8 @@ from ottla.client.admin.offsets import available_offsets
 from ottla.client.admin.topics import TopicDescription, describe_topics, topic_names
 from ottla.client.cluster import Cluster
 from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
-from ottla.rest import bodies, errors
+from ottla.rest import errors
+from ottla.rest import formats as bodies
 from ottla.rest.clients import Clients, Identity, kafka_errors
 from ottla.rest.consumers import CONSUMER_OPTIONS, Consumers, Instance
 from ottla.rest.embedded import Embedded

@@ -1,18 +1,44 @@
-"""JAAS configurations: login modules and their options.
-
-A setting has one entry, a file has sections of entries:
-
-    org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
-
-Only Kafka's own login modules are supported, and other class names are never loaded. A file may name other classes in
-sections that are not Kafka's.
-"""
+"""JAAS: login modules in files and settings, and system properties in KAFKA_OPTS."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+# System properties given to Kafka in KAFKA_OPTS: `-Djava.security.auth.login.config=/etc/kafka/jaas.conf`.
+
+ENVIRONMENT_VARIABLE = "KAFKA_OPTS"
+JAAS_FILE = "java.security.auth.login.config"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+KERBEROS_CONFIG = "java.security.krb5.conf"
+
+
+def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the Java system properties. Arguments not of the form -Dname=value are ignored."""
+    text = environment.get(ENVIRONMENT_VARIABLE, "")
+    try:
+        words = shlex.split(text)
+    except ValueError:  # unbalanced quotes
+        words = text.split()
+    return {
+        name: value for word in words if word.startswith("-D") for name, _, value in [word[2:].partition("=")]
+    }
+
+
+def allowed_urls(listed: str | None) -> tuple[str, ...]:
+    return tuple(each.strip() for each in (listed or "").split(",") if each.strip())
+
+
+# JAAS configurations: login modules and their options.
+#
+# A setting has one entry, a file has sections of entries:
+#
+#     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
+#
+# Only Kafka's own login modules are supported, and other class names are never loaded. A file may name other classes in
+# sections that are not Kafka's.
 
 _PACKAGE = "org.apache.kafka.common.security"
 # Login module → mechanisms that it serves.

@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from ottla.client.connection import MECHANISMS
 from ottla.client.errors import ClientError
-from ottla.client.sasl import MECHANISMS
 from ottla.client.settings import Settings
 
 T = TypeVar("T")

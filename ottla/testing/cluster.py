@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple, Self, TypeVar
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.lifeline import start_child
 from ottla.protocol.codec import Request, Response
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -26,7 +25,7 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.python_process import python_command, python_environment
+from ottla.python_process import python_command, python_environment, start_child
 from ottla.security.acls import Acl
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network

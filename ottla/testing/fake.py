@@ -25,10 +25,8 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.http.access import Access
-from ottla.http.errors import HttpError
-from ottla.http.messages import Request, Response, json_response
-from ottla.http.openapi import Parameter, RouteDoc
-from ottla.http.router import Router
+from ottla.http.messages import HttpError, Request, Response, json_response
+from ottla.http.router import Parameter, RouteDoc, Router
 from ottla.http.server import HttpServer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
-from ottla.jvm.zookeeper_security import ServerSecurity
+from ottla.jvm.zookeeper import NoZooKeeper, ServerSecurity, ZooKeeperServer
 from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
 

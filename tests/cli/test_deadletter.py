@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.client.dead_letter_progress import format_ranges, merge, parse_ranges
+from ottla.client.dead_letters import format_ranges, merge, parse_ranges
 
 WHY = "ottla.dead.letter."
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.extras import missing_package
+from ottla.cli.errors import missing_package
 
 WITHOUT = """
 import sys

@@ -8,9 +8,9 @@ import os
 import pytest
 from rich.console import Console
 
-from ottla.cli.commands.demo.view import Trending
-from ottla.cli.commands.demo.view import drawn as drawn_trending
-from ottla.cli.commands.pipeline.view import batch_line, drawn, list_row, progress_printer, total_line
+from ottla.cli.commands.demo import Trending
+from ottla.cli.commands.demo import drawn as drawn_trending
+from ottla.cli.commands.pipeline import batch_line, drawn, list_row, progress_printer, total_line
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.spark.pipelines.state import Phase, PipelineState
 

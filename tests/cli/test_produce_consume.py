@@ -9,8 +9,7 @@ from itertools import pairwise
 import pytest
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.producer_properties import idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, RoundRobinPartitioner, StickyPartitioner
+from ottla.cli.jobs.produce import UNASSIGNED, RoundRobinPartitioner, StickyPartitioner, idempotence
 
 
 def test_lines_come_back_as_they_went_in(ottla, topic):

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.cli.times import format_timestamp, parse_duration_ms, parse_timestamp_ms
+from ottla.cli.values import format_timestamp, parse_duration_ms, parse_timestamp_ms
 
 
 @pytest.mark.parametrize(

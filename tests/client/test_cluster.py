@@ -14,7 +14,7 @@ from ottla.client.errors import AdvertisedUnreachable, ClientError, Unreachable
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
 from ottla.client.settings import Settings
-from ottla.coordinator.runtime.state_log import partition_for
+from ottla.coordinator.runtime import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import read_records
 from ottla.testing import Broker

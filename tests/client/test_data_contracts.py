@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fastavro")
 pytest.importorskip("jsonschema_rs")
 
-from ottla.client.data_contracts.cel import CelError, NotSupported, compile_expression
+from ottla.client.data_contracts import CelError, NotSupported, compile_expression
 from ottla.client.schema_codecs import BadData, Codec, codec_of, decode, encode
 from ottla.client.schema_registry import AVRO, JSON, Schema
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ottla.client.encryption.key_file import check_private
+from ottla.client.encryption import check_private
 from ottla.encryption import (
     BadValue,
     Decryptor,
@@ -163,7 +163,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("VAULT_TOKEN", "VAULT_CACERT", "VAULT_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("ottla.client.encryption.vault._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("ottla.client.encryption._FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ottla.client.connection import exchange
 from ottla.client.errors import ClientError
-from ottla.client.sasl import exchange
 from ottla.client.settings import Sasl
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"

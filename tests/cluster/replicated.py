@@ -17,7 +17,7 @@ from unittest import mock
 
 from ottla.broker.lifecycle.server import Server
 from ottla.cluster.partitions.partition import Partition
-from ottla.cluster.peer import PeerConnection
+from ottla.cluster.peers import PeerConnection
 from ottla.metadata.cluster_image import BrokerImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.store import BadVersion, StoreError

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ottla.cluster.peer import PeerConnection
+from ottla.cluster.peers import PeerConnection
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 

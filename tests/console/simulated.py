@@ -11,9 +11,8 @@ from ottla.client.admin.log_dirs import LogDir
 from ottla.client.admin.offsets import Partition
 from ottla.client.cluster import Node
 from ottla.client.settings import Settings
-from ottla.console.cluster.calls import Calls
 from ottla.console.cluster.site import Site
-from ottla.console.cluster.source import PartitionState, Position, TopicState, Topology
+from ottla.console.cluster.source import Calls, PartitionState, Position, TopicState, Topology
 from ottla.console.settings import ClusterSettings
 
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from ottla.console.access.login import Signer
 from ottla.console.access.roles import BUILT_IN, Level, Role
-from ottla.console.access.sessions import Signer
 from ottla.console.pages import all_routes
 from ottla.console.settings import ClusterSettings, ConsoleSettings, OidcSettings
 from ottla.console.web.app import Route

@@ -15,7 +15,7 @@ from ottla.console.server import Console
 from ottla.console.settings import ClusterSettings, ConsoleSettings
 from ottla.http.background import InBackground
 from ottla.mirror.formats import OffsetSync, position_key, position_value
-from ottla.protocol.mirror_link import MIRROR_LINK
+from ottla.protocol.internal_topics import MIRROR_LINK
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.spark.pipelines.state import Phase, Pipelines, PipelineState, process_started
 from ottla.testing import Broker

@@ -7,7 +7,7 @@ import asyncio
 from ottla.client.admin.log_dirs import LogDir
 from ottla.client.cluster import Node
 from ottla.client.errors import ClientError
-from ottla.console.cluster.health import reasons
+from ottla.console.cluster.site import reasons
 from ottla.console.cluster.snapshot import Snapshot, Snapshots
 from ottla.console.cluster.source import PartitionState, TopicState, Topology
 

@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 from ottla.client.errors import ClientError
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.console.messages import decoding, reading
-from ottla.console.messages.decoding import Decoder, ShownMessage, decode_page
-from ottla.console.messages.masking import Masker
+from ottla.console.messages.decoding import Decoder, Masker, ShownMessage, decode_page
 from ottla.console.messages.reading import Batch, Message, PageBounds
 from ottla.console.messages.scanning import first_is_text
 from ottla.console.pages.schemas import diff

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
-from ottla.console.messages.matching import Query
+from ottla.console.messages.scanning import Query
 from ottla.console.messages.search import Job
 from ottla.console.messages.search_process import Search
 from ottla.console.settings import ClusterSettings, Mask

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.client.settings import Settings
-from ottla.console.web.graph import Edge, Node, columns, draw
+from ottla.console.web.charts import Edge, Node, columns, draw
 from ottla.http import Access, HttpServer, Request, Response, Router, json_response
 from ottla.http.background import InBackground
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_tier_counts, write_entries

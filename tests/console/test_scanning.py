@@ -9,9 +9,8 @@ import pytest
 
 from ottla.console.messages import literals
 from ottla.console.messages.decoding import Decoder
-from ottla.console.messages.matching import Query, matcher
 from ottla.console.messages.reading import Batch, message_of
-from ottla.console.messages.scanning import Scanner, first_is_text
+from ottla.console.messages.scanning import Query, Scanner, first_is_text, matcher
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_batch

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from itertools import count
 
+from ottla.coordinator.groups.base.base_group import GroupConfig
 from ottla.coordinator.groups.base.effects import (
     JoinRequest,
     JoinResult,
@@ -13,10 +14,8 @@ from ottla.coordinator.groups.base.effects import (
     SyncRequest,
     SyncResult,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig
 from ottla.coordinator.groups.group_coordinator import GroupCoordinator
-from ottla.coordinator.runtime.state_log import partition_for
-from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime import Timers, partition_for
 from tests.coordinator.clocks import FakeClock
 from tests.coordinator.fake_log import FakeStateLog
 from tests.coordinator.groups.classic.machine import subscription

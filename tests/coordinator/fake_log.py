@@ -6,9 +6,8 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Sequence
 
-from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
+from ottla.protocol.records import BatchHeader, Record, build_batch, build_marker, read_records
 
 
 class FakeStateLog:

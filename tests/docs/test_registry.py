@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.registry.security.authorization import Operation
+from ottla.registry.security import Operation
 from ottla.testing.ports import ReservedPorts
 from tests.shell import ROOT, Shell, follow, need_installed_commands, sessions, wait_until
 

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError
+from ottla.log.config import LogConfig, LogDirectoryError
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog

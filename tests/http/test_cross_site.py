@@ -7,8 +7,8 @@ import pytest
 
 from ottla.http import Access, HttpError, Request, Response, Router
 from ottla.http.authentication import BasicAuthentication, User
-from ottla.http.body import Body
 from ottla.http.cross_site import CrossSite
+from ottla.http.messages import Body
 from ottla.http.router import UNTYPED
 from tests.http.conftest import sample_router
 from tests.http.serving import Served, serving

@@ -12,7 +12,7 @@ import pytest
 from ottla.http import BasicAuthentication, read_password_file
 from ottla.http.authentication import BadPasswordFile, User
 from ottla.security.certificates import Authority, make_authority
-from ottla.security.principal_mapping import PrincipalMapper
+from ottla.security.principal import PrincipalMapper
 from ottla.security.tls.contexts import server_context
 from ottla.security.tls.settings import Given, StoreSettings, Versions
 from ottla.security.tls.stores import read_key_store, read_trust_store

@@ -13,8 +13,7 @@ from unittest import mock
 from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.job import CleanJob
 from ottla.log.cleaner.task import CleanerStatus, CleanTask
-from ottla.log.cleaner.walk.reference import ReferenceWalk
-from ottla.log.cleaner.walk.walk import Walk
+from ottla.log.cleaner.walk.walk import ReferenceWalk, Walk
 from ottla.log.cleaner.worker.compaction import Compaction
 from ottla.log.config import CleanerConfig
 from ottla.log.partition_log import PartitionLog

@@ -15,13 +15,12 @@ import pytest
 from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.job import SourceSegment, group_segments
 from ottla.log.cleaner.walk.compiled import CompiledWalk
-from ottla.log.cleaner.walk.reference import ReferenceWalk
-from ottla.log.cleaner.worker.chunks import ChunkReader, Throttle
+from ottla.log.cleaner.walk.walk import ReferenceWalk
 from ottla.log.cleaner.worker.main import run as worker_run
 from ottla.log.cleaner.worker.main import walk_for
-from ottla.log.config import CleanerConfig
-from ottla.log.errors import CorruptSegmentError
-from ottla.log.segments.swap import complete_swaps
+from ottla.log.cleaner.worker.record_filter import ChunkReader, Throttle
+from ottla.log.config import CleanerConfig, CorruptSegmentError
+from ottla.log.segments.partition_segments import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
 from .batches import NOW, open_log, records_of

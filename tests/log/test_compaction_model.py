@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.log.cleaner.walk.compiled import CompiledWalk
-from ottla.log.cleaner.walk.reference import ReferenceWalk
+from ottla.log.cleaner.walk.walk import ReferenceWalk
 from ottla.log.partition_log import PartitionLog
-from ottla.log.segments.transaction_index import TransactionIndex
+from ottla.log.segments.index import TransactionIndex
 from ottla.protocol.records import Record, build_batch, read_records
 
 from .batches import NOW, open_log

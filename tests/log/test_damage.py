@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.config import LogConfig
-from ottla.log.errors import CorruptSegmentError, DamagedLogError
+from ottla.log.config import CorruptSegmentError, DamagedLogError, LogConfig
 from ottla.log.log_directory import LogDirectory
-from ottla.log.segments.transaction_index import AbortedTransaction
+from ottla.log.segments.index import AbortedTransaction
 from ottla.protocol.errors import KafkaError
 
 from .batches import NOW, headers, open_log, put, records_of

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offsets
-from ottla.log.files.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla.log.files.meta_properties import read_partition_metadata, write_partition_metadata
 from ottla.log.leader_epoch import LeaderEpochCache
 from ottla.log.segments.index import OffsetIndex, TimeIndex
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError
+from ottla.log.config import LogConfig, LogDirectoryError
 from ottla.log.log_directory import LogDirectory, parse_directory_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 

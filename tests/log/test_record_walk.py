@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.log.cleaner.walk.compiled import CompiledWalk
-from ottla.log.cleaner.walk.reference import ReferenceWalk
-from ottla.log.cleaner.walk.walk import MalformedRecords, Rules
+from ottla.log.cleaner.walk.walk import MalformedRecords, ReferenceWalk, Rules
 from ottla.protocol.records import Record, build_batch
 
 KEYS = st.one_of(

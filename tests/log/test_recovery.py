@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 
-from ottla.log.errors import CorruptSegmentError
+from ottla.log.config import CorruptSegmentError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .batches import NOW, batch, headers, open_log, put, records_of

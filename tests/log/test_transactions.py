@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.protocol.end_txn_marker import read_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records import read_records
+from ottla.protocol.records import read_marker, read_records
 
 from .batches import NOW, batch, headers, open_log, put
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
-from ottla.metadata.topic_names import validate_topic_name
+from ottla.metadata.nodes import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -10,11 +10,10 @@ from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.canary import Canary
 from ottla.monitoring.capacity.load import loads
-from ottla.monitoring.capacity.measuring import measure
-from ottla.monitoring.capacity.probe import probe
-from ottla.monitoring.exporter.exporter import Exporter
+from ottla.monitoring.capacity.measuring import measure, probe
+from ottla.monitoring.exporter import Exporter
 from tests.broker.metrics.scraping import Metrics
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.peers.apache_kafka import Unavailable, java, kafka_classpath
-from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.groups.consumer.reconciliation import TopicRegex
 from ottla.protocol.errors import KafkaError
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

@@ -11,7 +11,7 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.protocol.records import read_records
-from ottla.registry.log.producer import Fenced, LogProducer
+from ottla.registry.log import Fenced, LogProducer
 from ottla.registry.model.records import NOOP, SCHEMA, Key, Write
 from ottla.registry.settings import RegistrySettings
 from tests.registry.conftest import Api, in_background, record

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.rebalancing.layout import Layout, PartitionName, Placed
-from ottla.rebalancing.planner import TooFewBrokers, plan
+from ottla.rebalancing import Layout, PartitionName, Placed, TooFewBrokers, plan
 
 State = tuple[dict[PartitionName, Placed], dict[int, str | None]]
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.registry.errors import RegistryError
-from ottla.registry.model import administration, deletion, registration
+from ottla.registry.model import administration, registration
+from ottla.registry.model import registration as deletion
 from ottla.registry.model.contracts import (
     Reference,
     content_md5,

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ottla.registry.election.protocol import (
+from ottla.registry.election import (
     Identity,
     decode_assignment,
     decode_identity,
@@ -18,7 +18,7 @@ from ottla.registry.election.protocol import (
     encode_assignment,
     encode_identity,
 )
-from ottla.registry.log.producer import Fenced, LogProducer
+from ottla.registry.log import Fenced, LogProducer
 from ottla.registry.model.records import NOOP, SCHEMA, Key, Write
 from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ottla.registry.security.authorization import BadAcls, Operation, read_acls
+from ottla.registry.security import BadAcls, Operation, read_acls
 from ottla.registry.settings import BadSettings, RegistrySettings
 from ottla.security.certificates import Authority, make_authority
 from ottla.testing import Broker, acl

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from ottla.http.background import InBackground
-from ottla.registry.log.topic import UnusableTopic
+from ottla.registry.log import UnusableTopic
 from ottla.registry.server import RegistryServer
 from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker

@@ -16,15 +16,11 @@ from ottla.protocol.messages import (
     cluster,
     configs,
     consumer_groups,
-    delegation_tokens,
     fetch,
     groups,
-    mirror,
     offsets,
     produce,
-    quotas,
     replicas,
-    scram,
     share_fetch,
     share_groups,
     share_state,
@@ -32,6 +28,10 @@ from ottla.protocol.messages import (
     topics,
     transactions,
 )
+from ottla.protocol.messages import configs as quotas
+from ottla.protocol.messages import produce as mirror
+from ottla.protocol.messages import sasl as delegation_tokens
+from ottla.protocol.messages import sasl as scram
 from ottla.protocol.records import Record, build_batch
 
 # Served to everybody: APIs before and during the login, broker information, the user's own tokens, and the client's own

@@ -7,7 +7,7 @@ import secrets
 import pytest
 
 from ottla.security.sasl import digest_md5
-from ottla.security.sasl.exchange import AuthenticationFailed
+from ottla.security.sasl.plain import AuthenticationFailed
 
 CHALLENGE = b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8'
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.security.jaas import BadJaas, parse_entry, parse_file, server_section
-from ottla.security.java_options import system_properties
+from ottla.security.jaas import BadJaas, parse_entry, parse_file, server_section, system_properties
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

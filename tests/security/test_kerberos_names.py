@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.security.kerberos_names import BadRules, KerberosNames, NoNameFor
+from ottla.security.principal import BadRules, KerberosNames, NoNameFor
 
 REALM = "EXAMPLE.COM"
 

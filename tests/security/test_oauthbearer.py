@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.security.sasl import oauthbearer
-from ottla.security.sasl.exchange import AuthenticationFailed, Login
 from ottla.security.sasl.oauthbearer import BearerToken, OAuthBearerServer, TokenRefused
+from ottla.security.sasl.plain import AuthenticationFailed, Login
 
 
 def server() -> OAuthBearerServer:

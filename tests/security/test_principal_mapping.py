@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.security.principal_mapping import BadMappingRules, NoRuleApplies, PrincipalMapper
+from ottla.security.principal import BadMappingRules, NoRuleApplies, PrincipalMapper
 
 RULES = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L, "

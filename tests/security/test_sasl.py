@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.security.sasl import plain, scram
-from ottla.security.sasl.exchange import AuthenticationFailed, Login
-from ottla.security.sasl.plain import PlainServer
+from ottla.security.sasl.plain import AuthenticationFailed, Login, PlainServer
 from ottla.security.sasl.scram import ScramCredential, ScramServer
 
 MECHANISMS = list(scram.HASHES)

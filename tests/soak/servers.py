@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 from ottla.testing.ports import free_ports
 from ottla.testing.tampering import Tampering
 from tests.ports import ports_in_a_row

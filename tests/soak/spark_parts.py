@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ottla.cli.commands.connect.worker import _DEFAULTS, with_clients
+from ottla.cli.commands.connect_worker import _DEFAULTS, with_clients
 from ottla.cli.commands.servers.http_servers import file_properties
 from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.worker.server import ConnectServer

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 
 _DIES_AT_ONCE = """
 import os, signal, sys
 from pathlib import Path
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 with Path(sys.argv[1]).open("wb") as log:
     child = start_child([sys.executable, "-c", "import time; print('there', flush=True); time.sleep(600)"], log)
 print(child.pid, flush=True)

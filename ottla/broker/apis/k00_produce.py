@@ -30,18 +30,16 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
+from ottla.broker.coordinators.transactions import Refused, admit_produce
 from ottla.broker.network.error_responses import error_response as generic_error_response
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.request_context import CloseConnection, RequestContext
+from ottla.broker.network.request_context import CloseConnection, PendingResponse, RequestContext
 from ottla.broker.network.split import Split
-from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.requests.leaders import LeaderHints
 from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce, wait_for
 from ottla.cluster.partitions.partition import Partition
 from ottla.log.append_check import InspectionNeeded, inspect
-from ottla.log.config import LogConfig
-from ottla.log.errors import RefusedRecordsError
-from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.log.config import LogConfig, RefusedRecordsError
+from ottla.metadata.nodes import INTERNAL_TOPICS
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
@@ -55,7 +53,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.security.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _ALL = -1
 _HINTS_SINCE = 10

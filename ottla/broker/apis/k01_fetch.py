@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.fetch.consumer_fetch import ConsumerFetch
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.request_context import PendingResponse, RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -33,7 +32,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.security.rights import CLUSTER_ACTION
+from ottla.security.acls import CLUSTER_ACTION
 
 
 def handle(

@@ -28,7 +28,7 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.security.rights import DESCRIBE_TOPIC
+from ottla.security.acls import DESCRIBE_TOPIC
 
 _LATEST = -1
 _EARLIEST = -2

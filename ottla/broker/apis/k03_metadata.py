@@ -18,7 +18,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.cluster.topics.topic_admin import Charge
 from ottla.metadata.cluster_image import TopicImage
-from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.metadata.nodes import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import is_internal
@@ -30,8 +30,7 @@ from ottla.protocol.messages.cluster import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.security.acls import ResourceType
-from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC
+from ottla.security.acls import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC, ResourceType
 
 _NOT_ASKED = -(2**31)
 _MOST_CREATED = 1000  # topics created per request; the client asks again for the others

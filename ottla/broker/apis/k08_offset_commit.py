@@ -27,7 +27,7 @@ from ottla.protocol.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.security.rights import READ_GROUP, READ_TOPIC
+from ottla.security.acls import READ_GROUP, READ_TOPIC
 
 SPLIT = Split("topics.partitions", "topics.partitions", size=500)
 

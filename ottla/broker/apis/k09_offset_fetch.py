@@ -34,7 +34,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from ottla.security.acls import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 _NOTHING = CommittedOffset(-1)
 

@@ -32,14 +32,14 @@ from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce,
 from ottla.cluster.partitions.partition import Partition
 from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.mirror import (
+from ottla.protocol.messages.produce import (
     MirrorAppendPartition,
     MirrorAppendPartitionResult,
     MirrorAppendRequest,
     MirrorAppendResponse,
     MirrorAppendTopicResult,
 )
-from ottla.security.rights import ALTER_TOPIC, CLUSTER_ACTION
+from ottla.security.acls import ALTER_TOPIC, CLUSTER_ACTION
 
 _BATCH_START = Struct(">qii")  # base offset, remaining length, leader epoch
 _LENGTH_FROM = 12

@@ -18,7 +18,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.coordinator.groups.base.effects import JoinRequest, MemberProtocol
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 _MOST_PROTOCOLS = 1000
 

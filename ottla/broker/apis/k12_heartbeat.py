@@ -12,7 +12,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 
 def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

@@ -14,7 +14,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
 from ottla.coordinator.groups.base.effects import LeavingMember
 from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 SPLIT = Split("members", "members")
 

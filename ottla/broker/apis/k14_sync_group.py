@@ -14,7 +14,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.coordinator.groups.base.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 
 async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:

@@ -10,7 +10,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
 from ottla.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.security.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP
+from ottla.security.acls import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> Work[ListGroupsResponse]:

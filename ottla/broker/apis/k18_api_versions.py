@@ -5,7 +5,7 @@ Behaviour
 - Produce is listed from version 0 although versions below 3 are rejected: librdkafka 2.0 reads a higher minimum as "no
   compression".
 - Ottla's own APIs (keys from 10000 on) are listed only for clients that identify as ottla.
-- `ottla.broker.features` has the finalized features.
+- `ottla.broker.loggers` has the finalized features.
 - A request in a newer version is answered in version 0 with UNSUPPORTED_VERSION and the full list. The connection stays
   open.
 - A client that names the cluster or the broker it means gets REBOOTSTRAP_REQUIRED if it reached another one (KIP-1242):
@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from ottla.broker.broker import Broker
-from ottla.broker.features import FEATURES
+from ottla.broker.loggers import FEATURES
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (

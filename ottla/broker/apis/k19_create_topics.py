@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.quotas.client_quotas import MutationQuota
+from ottla.broker.quotas import MutationQuota
 from ottla.cluster.topics.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.dynamic_configs.effective_config import effective_topic_config
@@ -36,7 +36,7 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
+from ottla.security.acls import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 
 _DESCRIBED_SINCE = 5
 _AT_A_TIME = 50  # topics created concurrently

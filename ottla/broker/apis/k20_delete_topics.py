@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.quotas.client_quotas import MutationQuota
+from ottla.broker.quotas import MutationQuota
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ottla.security.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
+from ottla.security.acls import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 
 _IDS_SINCE = 6
 _AT_A_TIME = 50  # topics deleted concurrently

@@ -17,7 +17,7 @@ import asyncio
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.cluster.partitions.delayed_operations import Awaited, DelayedDeleteRecords, wait_for
-from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.metadata.nodes import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     DeleteRecordsPartition,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.fetch import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.security.rights import DELETE_TOPIC
+from ottla.security.acls import DELETE_TOPIC
 
 _NO_WATERMARK = -1
 

@@ -21,7 +21,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.coordinator.transactions.transaction import ProducerIdAndEpoch
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from ottla.security.rights import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _NONE = -1
 _PRODUCER_FENCED_SINCE = 4

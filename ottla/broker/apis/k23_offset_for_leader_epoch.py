@@ -21,7 +21,7 @@ from ottla.protocol.messages.fetch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ottla.security.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
+from ottla.security.acls import CLUSTER_ACTION, DESCRIBE_TOPIC
 
 SPLIT = Split("topics.partitions", "topics.partitions")
 

@@ -20,7 +20,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import Work
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, MIRROR_LINK
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -29,8 +29,7 @@ from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from ottla.protocol.mirror_link import MIRROR_LINK
-from ottla.security.rights import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 _BATCHES_SINCE = 4

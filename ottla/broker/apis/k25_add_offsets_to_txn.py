@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.coordinator.runtime.state_log import partition_for
-from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
+from ottla.coordinator.runtime import partition_for
+from ottla.metadata.nodes import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.security.rights import READ_GROUP, WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import READ_GROUP, WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 

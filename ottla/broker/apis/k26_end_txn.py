@@ -16,7 +16,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
-from ottla.security.rights import WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 _VERSION_2_SINCE = 5

@@ -25,7 +25,7 @@ from ottla.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.security.rights import ALTER_CLUSTER, CLUSTER_ACTION
+from ottla.security.acls import ALTER_CLUSTER, CLUSTER_ACTION
 
 SPLIT = Split("markers.topics.partition_indexes", "markers.topics.partitions")
 

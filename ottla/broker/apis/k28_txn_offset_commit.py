@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators.transaction_admission import admit_offsets
+from ottla.broker.coordinators.transactions import admit_offsets
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
 from ottla.coordinator.groups.offsets import OffsetToCommit
-from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
-from ottla.coordinator.runtime.state_log import partition_for
-from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
+from ottla.coordinator.runtime import ProducerEpoch, partition_for
+from ottla.metadata.nodes import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
@@ -31,7 +30,7 @@ from ottla.protocol.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.security.rights import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
+from ottla.security.acls import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _LOAD_IN_PROGRESS_SINCE = 2
 

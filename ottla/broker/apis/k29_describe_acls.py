@@ -14,7 +14,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.security.acl_changes import read_filter
+from ottla.broker.security.authorization import read_filter
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import (
     AclDescription,
@@ -22,8 +22,7 @@ from ottla.protocol.messages.acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ottla.security.acls import Acl, ResourcePattern
-from ottla.security.rights import DESCRIBE_CLUSTER
+from ottla.security.acls import DESCRIBE_CLUSTER, Acl, ResourcePattern
 
 
 def handle(

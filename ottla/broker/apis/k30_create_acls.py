@@ -17,11 +17,12 @@ import logging
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.security.acl_changes import add_entries, known
+from ottla.broker.security.authorization import add_entries, known
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ottla.security.acls import (
+    ALTER_CLUSTER,
     Acl,
     BadAcl,
     Entry,
@@ -32,7 +33,6 @@ from ottla.security.acls import (
     ResourceType,
     check_creation,
 )
-from ottla.security.rights import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from functools import partial
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.security.acl_changes import read_filter, remove_entries
+from ottla.broker.security.authorization import read_filter, remove_entries
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import (
@@ -26,9 +26,8 @@ from ottla.protocol.messages.acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.security.acls import Acl, AclFilter, Entry, ResourcePattern
+from ottla.security.acls import ALTER_CLUSTER, Acl, AclFilter, Entry, ResourcePattern
 from ottla.security.authorizer import Authorizer
-from ottla.security.rights import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 

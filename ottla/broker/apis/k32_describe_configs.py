@@ -27,7 +27,7 @@ from ottla.metadata.dynamic_configs.effective_config import (
     effective_group_config,
     effective_topic_config,
 )
-from ottla.metadata.topic_names import validate_topic_name
+from ottla.metadata.nodes import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,

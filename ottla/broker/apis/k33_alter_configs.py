@@ -14,7 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.requests.config_resources import MOST_CONFIGS, alter_each, refuse_configs
 from ottla.cluster.topics.topic_admin import Alteration
-from ottla.metadata.dynamic_configs.config_changes import replaced
+from ottla.metadata.dynamic_configs.dynamic_broker_config import replaced
 from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

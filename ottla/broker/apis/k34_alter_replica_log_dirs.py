@@ -27,7 +27,7 @@ from ottla.protocol.messages.replicas import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 
 async def handle(

@@ -29,7 +29,7 @@ from ottla.protocol.messages.replicas import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.security.rights import DESCRIBE_CLUSTER
+from ottla.security.acls import DESCRIBE_CLUSTER
 
 
 def handle(

@@ -16,7 +16,7 @@ from collections import Counter
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.quotas.client_quotas import MutationQuota
+from ottla.broker.quotas import MutationQuota
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.topics import (
     CreatePartitionsRequest,
@@ -24,7 +24,7 @@ from ottla.protocol.messages.topics import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.security.rights import ALTER_TOPIC
+from ottla.security.acls import ALTER_TOPIC
 
 _QUOTA_ERRORS_SINCE = 3
 _AT_A_TIME = 50  # topics extended concurrently

@@ -16,12 +16,12 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.delegation_tokens import (
+from ottla.protocol.messages.sasl import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from ottla.security.acls import CREATE_TOKENS_USER
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
-from ottla.security.rights import CREATE_TOKENS_USER
 
 _MOST_RENEWERS = 1000
 

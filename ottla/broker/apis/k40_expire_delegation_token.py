@@ -14,7 +14,7 @@ from ottla.broker.apis.k38_create_delegation_token import check_tokens_allowed
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.delegation_tokens import (
+from ottla.protocol.messages.sasl import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )

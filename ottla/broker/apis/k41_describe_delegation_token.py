@@ -15,16 +15,16 @@ from ottla.broker.apis.k38_create_delegation_token import check_tokens_allowed
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
-from ottla.metadata.delegation_tokens import DelegationToken
+from ottla.metadata.credentials import DelegationToken
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.delegation_tokens import (
+from ottla.protocol.messages.sasl import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+from ottla.security.acls import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_USER
 from ottla.security.principal import KafkaPrincipal
-from ottla.security.rights import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_USER
 
 
 def handle(

@@ -15,7 +15,7 @@ from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.security.rights import DELETE_GROUP
+from ottla.security.acls import DELETE_GROUP
 
 SPLIT = Split("groups_names", "results")
 

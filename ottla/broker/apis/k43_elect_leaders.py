@@ -18,7 +18,7 @@ import logging
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.cluster.elections import elections
+from ottla.cluster import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -28,7 +28,7 @@ from ottla.protocol.messages.replicas import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from ottla.broker.requests.config_resources import MOST_CONFIGS, ResourceType, a
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.metadata.configs.broker_config_table import broker_config_def
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
-from ottla.metadata.dynamic_configs.config_changes import ConfigChange, changed
+from ottla.metadata.dynamic_configs.dynamic_broker_config import ConfigChange, changed
 from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

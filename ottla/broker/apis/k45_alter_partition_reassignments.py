@@ -26,7 +26,7 @@ from ottla.protocol.messages.replicas import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 

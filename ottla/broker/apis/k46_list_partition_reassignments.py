@@ -19,7 +19,7 @@ from ottla.protocol.messages.replicas import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from ottla.security.rights import DESCRIBE_CLUSTER
+from ottla.security.acls import DESCRIBE_CLUSTER
 
 
 def handle(

@@ -17,7 +17,7 @@ from ottla.protocol.messages.offsets import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ottla.security.rights import DELETE_GROUP, READ_TOPIC
+from ottla.security.acls import DELETE_GROUP, READ_TOPIC
 
 SPLIT = Split("topics.partitions", "topics.partitions")
 

@@ -15,7 +15,7 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.quotas import (
+from ottla.protocol.messages.configs import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -23,7 +23,7 @@ from ottla.protocol.messages.quotas import (
     EntryData,
     ValueData,
 )
-from ottla.security.rights import DESCRIBE_CONFIGS_CLUSTER
+from ottla.security.acls import DESCRIBE_CONFIGS_CLUSTER
 
 
 def handle(

@@ -20,13 +20,13 @@ from ottla.cluster.topics.quota_changes import alter_client_quotas, check_change
 from ottla.metadata.client_quotas import Entity, QuotaChange
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.quotas import (
+from ottla.protocol.messages.configs import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterEntryData,
     EntryDataInResponse,
 )
-from ottla.security.rights import ALTER_CONFIGS_CLUSTER
+from ottla.security.acls import ALTER_CONFIGS_CLUSTER
 
 logger = logging.getLogger(__name__)
 

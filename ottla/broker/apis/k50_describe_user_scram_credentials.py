@@ -16,15 +16,15 @@ from collections import Counter
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.security.scram_users import NUMBERS
-from ottla.metadata.scram_credentials import load_scram_credentials
+from ottla.metadata.credentials import load_scram_credentials
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.scram import (
+from ottla.protocol.messages.sasl import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ottla.security.rights import DESCRIBE_CLUSTER
+from ottla.security.acls import DESCRIBE_CLUSTER
 from ottla.security.sasl.scram import parse_credential
 
 

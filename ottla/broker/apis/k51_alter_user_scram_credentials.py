@@ -21,14 +21,14 @@ from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.broker.security.scram_users import alter_credentials, mechanism_name, upsertion
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.scram import (
+from ottla.protocol.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

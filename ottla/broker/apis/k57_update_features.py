@@ -14,7 +14,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.features import FEATURES
+from ottla.broker.loggers import FEATURES
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.protocol.errors import ErrorCode
@@ -24,7 +24,7 @@ from ottla.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _KINDS_SINCE = 1

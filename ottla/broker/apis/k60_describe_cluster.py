@@ -18,8 +18,7 @@ from ottla.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.security.acls import ResourceType
-from ottla.security.rights import DESCRIBE_CLUSTER
+from ottla.security.acls import DESCRIBE_CLUSTER, ResourceType
 
 _BROKERS, _CONTROLLERS = 1, 2
 

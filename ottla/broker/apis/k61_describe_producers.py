@@ -13,7 +13,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
-from ottla.metadata.topic_names import validate_topic_name
+from ottla.metadata.nodes import validate_topic_name
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -22,7 +22,7 @@ from ottla.protocol.messages.transactions import (
     ProducerState,
     TopicResponse,
 )
-from ottla.security.rights import READ_TOPIC
+from ottla.security.acls import READ_TOPIC
 
 SPLIT = Split("topics.partition_indexes", "topics.partitions")
 

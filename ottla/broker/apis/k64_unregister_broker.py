@@ -21,7 +21,7 @@ from ottla.cluster.membership import forget_broker
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
-from ottla.security.rights import ALTER_CLUSTER
+from ottla.security.acls import ALTER_CLUSTER
 
 
 async def handle(

@@ -19,7 +19,7 @@ from ottla.protocol.messages.transactions import (
     TopicData,
     TransactionState,
 )
-from ottla.security.rights import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
+from ottla.security.acls import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 
 SPLIT = Split("transactional_ids", "transaction_states")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct
-from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.groups.consumer.reconciliation import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named
 from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
 from ottla.protocol.messages.transactions import (
@@ -22,7 +22,7 @@ from ottla.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from ottla.security.rights import DESCRIBE_TRANSACTIONAL_ID
+from ottla.security.acls import DESCRIBE_TRANSACTIONAL_ID
 
 
 def handle(

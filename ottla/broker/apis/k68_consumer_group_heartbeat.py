@@ -31,7 +31,7 @@ from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.security.rights import DESCRIBE_TOPIC, READ_GROUP
+from ottla.security.acls import DESCRIBE_TOPIC, READ_GROUP
 
 _MOST_TOPICS = 10_000
 

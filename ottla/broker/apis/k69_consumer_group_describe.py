@@ -14,7 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
-from ottla.coordinator.groups.base.topics import NamedPartitions
+from ottla.coordinator.groups.base.base_group import NamedPartitions
 from ottla.coordinator.groups.modern.subscribing_group import ModernGroupDescription
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

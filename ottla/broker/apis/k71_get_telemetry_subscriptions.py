@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.telemetry.subscriptions import ACCEPTED_CODECS
-from ottla.broker.telemetry.telemetry import telemetry
+from ottla.broker.telemetry import ACCEPTED_CODECS, telemetry
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.telemetry import (
+from ottla.protocol.messages.cluster import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )

@@ -18,12 +18,10 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.telemetry.otlp import MalformedMetrics, with_attributes
-from ottla.broker.telemetry.subscriptions import kafka_uuid
-from ottla.broker.telemetry.telemetry import telemetry
+from ottla.broker.telemetry import MalformedMetrics, kafka_uuid, telemetry, with_attributes
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ottla.protocol.messages.cluster import PushTelemetryRequest, PushTelemetryResponse
 
 
 def handle(broker: Broker, request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:

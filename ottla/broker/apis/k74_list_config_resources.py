@@ -19,7 +19,7 @@ from ottla.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.security.rights import DESCRIBE_CONFIGS_CLUSTER
+from ottla.security.acls import DESCRIBE_CONFIGS_CLUSTER
 
 _TYPES_SINCE = 1
 

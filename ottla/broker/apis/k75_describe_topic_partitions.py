@@ -18,7 +18,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work, distinct, ordered
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.topic_names import validate_topic_name
+from ottla.metadata.nodes import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.messages.cluster import (
@@ -28,8 +28,7 @@ from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.security.acls import ResourceType
-from ottla.security.rights import DESCRIBE_TOPIC
+from ottla.security.acls import DESCRIBE_TOPIC, ResourceType
 
 
 def handle(

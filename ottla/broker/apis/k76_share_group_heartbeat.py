@@ -28,7 +28,7 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 
 def handle(

@@ -23,15 +23,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from ottla.broker.broker import Broker
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.request_context import RequestContext
-from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
+from ottla.broker.network.request_context import PendingResponse, RequestContext
 from ottla.broker.share.share_fetch import ShareFetch
-from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH
+from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH, Outcomes, acknowledge, named
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import ShareFetchRequest
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 
 def handle(

@@ -18,9 +18,15 @@ from itertools import islice
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.requests.leader_hints import LeaderHints
-from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
-from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition
+from ottla.broker.requests.leaders import LeaderHints
+from ottla.broker.share.share_sessions import (
+    FINAL_EPOCH,
+    OPEN_EPOCH,
+    Outcomes,
+    SharedPartition,
+    acknowledge,
+    named,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (
     AcknowledgementBatch,
@@ -31,7 +37,7 @@ from ottla.protocol.messages.share_fetch import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ottla.security.rights import READ_GROUP
+from ottla.security.acls import READ_GROUP
 
 
 def handle(

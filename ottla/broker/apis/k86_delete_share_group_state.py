@@ -12,9 +12,9 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
-from ottla.broker.share.state_handlers import DELETE, serve
+from ottla.broker.share.state_persister import DELETE, serve
 from ottla.protocol.messages.share_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
-from ottla.security.rights import CLUSTER_ACTION
+from ottla.security.acls import CLUSTER_ACTION
 
 SPLIT = Split("topics.partitions", "results.partitions", size=8)  # each may write to disk
 

@@ -23,9 +23,15 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.coordinator.groups.modern.consumer_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatRequest, StreamsHeartbeatResult
 from ottla.coordinator.groups.streams.streams_records import read_pairs, read_topology
-from ottla.coordinator.groups.streams.streams_state import Endpoint, Role, TaskIds, Tasks
+from ottla.coordinator.groups.streams.streams_state import (
+    Endpoint,
+    Role,
+    StreamsHeartbeatRequest,
+    StreamsHeartbeatResult,
+    TaskIds,
+    Tasks,
+)
 from ottla.coordinator.groups.streams.topology import (
     InternalTopic,
     Status,
@@ -37,7 +43,7 @@ from ottla.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, READ_GROUP
+from ottla.security.acls import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, READ_GROUP
 
 _MOST_ENTRIES = 5000
 

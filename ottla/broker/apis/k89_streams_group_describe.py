@@ -16,8 +16,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.split import Split
 from ottla.broker.requests.denied_groups import denied_groups, finish_description
-from ottla.coordinator.groups.streams.heartbeat import StreamsGroupDescription
-from ottla.coordinator.groups.streams.streams_state import StreamsMember, TaskIds, Tasks
+from ottla.coordinator.groups.streams.streams_state import (
+    StreamsGroupDescription,
+    StreamsMember,
+    TaskIds,
+    Tasks,
+)
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
 from ottla.protocol.messages.streams_groups import (
     Assignment,

@@ -16,9 +16,9 @@ from collections.abc import Collection
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
-from ottla.broker.requests.remote_offsets import end_offsets
-from ottla.broker.share.state_handlers import SUMMARIZE
-from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
+from ottla.broker.requests.leaders import end_offsets
+from ottla.broker.share.state_persister import SUMMARIZE
+from ottla.coordinator.share.share_coordinator import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
@@ -29,7 +29,7 @@ from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.messages.share_state import ReadSummaryPartitionData
-from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from ottla.security.acls import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 
 async def handle(

@@ -21,7 +21,7 @@ from ottla.protocol.messages.share_groups import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from ottla.security.rights import READ_GROUP, READ_TOPIC
+from ottla.security.acls import READ_GROUP, READ_TOPIC
 
 _UNKNOWN = "This server does not host this topic-partition."
 

@@ -19,7 +19,7 @@ from ottla.protocol.messages.share_groups import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from ottla.security.rights import DELETE_GROUP, READ_TOPIC
+from ottla.security.acls import DELETE_GROUP, READ_TOPIC
 
 _UNKNOWN = "This server does not host this topic-partition."
 

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ottla.broker.broker import Broker
-from ottla.broker.fetch.delayed_fetch import DelayedFetch
+from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
 from ottla.broker.fetch.fetch_sessions import TOPIC_IDS, FetchPlan, FetchTarget
-from ottla.broker.fetch.partition_reader import PartitionReader
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.request_context import RequestContext
+from ottla.broker.network.request_context import PendingResponse, RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.requests.leaders import LeaderHints
 from ottla.broker.security.authorization import ConnectionRights
 from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.partitions.topic_counts import TopicCounts
@@ -29,7 +27,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.security.rights import READ_TOPIC
+from ottla.security.acls import READ_TOPIC
 
 _FOLLOWERS_SERVE = 11
 _HINTS_SINCE = 16

@@ -1,4 +1,4 @@
-"""A fetch that waits: for data, or for a disk (Kafka's DelayedFetch)."""
+"""Reading partitions into one response, and a fetch that waits for data or a disk (Kafka's DelayedFetch)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,66 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.error_responses import error_response
+from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.partitions.purgatory import DelayedOperation, Purgatory
-from ottla.log.cold_reads import read_cold
+from ottla.log.cold_reads import ColdRange, cold_range, read_cold
+from ottla.log.config import CorruptSegmentError, StorageError
+from ottla.log.files.descriptors import FileRegion
 from ottla.protocol.codec import Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.fetch.partition_reader import PartitionReader
-    from ottla.broker.network.pending import PendingResponse
-    from ottla.broker.network.request_context import RequestContext
+    from ottla.broker.network.request_context import PendingResponse, RequestContext
+
+# Reading partitions into one response, within its limits.
+
+
+class PartitionReader:
+    """Reads for one response of at most `max_bytes`. The first batch is returned whole, however large it is.
+
+    `whole` is for readers that look at all bytes, not only at their position.
+    """
+
+    __slots__ = ("_whole", "cold", "left", "size")
+
+    def __init__(self, max_bytes: int, *, whole: bool = False) -> None:
+        self.left = max_bytes
+        self.size = 0
+        self.cold: list[ColdRange] = []  # ranges to read from disk first
+        self._whole = whole
+
+    def is_cold(self, partition: Partition, offset: int, max_bytes: int) -> bool:
+        """Return True if a read would wait for the disk, and note the range in `cold`."""
+        cold = cold_range(partition.log, offset, min(max_bytes, self.left), whole=self._whole)
+        if cold is None:
+            return False
+        self.cold.append(cold)
+        return True
+
+    def read(
+        self, partition: Partition, offset: int, max_bytes: int, *, upto: int, min_one: bool | None = None
+    ) -> FileRegion:
+        """Read records below `upto`. `min_one` replaces the rule for the first batch."""
+        if min_one is None:
+            min_one = not self.size
+        try:
+            region = partition.log.read(offset, min(max_bytes, self.left), upto=upto, min_one=min_one)
+        except (StorageError, CorruptSegmentError) as error:
+            partition.storage_failed(error)
+            raise
+        size = region.size
+        if size:
+            self.size += size
+            self.left = max(self.left - size, 0)
+        return region
+
+    def release(self, size: int) -> None:
+        """Return room for bytes that were read and are not part of the response."""
+        self.size -= size
+        self.left += size
+
+
+# A fetch that waits: for data, or for a disk (Kafka's DelayedFetch).
 
 logger = logging.getLogger(__name__)
 

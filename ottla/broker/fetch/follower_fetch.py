@@ -11,9 +11,8 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ottla.broker.fetch.delayed_fetch import DelayedFetch
+from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
 from ottla.broker.fetch.fetch_sessions import TOPIC_IDS, FetchSession, FetchTarget, SessionCache
-from ottla.broker.fetch.partition_reader import PartitionReader
 from ottla.log.cold_reads import read_cold
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -32,8 +31,7 @@ from ottla.protocol.messages.fetch import (
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection import Connection
-    from ottla.broker.network.pending import PendingResponse
-    from ottla.broker.network.request_context import RequestContext
+    from ottla.broker.network.request_context import PendingResponse, RequestContext
     from ottla.cluster.partitions.partition import Partition
     from ottla.cluster.replicas import Replicas
 

@@ -12,19 +12,16 @@ from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ottla.broker.lifecycle.damaged_replicas import DamagedReplicas
-from ottla.broker.lifecycle.failed_disks import FailedDisks
-from ottla.broker.lifecycle.missing_logs import irreplaceable
+from ottla.broker.lifecycle.failed_disks import DamagedReplicas, FailedDisks, irreplaceable
+from ottla.cluster import elections
 from ottla.cluster.background_tasks import end_tasks, start_task
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
-from ottla.cluster.controller.suspicions import Suspicions
-from ottla.cluster.elections import elections
-from ottla.cluster.elections.partition_states import PartitionStates
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Suspicions, probe
+from ottla.cluster.elections import PartitionStates
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.peers import PeerAddress
-from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
+from ottla.cluster.replication.follower_requests import FollowerConfirmation
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import BrokerRegistration, Endpoint

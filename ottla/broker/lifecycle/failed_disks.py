@@ -1,23 +1,29 @@
-"""Handling of failed and full disks."""
+"""Failed and full disks, damaged logs, and logs missing at start-up."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.cluster import elections
 from ottla.cluster.background_tasks import start_task
-from ottla.cluster.elections import elections
 from ottla.cluster.image.image_feed import PartitionKey
 from ottla.cluster.image.offline_replicas import Unusable, write_unusable
-from ottla.metadata.cluster_image import PartitionImage
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 from ottla.metadata.stores.store import StoreError
+from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.lifecycle.cluster_member import ClusterMember
+
+# Handling of failed and full disks.
 
 logger = logging.getLogger(__name__)
 
@@ -139,3 +145,126 @@ class FailedDisks:
             logger.error("Cannot hand over %s-%d, whose disk is full: %s", *key, error)
         finally:
             self._full.discard(key)
+
+
+# Recovery of damaged logs: in a cluster the broker fetches them again from their leaders.
+
+_LOOK_AGAIN_SECONDS = 1.0
+
+
+class DamagedReplicas:
+    """Restarts a damaged replica once another broker leads the partition.
+
+    Invariant: a log is discarded only while another broker leads and this one is outside the ISR, so every committed
+    record exists elsewhere. Its files are renamed, not deleted. Owner: the event loop.
+    """
+
+    def __init__(self, broker: Broker, disks: FailedDisks) -> None:
+        self._id = broker.node_id
+        self._image = broker.image
+        self._replicas = broker.replicas
+        self._disks = disks
+
+    async def rebuild(self) -> None:
+        while damaged := self._damaged():
+            for key in filter(self._others_have, damaged):
+                await self._start_anew(key)
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _damaged(self) -> list[PartitionKey]:
+        return [
+            name
+            for directory in self._replicas.log_directories
+            if directory.online
+            for name in directory.damaged_logs
+            if name in self._image.partitions
+        ]
+
+    def _others_have(self, key: PartitionKey) -> bool:
+        partition = self._image.partitions[key]
+        return (
+            self._id in partition.replicas
+            and self._id not in partition.isr
+            and partition.leader not in (self._id, NO_LEADER)
+            and partition.leader in self._image.brokers
+        )
+
+    async def _start_anew(self, key: PartitionKey) -> None:
+        topic = self._image.topics.get(key[0])
+        if topic is None:
+            return
+        try:
+            path = await asyncio.to_thread(self._replicas.set_aside, *key)
+            logger.warning(
+                "%s-%d is damaged here and is fetched again from broker %d. The damaged files are in %s: remove them "
+                "when you do not need them",
+                *key,
+                self._image.partitions[key].leader,
+                path,
+            )
+            await self._replicas.open_topic(topic)
+            await self._disks.publish()
+        except (OSError, KafkaError, StoreError) as error:
+            logger.error("%s-%d could not be fetched again: %s", *key, error)
+
+
+# Logs missing at start-up although the metadata assigns them to this broker.
+
+
+def out_of_reach(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> list[PartitionKey]:
+    """Return partitions of this broker whose log may be in an unreadable directory.
+
+    An empty log in its place might become leader, and followers would truncate theirs. As in Kafka, this includes every
+    partition without a log while any directory is offline: the directory may return with a second log of the partition.
+    """
+    damaged = {name for directory in directories for name in directory.offline_logs}
+    all_online = all(directory.online for directory in directories)
+    return [key for key, _ in _without_log(directories, image, broker_id) if not all_online or key in damaged]
+
+
+def lost_logs(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, disks_changed: bool
+) -> list[PartitionKey]:
+    """Return partitions of this broker that had a log once and have none now. They restart empty and leave the ISR.
+
+    A partition created just before a crash also has no log, and nothing is lost. Loss must be assumed if a directory is
+    new or was removed, if the log was offline, or if a recovery point shows that it had records.
+    """
+    unreachable = set(out_of_reach(directories, image, broker_id))
+    vanished = {name for directory in directories for name in directory.vanished_logs}
+    were_offline = image.offline_replicas.get(broker_id, frozenset())
+    return [
+        key
+        for key, partition in _without_log(directories, image, broker_id)
+        if key not in unreachable
+        and (
+            disks_changed
+            or key in vanished
+            or (image.topics[partition.topic].topic_id, partition.partition) in were_offline
+        )
+    ]
+
+
+def irreplaceable(
+    lost: Collection[PartitionKey], image: ClusterImage, config: BrokerConfig, broker_id: int
+) -> list[PartitionKey]:
+    """Return lost partitions without another in-sync replica in topics that forbid unclean elections."""
+    found = []
+    for key in lost:
+        partition = image.partitions.get(key)
+        if partition is not None and partition.isr == (broker_id,):
+            settings = TopicConfig(config, image.topics[partition.topic].configs)
+            if not settings.get_bool("unclean.leader.election.enable"):
+                found.append(key)
+    return found
+
+
+def _without_log(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> Iterator[tuple[PartitionKey, PartitionImage]]:
+    logs = {name for directory in directories for name in directory.logs}
+    for key, partition in image.partitions.items():
+        if broker_id in partition.replicas and key not in logs:
+            yield key, partition

@@ -12,10 +12,14 @@ from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
 from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
-from ottla.broker.lifecycle.embedded_metadata import METADATA_FILE, move_to_zookeeper
-from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
+from ottla.broker.lifecycle.embedded_metadata import (
+    METADATA_FILE,
+    move_to_zookeeper,
+    remove_strays,
+    take_over_topics,
+)
+from ottla.broker.lifecycle.failed_disks import lost_logs, out_of_reach
 from ottla.broker.lifecycle.housekeeping import Housekeeping, log_cleaner
-from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.metrics.broker_metrics import (
     PENDING_CONTROLLED_SHUTDOWN,
@@ -24,16 +28,14 @@ from ottla.broker.metrics.broker_metrics import (
     BrokerMetrics,
     metrics_of_start,
 )
-from ottla.broker.metrics.count_audit import CountAudit
-from ottla.broker.metrics.otlp_export import OtlpExport
+from ottla.broker.metrics.helper_processes import CountAudit, OtlpExport
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorization import authorizer_of
 from ottla.broker.security.certificate_reload import TlsListeners
 from ottla.broker.security.inter_broker import inter_broker_security
-from ottla.broker.security.metrics_login import MetricsLogin
 from ottla.broker.security.sasl_settings import sasl_settings
-from ottla.broker.security.scram_users import InitialUsers, store_initial_users
+from ottla.broker.security.scram_users import InitialUsers, MetricsLogin, store_initial_users
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
@@ -42,16 +44,15 @@ from ottla.cluster.peers import PeerDialer
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.topics.topic_admin import TopicAdmin
-from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.config import LogConfig, LogDirectoryError, UnusableDirectoryError
 from ottla.log.files import descriptors
 from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
 from ottla.log.segments.open_files import active_files, sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.credentials import load_salt_secret
 from ottla.metadata.dynamic_configs.dynamic_passwords import encode_with_new_secret
-from ottla.metadata.scram_credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.monitoring.metrics.endpoint import MetricsEndpoint, in_slices

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING
 
-from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.request_context import PendingResponse
 from ottla.broker.network.send_queue import Part, SendQueue
 from ottla.broker.network.wire import Wire
-from ottla.broker.telemetry.subscriptions import ClientFacts
+from ottla.broker.telemetry import ClientFacts
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:

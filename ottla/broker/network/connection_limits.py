@@ -11,7 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 
-from ottla.broker.quotas.rate import Rate
+from ottla.broker.quotas import Rate
 from ottla.log.files import descriptors
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.listeners import own_listener_value

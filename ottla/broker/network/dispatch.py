@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.error_responses import error_response, error_response_in_slices
-from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.large_requests import LARGE_FROM, LargeRequest, answer_parts, encode_large
-from ottla.broker.network.pending import PendingResponse
 from ottla.broker.network.request_context import (
     NEVER,
     Answer,
     Api,
     ApiVersion,
     CloseConnection,
+    PendingResponse,
     RequestContext,
 )
+from ottla.broker.network.request_times import Turns
 from ottla.broker.network.send_queue import Part
 from ottla.broker.network.slow_lane import SlowLane, Work
-from ottla.broker.network.turns import Turns
-from ottla.broker.quotas.client_quotas import RequestCost
+from ottla.broker.network.wire import FrameBuffers
+from ottla.broker.quotas import RequestCost
 from ottla.broker.security.authorization import ConnectionRights
-from ottla.broker.telemetry.telemetry import KEYS as TELEMETRY_KEYS
+from ottla.broker.telemetry import KEYS as TELEMETRY_KEYS
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.codegen import MAX_TAGGED_FIELDS, rest_of_varint

@@ -12,7 +12,7 @@ from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.network.pending import PendingResponse
+    from ottla.broker.network.request_context import PendingResponse
     from ottla.broker.network.send_queue import Part
     from ottla.broker.network.split import Split
 

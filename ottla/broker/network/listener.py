@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.sasl_login import SaslLogin
-from ottla.broker.network.tls_wire import HUNG_UP, RECEIVE_BYTES, TlsHandshake, reason_of
-from ottla.broker.network.wire import PlainWire, Wire
+from ottla.broker.network.wire import HUNG_UP, RECEIVE_BYTES, PlainWire, TlsHandshake, Wire, reason_of
 from ottla.log.files import descriptors
 from ottla.log.segments.open_files import active_files
-from ottla.security.principal import ANONYMOUS, KafkaPrincipal
-from ottla.security.principal_mapping import NoRuleApplies
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal, NoRuleApplies
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits

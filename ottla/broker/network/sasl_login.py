@@ -26,7 +26,7 @@ from ottla.protocol.messages.sasl import (
 )
 from ottla.security.principal import USER_TYPE, KafkaPrincipal
 from ottla.security.sasl import plain
-from ottla.security.sasl.exchange import AuthenticationFailed, Login, ServerExchange
+from ottla.security.sasl.plain import AuthenticationFailed, Login, ServerExchange
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection import Connection

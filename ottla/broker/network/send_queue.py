@@ -8,10 +8,9 @@ from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.network.turns import ALONE_BYTES, SHARED_BYTES, Turns
+from ottla.broker.network.request_times import ALONE_BYTES, SHARED_BYTES, Turns
 from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
-from ottla.log.files.file_region import FileRegion
-from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+from ottla.log.files.descriptors import FileRegion, is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection import Connection

@@ -11,7 +11,7 @@ from ottla.broker import loggers
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.configs import AlterConfigsResourceResponse
-from ottla.security.rights import (
+from ottla.security.acls import (
     ALTER_CONFIGS_CLUSTER,
     ALTER_CONFIGS_GROUP,
     ALTER_CONFIGS_TOPIC,

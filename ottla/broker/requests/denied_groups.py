@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.protocol.errors import ErrorCode
-from ottla.security.acls import ResourceType
-from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, Right
+from ottla.security.acls import DESCRIBE_GROUP, DESCRIBE_TOPIC, ResourceType, Right
 
 if TYPE_CHECKING:
     from ottla.broker.network.request_context import RequestContext

@@ -24,10 +24,10 @@ from struct import Struct
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ottla.broker.coordinators.transaction_admission import Refused
+from ottla.broker.coordinators.transactions import Refused
 from ottla.broker.requests.inspections import Inspections
 from ottla.log.append_check import LOOP_BYTES, LOOP_RECORDS, MOST_NAMED_RECORDS
-from ottla.log.errors import RefusedRecordsError
+from ottla.log.config import RefusedRecordsError
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.topic_configs import (

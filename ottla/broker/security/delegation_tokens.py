@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.delegation_tokens import (
+from ottla.metadata.credentials import (
     DelegationToken,
     decode_token,
     encode_token,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.config_defs import Value, format_value
 from ottla.metadata.configs.listeners import listener_value, own_listener_value
-from ottla.security.principal_mapping import BadMappingRules, PrincipalMapper
+from ottla.security.principal import BadMappingRules, PrincipalMapper
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 
 # Only brokers with certificates import these modules.

@@ -8,9 +8,8 @@ from kazoo.client import KazooClient
 
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.zookeeper import ZooKeeperStore
-from ottla.security.java_options import JAAS_FILE
-from ottla.zookeeper.client import ZooKeeperClient
-from ottla.zookeeper.security import JAVA_OPTIONS, BadSecurity, zookeeper_security
+from ottla.security.jaas import JAAS_FILE
+from ottla.zookeeper import JAVA_OPTIONS, BadSecurity, ZooKeeperClient, zookeeper_security
 
 
 def zookeeper_store(config: BrokerConfig, connect: str) -> ZooKeeperStore:

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.fetch.partition_reader import PartitionReader
-from ottla.broker.share.state_handlers import WRITE
-from ottla.broker.share.state_persister import StatePersister
+from ottla.broker.fetch.delayed_fetch import PartitionReader
+from ottla.broker.share.state_persister import WRITE, StatePersister
+from ottla.coordinator.share.share_coordinator import UNINITIALIZED, ShareKey, state_batches
 from ottla.coordinator.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
@@ -20,9 +20,8 @@ from ottla.coordinator.share.share_partition import (
     SharePartition,
     StateBatch,
 )
-from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, state_batches
 from ottla.log.batch import BatchScan
-from ottla.log.files.file_region import EMPTY_REGION, FileRegion
+from ottla.log.files.descriptors import EMPTY_REGION, FileRegion
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.group_configs import (
     AUTO_OFFSET_RESET,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.cluster.partitions.partition import Partition
     from ottla.cluster.partitions.purgatory import Watcher
-    from ottla.log.segments.transaction_index import AbortedTransaction
+    from ottla.log.segments.index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from ottla.broker.broker import Broker
-from ottla.broker.fetch.delayed_fetch import DelayedFetch
-from ottla.broker.fetch.partition_reader import PartitionReader
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.request_context import RequestContext
-from ottla.broker.requests.leader_hints import LeaderHints
-from ottla.broker.share.acknowledgements import Outcomes, may_read
+from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
+from ottla.broker.network.request_context import PendingResponse, RequestContext
+from ottla.broker.requests.leaders import LeaderHints
 from ottla.broker.share.live_share_partition import LiveSharePartition
-from ottla.broker.share.share_sessions import FINAL_EPOCH, SharedPartition, ShareSession
+from ottla.broker.share.share_sessions import FINAL_EPOCH, Outcomes, SharedPartition, ShareSession, may_read
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (

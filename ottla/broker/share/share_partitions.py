@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.coordinators.leadership import PartitionStateLog
 from ottla.broker.share.live_share_partition import LiveSharePartition, first_offset, for_member
-from ottla.broker.share.state_handlers import READ
-from ottla.broker.share.state_persister import StatePersister
-from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
+from ottla.broker.share.share_sessions import ShareSession, ShareSessions
+from ottla.broker.share.state_persister import READ, StatePersister
+from ottla.cluster.peers import Peers
+from ottla.coordinator.share.share_coordinator import UNINITIALIZED, ShareCoordinator, ShareKey
+from ottla.metadata.nodes import SHARE_GROUP_STATE_TOPIC
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_state import ReadStatePartitionData
@@ -18,6 +22,8 @@ from ottla.protocol.messages.share_state import ReadStatePartitionData
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.cluster.partitions.partition import Partition
+
+# Share-partitions led by this broker: loaded on first use, dropped with leadership.
 
 
 class SharePartitions:
@@ -129,3 +135,61 @@ class SharePartitions:
         """Drop stale state after another leader read it or it was reset."""
         if self._live.get(live.key) is live:
             self._end(live.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+# Share state, share-partitions and share sessions of a broker.
+
+log = logging.getLogger(__name__)
+
+# Maximum wait for a share coordinator before COORDINATOR_NOT_AVAILABLE.
+_PATIENCE_SECONDS = 15.0
+# Time for a coordinator beyond the replication timeout.
+_MARGIN_SECONDS = 1.0
+
+
+class Sharing:
+    """Owner: the event loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        config = broker.config
+        timeout_ms = config.get_int("share.coordinator.write.timeout.ms")
+        self.coordinator = ShareCoordinator(
+            PartitionStateLog(broker.replicas, SHARE_GROUP_STATE_TOPIC, timeout_ms),
+            broker.now_ms,
+            config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
+        )
+        # Separate connections: requests waiting for replicas would delay transaction markers.
+        peers = Peers(broker.dialer, timeout_ms / 1000 + _MARGIN_SECONDS)
+        self.persister = StatePersister(
+            config.broker_id, self.coordinator, broker.image, peers, _PATIENCE_SECONDS
+        )
+        self.partitions = SharePartitions(broker, self.persister)
+        self.sessions = ShareSessions(
+            config.get_int("group.share.max.share.sessions"), self._session_ended, self.partitions.end_group
+        )
+        broker.groups.share.persister = self.persister
+
+    async def ensure_topic(self) -> None:
+        """Create the state topic with the first share group."""
+        await self._broker.ensure_internal_topic(SHARE_GROUP_STATE_TOPIC)
+
+    async def topic_deleted(self, topic_id: bytes) -> None:
+        self.partitions.end_topic(topic_id)
+        try:
+            for pending in self.coordinator.delete_topics({topic_id}):
+                await pending
+        except KafkaError as error:
+            log.warning("Cannot delete the share state of a deleted topic: %s", error)
+
+    def close(self) -> None:
+        self.partitions.close()
+        self.persister.close()
+        self.coordinator.runtime.close()
+
+    def _session_ended(self, group_id: str, member_id: str, session: ShareSession) -> None:
+        """Release the member's locks immediately."""
+        for topic_id, index in session.partitions:
+            live = self.partitions.known(group_id, topic_id, index)
+            if live is not None:
+                live.release(member_id)

@@ -11,11 +11,11 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.options import client_options, count_option, json_option, seconds_option
-from ottla.cli.sizes import size_parameter
+from ottla.cli.values import size_parameter
 
 if TYPE_CHECKING:
     from ottla.monitoring.capacity.advice import Limits
-    from ottla.monitoring.capacity.facts import ClusterFacts
+    from ottla.monitoring.capacity.load import ClusterFacts
 
 _COLUMNS = (
     "BROKER",
@@ -179,7 +179,7 @@ def _partition_rates(
     client: Client, produce: float | None, consume: float | None, seconds: float | None
 ) -> tuple[float, float] | None:
     if seconds is not None:
-        from ottla.monitoring.capacity.probe import probe
+        from ottla.monitoring.capacity.measuring import probe
 
         measured = probe(client.cluster, seconds)
         return produce or measured[0], consume or measured[1]
@@ -214,7 +214,7 @@ def _broker(facts: ClusterFacts, now: Any, broker: int, limits: Limits) -> dict[
 
 
 def _what_if(facts: ClusterFacts, question: Question, limits: Limits) -> dict[str, Any]:
-    from ottla.monitoring.capacity.what_if import Plan, brokers_for, needs
+    from ottla.monitoring.capacity.advice import Plan, brokers_for, needs
 
     known = facts.partitions.values()
     ingress = sum(each.byte_rate for each in known)

@@ -14,8 +14,7 @@ from ottla.cli.commands.completion import complete_topics
 from ottla.cli.options import client_options, confirm_or_exit, count_option, json_option, yes_option
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.rebalance import ClusterNow, Proposal
-    from ottla.cli.jobs.rebalance_moves import Progress
+    from ottla.cli.jobs.rebalance import ClusterNow, Progress, Proposal
     from ottla.client.admin.offsets import Partition
 
 _SHOWN = 40
@@ -114,7 +113,7 @@ def rebalance(
 def _carry_out(
     client: Client, now: ClusterNow, proposal: Proposal, *, batch: int, throttle: int | None
 ) -> None:
-    from ottla.cli.jobs.rebalance_moves import Rebalance, elect_preferred, lift_throttles
+    from ottla.cli.jobs.rebalance import Rebalance, elect_preferred, lift_throttles
 
     reporter = _ProgressReporter()
     run = Rebalance(client, proposal.changes, batch=batch, throttle=throttle, on_progress=reporter)

@@ -15,6 +15,8 @@ from ottla.cli.options import file_option, json_option
 if TYPE_CHECKING:
     from ottla.broker.configuration import Setting
 
+# `ottla config …`
+
 config_file_option = file_option(
     "--config",
     "-c",
@@ -93,8 +95,6 @@ def init(directory: Path) -> None:
     """
     import shutil
 
-    from ottla.cli.shipped_files import shipped_folder
-
     written = 0
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -161,3 +161,16 @@ def _print(setting: Setting) -> None:
 
 def _shown(value: str | None) -> str:
     return "none" if value is None else value or "(empty)"
+
+
+# Files that come with Ottla: the classic configuration files, the examples.
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder: beside the package in a checkout, inside of it when it was installed."""
+    package = Path(__file__).parents[1]
+    is_checkout = (package.parent / "pyproject.toml").is_file()
+    folder = (package.parent if is_checkout else package) / name
+    if not folder.is_dir():
+        raise JobError(f"The folder {name} is not part of this installation of Ottla: install it again.")
+    return folder

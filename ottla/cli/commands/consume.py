@@ -192,7 +192,7 @@ def consume(
 def _decoding(
     registry: dict[str, str], key_format: str | None, value_format: str | None, as_json: bool
 ) -> Callable[[ConsumedMessage], ConsumedMessage] | None:
-    from ottla.cli.jobs.schemas import AUTO, RAW, Decoding, open_registry
+    from ottla.cli.jobs.messages import AUTO, RAW, Decoding, open_registry
 
     default = RAW if as_json else AUTO
     key_format, value_format = key_format or default, value_format or default
@@ -211,7 +211,7 @@ def _decryption(
             needs = "--allow-plain" if topic is None else "--decrypt-as"
             raise click.UsageError(f"{needs} needs --decrypt-with with the location of the keys.")
         return None
-    from ottla.cli.jobs.encryption import decrypting
+    from ottla.cli.jobs.messages import decrypting
 
     return decrypting(keys, topic, allow_plain=allow_plain)
 
@@ -253,7 +253,7 @@ def _start(from_beginning: bool, offset: str | None, from_timestamp: str | None,
     import time
 
     from ottla.cli.jobs.consume import Start
-    from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+    from ottla.cli.values import parse_duration_ms, parse_timestamp_ms
 
     if sum((from_beginning, offset is not None, from_timestamp is not None, since is not None)) > 1:
         raise click.UsageError("Choose one of --from-beginning, --offset, --from-timestamp and --since.")
@@ -301,7 +301,7 @@ def _shown(data: bytes | None) -> bytes:
 
 def _details(message: ConsumedMessage) -> bytes:
     from ottla.cli.jobs.messages import headers_to_text
-    from ottla.cli.times import format_timestamp
+    from ottla.cli.values import format_timestamp
 
     time = "-" if message.timestamp is None else format_timestamp(message.timestamp)
     place = f"{message.topic}-{message.partition}@{message.offset}"

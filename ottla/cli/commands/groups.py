@@ -253,7 +253,7 @@ def reset_offsets(
 def _target(options: dict[str, object]) -> Target:
     import time
 
-    from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+    from ottla.cli.values import parse_duration_ms, parse_timestamp_ms
     from ottla.client.admin.reset import Target
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}

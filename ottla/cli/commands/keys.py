@@ -62,7 +62,7 @@ def rotate(file: Path, name: str | None) -> None:
 @json_option()
 def list_(file: Path, as_json: bool) -> None:
     """Show the names and versions of the keys, without the keys themselves."""
-    from ottla.client.encryption.key_file import read_key_file
+    from ottla.client.encryption import read_key_file
 
     with _sentences():
         found = {name: sorted(versions) for name, versions in read_key_file(file).items()}

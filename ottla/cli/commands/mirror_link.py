@@ -46,7 +46,7 @@ _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmati
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
 def start(properties: Path, reverse: bool, master: str | None) -> None:
     """Create the mirror topics, and copy records and group offsets until Ctrl-C."""
-    from ottla.cli.jobs.mirror_link import run_link
+    from ottla.cli.jobs.mirror import run_link
 
     run_link(file_properties(properties), master, reverse=reverse)
 
@@ -55,7 +55,7 @@ def start(properties: Path, reverse: bool, master: str | None) -> None:
 @_properties
 def status(properties: Path, reverse: bool) -> None:
     """Show the partitions of the mirror topics and the number of missing records in each."""
-    from ottla.cli.jobs.mirror_link import show_status
+    from ottla.cli.jobs.mirror import show_status
 
     show_status(file_properties(properties), reverse=reverse)
 
@@ -65,7 +65,7 @@ def status(properties: Path, reverse: bool) -> None:
 @_topics
 def promote(properties: Path, reverse: bool, topics: tuple[str, ...]) -> None:
     """Turn mirror topics into ordinary topics for producers. Refused while records of the source are missing."""
-    from ottla.cli.jobs.mirror_link import promote_topics
+    from ottla.cli.jobs.mirror import promote_topics
 
     promote_topics(file_properties(properties), topics, reverse=reverse)
 
@@ -76,7 +76,7 @@ def promote(properties: Path, reverse: bool, topics: tuple[str, ...]) -> None:
 @_yes
 def failover(properties: Path, reverse: bool, topics: tuple[str, ...], yes: bool) -> None:
     """Promote mirror topics after the loss of the source. Shows first which records will be missing."""
-    from ottla.cli.jobs.mirror_link import fail_over
+    from ottla.cli.jobs.mirror import fail_over
 
     fail_over(file_properties(properties), topics, reverse=reverse, yes=yes)
 
@@ -90,6 +90,6 @@ def failback(properties: Path, reverse: bool, topics: tuple[str, ...], yes: bool
 
     Shows first which records only the old cluster has. Then copy with 'ottla mirror link start --reverse'.
     """
-    from ottla.cli.jobs.mirror_link import fail_back
+    from ottla.cli.jobs.mirror import fail_back
 
     fail_back(file_properties(properties), topics, reverse=reverse, yes=yes)

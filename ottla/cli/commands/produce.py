@@ -210,7 +210,7 @@ def _encoding(
             )
     if all(form is None for form, _, _ in parts.values()):
         return None
-    from ottla.cli.jobs.schemas import Encoding, open_registry
+    from ottla.cli.jobs.messages import Encoding, open_registry
 
     encoding = Encoding(open_registry(registry), topic)
     for part, (form, schema, number) in parts.items():
@@ -226,7 +226,7 @@ def _encryption(
         if fields:
             raise click.UsageError("--encrypt-field needs --encrypt-with with the location of the keys.")
         return None
-    from ottla.cli.jobs.encryption import encrypting
+    from ottla.cli.jobs.messages import encrypting
 
     return encrypting(keys, fields)
 

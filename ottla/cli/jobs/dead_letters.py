@@ -11,8 +11,17 @@ from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
 from ottla.cli.jobs.produce import ProduceOptions, Production
-from ottla.client.dead_letter_progress import Progress
-from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TIMESTAMP, TOPIC, own_headers, why
+from ottla.client.dead_letters import (
+    ERROR,
+    OFFSET,
+    PARTITION,
+    REASON,
+    TIMESTAMP,
+    TOPIC,
+    Progress,
+    own_headers,
+    why,
+)
 
 
 @dataclass(frozen=True, slots=True)

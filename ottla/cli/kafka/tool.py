@@ -1,4 +1,4 @@
-"""Shared parts of all tools: options in Kafka's style, access to the cluster, tables, errors as sentences."""
+"""Common parts of Kafka's tools: options, errors, properties and Java's order of settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,25 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
-from ottla.cli.errors import JobError
-from ottla.cli.extras import missing_package
-from ottla.cli.streams import discard_output, ensure_open, unwritable
+from ottla.cli.errors import JobError, missing_package
+from ottla.cli.output import discard_output, ensure_open, unwritable
+from ottla.cli.properties import parse_properties, to_librdkafka
+from ottla.protocol.internal_topics import string_hash
+
+# The order in which Java's HashMap lists strings: Kafka's tools print settings in it.
+
+
+def hash_map_order(names: Iterable[str], least: int = 16) -> list[str]:
+    """`least` is the size that the map began with: 1 if it was made for as many as there are."""
+    known = list(names)
+    size = least
+    while len(known) > size * 3 // 4:
+        size *= 2
+    spread = {name: (value ^ value >> 16) & size - 1 for name in known for value in (string_hash(name),)}
+    return sorted(known, key=spread.__getitem__)  # stable: within a bucket in the order of insertion
+
+
+# Shared parts of all tools: options in Kafka's style, access to the cluster, tables, errors as sentences.
 
 T = TypeVar("T")
 
@@ -419,3 +435,35 @@ def log_line(level: str, text: str) -> str:
     """Format a line like Kafka's logs."""
     now = time.time()
     return f"[{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now % 1 * 1000):03d}] {level} {text}"
+
+
+# Properties of a producer or consumer out of a file and out of repeated options.
+
+_CONNECTION = ("security.", "sasl.", "ssl.")
+
+
+def read_file(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"Cannot read the properties in {path}: {reason}.") from None
+
+
+def open_client(
+    args: argparse.Namespace, pairs: Iterable[str], client_id: str
+) -> tuple[Client, dict[str, str]]:
+    """The cluster, and the properties of the producer or consumer beside those of its connections.
+
+    They come from --command-config and from `pairs`, which win; either may name the brokers as well.
+    """
+    properties = to_librdkafka({**read_file(args.command_config), **key_values(list(pairs))})
+    named = properties.pop("bootstrap.servers", None)
+    args.bootstrap_server = args.bootstrap_server or named
+    args.command_config = None  # read here
+    connection = {key: value for key, value in properties.items() if key.startswith(_CONNECTION)}
+    client = connect(args, client_id=properties.pop("client.id", client_id), extra=connection)
+    client.cluster.check_advertised()  # fail early and clearly
+    return client, properties

@@ -9,7 +9,7 @@ import sys
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.java_order import hash_map_order
+from ottla.cli.kafka.tool import hash_map_order
 from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_many
 from ottla.client.admin.topics import (
     PartitionDescription,

@@ -1,4 +1,4 @@
-"""ACLs: describe, create, delete."""
+"""ACLs: describe, create, delete; and the rights of the current user."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check_accepted
 from ottla.protocol.messages import acls as messages
+from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.security.acls import (
     Acl,
     AclFilter,
@@ -20,6 +21,8 @@ from ottla.security.acls import (
     ResourcePattern,
     ResourceType,
 )
+
+# ACLs: describe, create, delete.
 
 T = TypeVar("T", bound=IntEnum)
 
@@ -120,3 +123,15 @@ def _known(kind: type[T], number: int) -> T:
         return kind(number)
     except ValueError:
         return kind(0)
+
+
+# Rights of the current user.
+
+
+def cluster_operations(cluster: Cluster) -> frozenset[Operation]:
+    """Return the allowed operations on the CLUSTER resource; none without the right to describe it."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    answer = cluster.any_connection().request(request, DescribeClusterResponse)
+    check_accepted("The rights on the cluster", answer)
+    bits = max(answer.cluster_authorized_operations, 0)
+    return frozenset(each for each in Operation if bits >> each & 1)

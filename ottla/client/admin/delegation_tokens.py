@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check_accepted
-from ottla.protocol.messages import delegation_tokens as messages
+from ottla.protocol.messages import sasl as messages
 from ottla.security.principal import KafkaPrincipal
 
 _SUBJECT = "The delegation token"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check_accepted
-from ottla.protocol.messages import quotas as messages
+from ottla.protocol.messages import configs as messages
 
 # Entity of a quota: user, client-id or ip → a name, or None for the default.
 Entity = Mapping[str, str | None]

@@ -11,7 +11,7 @@ from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError, check_accepted
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import scram as messages
+from ottla.protocol.messages import sasl as messages
 
 # Mechanism → protocol number and hash.
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}

@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from ottla.cluster import elections
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller.tool_requests import ToolRequests
-from ottla.cluster.elections import elections
-from ottla.cluster.elections.partition_states import Decide, Deposed, PartitionStates
+from ottla.cluster.elections import Decide, Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES, KAFKAS_CHANGES, notification, sequence_of
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment.reassigner import Reassigner
-from ottla.cluster.topics.topic_nodes import remove_topic_nodes
+from ottla.cluster.topics.topic_decisions import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig

@@ -10,8 +10,8 @@ import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from ottla.cluster.elections import elections
-from ottla.cluster.elections.partition_states import Deposed, PartitionStates
+from ottla.cluster import elections
+from ottla.cluster.elections import Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments

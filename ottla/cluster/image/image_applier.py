@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.log.errors import LogDirectoryError
+from ottla.log.config import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.errors import KafkaError

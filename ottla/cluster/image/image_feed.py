@@ -9,12 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.image.acl_feed import FOLDERS, AclFeed
 from ottla.cluster.image.change_notifications import CHANGES, ChangedPartition, decode_change, sequence_of
-from ottla.cluster.image.config_feed import ConfigFeed
+from ottla.cluster.image.config_feed import FOLDERS, AclFeed, ConfigFeed, TokenFeed
 from ottla.cluster.image.image_applier import ImageApplier, LocalReplicas
 from ottla.cluster.image.offline_replicas import read_offline_replicas
-from ottla.cluster.image.token_feed import TokenFeed
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import (
     NO_CONTROLLER,

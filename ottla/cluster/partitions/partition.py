@@ -10,12 +10,12 @@ from typing import Any
 from ottla.cluster.partitions.leader_state import LeaderContext, LeaderState
 from ottla.cluster.partitions.purgatory import DelayedOperation, Purgatory, Watcher
 from ottla.cluster.partitions.topic_counts import TopicCounts
-from ottla.log.errors import StorageError
+from ottla.log.config import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
-from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records import MARKER_BYTES
 
 logger = logging.getLogger(__name__)
 

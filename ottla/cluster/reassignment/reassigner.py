@@ -10,12 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ottla.cluster.elections.elections import NO_STATE
-from ottla.cluster.elections.partition_states import Deposed
+from ottla.cluster.elections import NO_STATE, Deposed
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments
-from ottla.cluster.topics import topic_nodes
+from ottla.cluster.topics import topic_decisions as topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.stores.store import BadVersion, Check, NodeStore, NoNode, Operation, StoreError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ottla.cluster.elections import elections
+from ottla.cluster import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -15,18 +15,17 @@ from collections.abc import Iterator
 
 from ottla.cluster.background_tasks import start_task
 from ottla.cluster.partitions.partition import Partition
-from ottla.cluster.peer import PeerConnection, PeerError
-from ottla.cluster.peers import PeerDialer
+from ottla.cluster.peers import PeerConnection, PeerDialer, PeerError
 from ottla.cluster.replication.follower_requests import (
     FETCH_VERSION,
     FetcherSettings,
     Key,
     ask_offsets,
     fetch_request,
+    truncation_offset,
 )
 from ottla.cluster.replication.log_start_checkpoints import LogStartCheckpoints
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
-from ottla.cluster.replication.truncation import truncation_offset
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 

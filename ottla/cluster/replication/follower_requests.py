@@ -1,12 +1,12 @@
-"""Requests from a follower to its leader."""
+"""Requests of followers: the fetchers of a broker, offsets for truncation, confirmation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ottla.cluster.partitions.partition import Partition
-from ottla.cluster.peer import PeerConnection
+from ottla.cluster.peers import PeerConnection
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -19,6 +19,35 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsTopic,
     ReplicaState,
 )
+
+# Determine where a follower truncates a log that diverged from its leader's (KIP-101, KIP-279, KIP-595).
+#
+# `FollowerFetcher._truncate` applies this rule to the leader's answer; `Partition.truncate_to` truncates the log.
+
+EpochEnd = tuple[int, int]  # leader epoch and the offset after its last record
+
+UNDEFINED = -1
+
+
+def truncation_offset(log_end_offset: int, high_watermark: int, own: EpochEnd, leaders: EpochEnd) -> int:
+    """Return the truncation offset, given the ends of the same epoch in the leader's log and in this one.
+
+    `leaders` is the leader's largest epoch at or below the last epoch here. `own` is the end of that epoch here, or of
+    the largest epoch before it. If the two epochs differ, the next fetch returns an earlier one, until both logs know
+    it.
+    """
+    leader_epoch, leader_end = leaders
+    if leader_end == UNDEFINED:
+        return high_watermark  # nothing is known about earlier records: only committed ones are certain
+    own_epoch, own_end = own
+    if own_end == UNDEFINED:
+        return min(leader_end, log_end_offset)
+    if own_epoch != leader_epoch:
+        return min(own_end, log_end_offset)
+    return min(own_end, leader_end, log_end_offset)
+
+
+# Requests from a follower to its leader.
 
 FETCH_VERSION = 17
 _LIST_OFFSETS_VERSION = 9
@@ -103,3 +132,48 @@ async def _ask_offset(peer: PeerConnection, broker_id: int, partition: Partition
         raise KafkaError(ErrorCode(answer.error_code))
     offset: int = answer.offset
     return offset
+
+
+# Confirm this broker's leadership through its followers while ZooKeeper is unavailable.
+
+# A follower silent for this long may have another leader.
+_SILENCE_SECONDS = 2.0
+# Every request asks, and computing an answer visits all partitions, so answers are cached briefly.
+_VALID_SECONDS = 0.25
+
+
+class FollowerConfirmation:
+    """Derives leadership from follower fetches. A follower that becomes leader stops fetching from this broker.
+
+    While every possible successor still fetches, this broker is still the leader. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        partitions: Callable[[], Iterable[Partition]],
+        followers: Callable[[float], set[int]],
+    ) -> None:
+        """`followers` returns the brokers that have fetched since a point in time."""
+        self._id = broker_id
+        self._partitions = partitions
+        self._followers = followers
+        self._until = 0.0
+        self._check_again_at = 0.0
+
+    def until(self, now: float) -> float:
+        """Return the time until which leadership is certain; a time in the past if it is not."""
+        if now >= self._check_again_at:
+            self._check_again_at = now + _VALID_SECONDS
+            if self._possible_successors() <= self._followers(now - _SILENCE_SECONDS):
+                self._until = self._check_again_at
+        return self._until
+
+    def _possible_successors(self) -> set[int]:
+        """Return all brokers that could be elected for a partition led here, including pending ISR changes."""
+        successors: set[int] = set()
+        for partition in self._partitions():
+            if partition.leading is not None:
+                successors |= partition.leading.in_sync.maximal
+        successors.discard(self._id)
+        return successors

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.partitions.partition import Partition
-from ottla.log.errors import storage_error
+from ottla.log.config import storage_error
 from ottla.log.log_directory import LogDirectory
 
 

@@ -10,16 +10,15 @@ from weakref import WeakValueDictionary
 
 from ottla.cluster.image.change_notifications import config_notification, notification
 from ottla.cluster.image.image_feed import ImageFeed
-from ottla.cluster.topics import topic_nodes
+from ottla.cluster.topics import topic_decisions as topic_nodes
 from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
-from ottla.log.errors import LogDirectoryError
+from ottla.log.config import LogDirectoryError
 from ottla.log.files import descriptors
 from ottla.log.segments.open_files import active_files
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.client_metrics import validate_client_metrics
-from ottla.metadata.configs.group_configs import validate_group_configs
+from ottla.metadata.configs.group_configs import validate_client_metrics, validate_group_configs
 from ottla.metadata.configs.topic_configs import (
     SCHEMA_REGISTRY_URL,
     check_mirror_link,
@@ -28,8 +27,8 @@ from ottla.metadata.configs.topic_configs import (
 )
 from ottla.metadata.dynamic_configs.dynamic_broker_config import DynamicBrokerConfig
 from ottla.metadata.dynamic_configs.dynamic_passwords import DynamicPasswords, NoSecret
+from ottla.metadata.nodes import collision_key, validate_topic_name
 from ottla.metadata.stores.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Set, StoreError
-from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.security.jaas import BadJaas, parse_entry
 

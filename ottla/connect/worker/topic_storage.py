@@ -10,10 +10,9 @@ from functools import partial
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import Unreachable
-from ottla.client.log.producer import LogProducer
-from ottla.client.log.reader import Batch, LogReader
+from ottla.client.log import Batch, LogProducer, LogReader
 from ottla.client.offsets import LATEST, list_offsets
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.client.settings import Settings
 from ottla.connect.errors import RetriableError
 from ottla.connect.worker.internal_topics import InternalTopic, ensure_topic

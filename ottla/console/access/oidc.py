@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ottla.console.settings import OidcSettings
-from ottla.oauth.endpoints import EndpointError, fetch, shown
 from ottla.security.bearer_tokens import BadKeys, Key, Rules, UnknownKey, parse_keys, validate
+from ottla.security.oauth import EndpointError, fetch, shown
 from ottla.security.sasl.oauthbearer import TokenRefused
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

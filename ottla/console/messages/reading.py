@@ -18,10 +18,9 @@ from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetched, FetchOptions, PartitionFetcher
 from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.protocol.batch_header import LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader, read_header
-from ottla.protocol.end_txn_marker import read_marker
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.record_format import Header, Record
-from ottla.protocol.records import read_batch
+from ottla.protocol.records import read_batch, read_marker
 
 _INT32 = Struct(">i")
 _PAGE_BYTES = 64 << 20

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ottla.console.messages.decoding import Shown, ShownMessage
-from ottla.console.messages.matching import Query
+from ottla.console.messages.scanning import Query
 from ottla.console.settings import ClusterSettings, Mask
 from ottla.console.web.streaming import FromThread
 from ottla.python_process import python_command, python_environment

@@ -21,11 +21,9 @@ from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.schema_codecs import SchemaCodecs
 from ottla.client.schema_registry import RegistrySettings, SchemaRegistry
 from ottla.client.settings import Settings
-from ottla.console.messages.decoding import Decoder, ShownMessage
-from ottla.console.messages.masking import Masker
-from ottla.console.messages.matching import BadQuery, Query, matcher
+from ottla.console.messages.decoding import Decoder, Masker, ShownMessage
 from ottla.console.messages.reading import Batch, batches, message_of, next_offset
-from ottla.console.messages.scanning import Scanner
+from ottla.console.messages.scanning import BadQuery, Query, Scanner, matcher
 from ottla.console.settings import Mask
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records import read_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.console.access.sessions import Signer
+from ottla.console.access.login import Signer
 from ottla.console.pages import (
     audit,
     connectors,
@@ -16,17 +16,16 @@ from ottla.console.pages import (
     topics,
     transactions,
 )
-from ottla.console.pages.capacity import capacity_routes
-from ottla.console.pages.count_audit import count_audit_routes
+from ottla.console.pages.audit import count_audit_routes
 from ottla.console.pages.dead_letters import DeadLetters
-from ottla.console.pages.flow import flow_routes
-from ottla.console.pages.group_changes import group_changes_routes
+from ottla.console.pages.groups import group_changes_routes
 from ottla.console.pages.login import LoginPages
 from ottla.console.pages.messages import Messages
+from ottla.console.pages.overview import capacity_routes, flow_routes
+from ottla.console.pages.placement import rebalance_routes
 from ottla.console.pages.produce import Producing
-from ottla.console.pages.rebalance import rebalance_routes
 from ottla.console.pages.sql import Sql
-from ottla.console.pages.topic_changes import topic_changes_routes
+from ottla.console.pages.topics import topic_changes_routes
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 

@@ -10,7 +10,7 @@ from ottla.console.access.hidden_values import HIDDEN, ConnectorConfig
 from ottla.console.access.roles import Level
 from ottla.console.remote import NotThere, Remote, part
 from ottla.console.web.app import CLUSTER, Route
-from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.paging import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 

@@ -10,8 +10,17 @@ from typing import Any
 
 from ottla.client.admin.offsets import earliest_offsets, latest_offsets
 from ottla.client.cluster import Cluster
-from ottla.client.dead_letter_progress import Progress
-from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TIMESTAMP, TOPIC, own_headers, why
+from ottla.client.dead_letters import (
+    ERROR,
+    OFFSET,
+    PARTITION,
+    REASON,
+    TIMESTAMP,
+    TOPIC,
+    Progress,
+    own_headers,
+    why,
+)
 from ottla.client.produce import produce
 from ottla.console.access.roles import Level
 from ottla.console.messages.reading import Message, read_range
@@ -19,7 +28,7 @@ from ottla.console.pages.messages import Messages
 from ottla.console.pages.topics import TOPIC as TOPIC_PATH
 from ottla.console.pages.topics import topic_state
 from ottla.console.web.app import Route
-from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.paging import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 from ottla.protocol.record_format import Record

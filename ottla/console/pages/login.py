@@ -7,9 +7,8 @@ import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ottla.console.access.login import LINK, OneTimeLink
+from ottla.console.access.login import COOKIE, LINK, LOGIN_COOKIE, OneTimeLink, Signer, cookies_of
 from ottla.console.access.oidc import Attempt, LoginFailed, Provider
-from ottla.console.access.sessions import COOKIE, LOGIN_COOKIE, Signer, cookies_of
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 from ottla.console.web.visit import Page, Visit

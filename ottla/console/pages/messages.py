@@ -13,13 +13,19 @@ from ottla.client.admin.offsets import latest_offsets
 from ottla.client.errors import ClientError
 from ottla.console.cluster.source import TopicState
 from ottla.console.messages import selection
-from ottla.console.messages.decoding import MOST_ITEMS, Decoder, ShownMessage, decode_page
-from ottla.console.messages.exporting import FORMATS, ParquetFile, available, csv_head, csv_row, json_row
-from ottla.console.messages.masking import Masker, masker_of
-from ottla.console.messages.matching import MODES, PLACES, BadQuery, Query, matcher
+from ottla.console.messages.decoding import MOST_ITEMS, Decoder, Masker, ShownMessage, decode_page, masker_of
 from ottla.console.messages.reading import PageBounds, read_range
+from ottla.console.messages.scanning import MODES, PLACES, BadQuery, Query, matcher
 from ottla.console.messages.search import Job, search
-from ottla.console.messages.selection import Selection
+from ottla.console.messages.selection import (
+    FORMATS,
+    ParquetFile,
+    Selection,
+    available,
+    csv_head,
+    csv_row,
+    json_row,
+)
 from ottla.console.pages.topics import TOPIC, topic_state
 from ottla.console.settings import Mask
 from ottla.console.web.app import Route

@@ -1,7 +1,8 @@
-"""Overview of the cluster and its brokers."""
+"""Overview of a cluster: health, flow of data and capacity."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +10,19 @@ from typing import Any
 from ottla.client.admin.configs import Resource, describe_configs
 from ottla.client.admin.log_dirs import LogDir
 from ottla.console.access.roles import Level
-from ottla.console.cluster.health import reasons
+from ottla.console.cluster.site import reasons
 from ottla.console.cluster.snapshot import Snapshot
-from ottla.console.pages.settings_table import setting_rows
+from ottla.console.flows import Flow, add_connectors, add_groups, add_mirrors, add_pipelines, add_queries
+from ottla.console.pages.topics import setting_rows
 from ottla.console.web.app import CLUSTER, Route
+from ottla.console.web.charts import draw
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
+from ottla.monitoring.capacity.advice import Limits, advice, disk_outlook
+from ottla.monitoring.capacity.load import loads, losses
+from ottla.monitoring.capacity.measuring import measure
+
+# Overview of the cluster and its brokers.
 
 _SHOWN = 20
 
@@ -124,3 +132,76 @@ async def broker_settings(visit: Visit) -> Page | Response:
         {"broker": broker, "settings": setting_rows(entries)},
         more={"may_edit": visit.can("admin"), "level": Level.ADMIN},
     )
+
+
+# Data flow: topics, queries, pipelines, connectors, mirrors and groups as one graph.
+
+_MOST_NODES = 120
+
+
+def flow_routes() -> Iterator[Route]:
+    yield Route("GET", f"{CLUSTER}/flow", flow, everywhere=True)
+
+
+async def flow(visit: Visit) -> Page | Response:
+    found = Flow(visit)
+    await add_connectors(visit, found)
+    await add_queries(visit, found)
+    await visit.site.calls.run(add_pipelines, visit, found)
+    await add_mirrors(visit, found)
+    add_groups(visit, found)
+    nodes = list(found.nodes.values())[:_MOST_NODES]
+    data = {"nodes": nodes, "edges": found.edges, "problems": found.problems}
+    more = {"drawing": draw(nodes, found.edges), "is_cut": len(found.nodes) > _MOST_NODES}
+    return Page("queries/flow.html", data, more=more)
+
+
+# Load and headroom of the cluster, measured on request as in `ottla capacity`.
+
+_SECONDS = 5.0
+
+
+def capacity_routes() -> Iterator[Route]:
+    yield Route("GET", f"{CLUSTER}/capacity", capacity, everywhere=True)
+
+
+async def capacity(visit: Visit) -> Page | Response:
+    """Measure on request only, because it queries all partitions twice."""
+    if visit.query.get("measure") != "1":
+        return Page("cluster/capacity.html", {"measured": None})
+    seconds = visit.query.get("seconds", "")
+    given = float(seconds) if seconds.isdecimal() and 0 < int(seconds) <= 60 else _SECONDS
+    facts, failures = await visit.site.calls.read(measure, given)
+    now, lost = loads(facts), losses(facts)
+    limits = Limits()
+    brokers: list[dict[str, Any]] = []
+    for broker, load in sorted(now.brokers.items()):
+        outlook = disk_outlook(facts, now, broker, limits)
+        brokers.append(
+            {
+                "broker": broker,
+                "leaders": load.leaders,
+                "replicas": load.replicas,
+                "bytes_in": load.bytes_in,
+                "bytes_out": load.bytes_out,
+                "stored": load.stored,
+                "disk_used": outlook.used,
+                "disk_later": None if outlook.later is None or math.isinf(outlook.later) else outlook.later,
+                "full_in": outlook.full_in,
+            }
+        )
+    measured = {
+        "seconds": facts.seconds,
+        "brokers": brokers,
+        "bytes_in": sum(each.byte_rate for each in facts.partitions.values()),
+        "records_in": sum(each.record_rate for each in facts.partitions.values()),
+        "bytes_read": sum(each.read_rate for each in facts.partitions.values()),
+        "losses": [
+            {"broker": each.broker, "offline": len(each.offline), "read_only": len(each.read_only)}
+            for each in lost
+        ],
+        "survives": not any(each.offline or each.read_only for each in lost),
+        "advice": advice(facts, now, lost, limits),
+        "failures": failures,
+    }
+    return Page("cluster/capacity.html", {"measured": measured})

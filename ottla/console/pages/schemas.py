@@ -12,8 +12,7 @@ from ottla.client.schema_registry import Schema, SchemaRegistry
 from ottla.console.access.roles import Level
 from ottla.console.remote import part
 from ottla.console.web.app import CLUSTER, Route
-from ottla.console.web.paging import listing
-from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.paging import Change, Plan, is_confirmed, listing, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 

@@ -16,8 +16,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
 from ottla.console.web.app import CLUSTER, Route
-from ottla.console.web.paging import listing
-from ottla.console.web.plan import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.paging import Change, Plan, is_confirmed, listing, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 

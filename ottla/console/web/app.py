@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog, CannotLog
-from ottla.console.access.login import Logins
+from ottla.console.access.login import FLASH_COOKIE, Logins, Sessions, Signer, cookies_of
 from ottla.console.access.roles import NOBODY, Kind, Level, User
-from ottla.console.access.sessions import FLASH_COOKIE, Sessions, Signer, cookies_of
 from ottla.console.cluster.site import Site
 from ottla.console.remote import NotThere
 from ottla.console.settings import Mask

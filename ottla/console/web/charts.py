@@ -1,12 +1,16 @@
-"""Line charts as SVG: drawn on the server without scripts, and styled with the page's colours."""
+"""Charts and graphs as SVG."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
+
+# Line charts as SVG: drawn on the server without scripts, and styled with the page's colours.
 
 Points = Sequence[tuple[float, float]]
 
@@ -93,3 +97,133 @@ def _round_up(value: float) -> float:
     while scale > value:
         scale /= 10
     return next(scale * step for step in (1, 2, 5, 10) if scale * step >= value)
+
+
+# Graphs as SVG, in columns from left to right. Pure.
+
+_BOX, _HIGH, _GAP_X, _GAP_Y, _MARGIN = 200, 46, 110, 22, 20
+_LINE = 12
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    label: str
+    kind: str  # topic, query, pipeline, connector, mirror, cluster, group
+    note: str = ""
+    href: str = ""
+    is_bad: bool = False
+
+
+@dataclass(frozen=True)
+class Edge:
+    source: str
+    target: str
+    label: str = ""  # parts separated by ·, each on its own line
+    rate: float | None = None
+    lag: int | None = None
+    batch_seconds: float | None = None
+
+
+def columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
+    """Return the column of each node, to the right of all its predecessors. Cycles are cut where they close."""
+    incoming: dict[str, list[str]] = {node.id: [] for node in nodes}
+    for edge in edges:
+        if edge.source in incoming and edge.target in incoming and edge.source != edge.target:
+            incoming[edge.target].append(edge.source)
+    found: dict[str, int] = {}
+
+    def column(node: str, path: frozenset[str]) -> int:
+        if node in found:
+            return found[node]
+        before = [column(each, path | {node}) for each in incoming[node] if each not in path]
+        depth = max(before, default=-1) + 1
+        if not path:
+            found[node] = depth
+        return depth
+
+    for node in nodes:
+        found[node.id] = column(node.id, frozenset())
+    return found
+
+
+def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
+    placed = columns(nodes, edges)
+    rows: dict[int, list[Node]] = {}
+    for node in nodes:
+        rows.setdefault(placed[node.id], []).append(node)
+    at: dict[str, tuple[int, int]] = {}
+    for number, members in sorted(rows.items()):
+        for row, node in enumerate(sorted(members, key=lambda each: (_height(each, edges, at), each.label))):
+            at[node.id] = (_MARGIN + number * (_BOX + _GAP_X), _MARGIN + row * (_HIGH + _GAP_Y))
+    width = max((x for x, _ in at.values()), default=0) + _BOX + _MARGIN
+    height = max((y for _, y in at.values()), default=0) + _HIGH + _MARGIN
+    head = Markup(
+        '<svg class="graph" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="group" '
+        'aria-label="Graph of {2} nodes and {3} edges">'
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z"/></marker></defs>'
+    ).format(width, height, len(nodes), len(edges))
+    drawn = [edge for edge in edges if edge.source in at and edge.target in at]
+    # Labels last, so that no line crosses them.
+    body = Markup("").join([_line(edge, at) for edge in drawn] + _labels(drawn, at))
+    boxes = Markup("").join(_node(node, *at[node.id]) for node in nodes)
+    return head + body + boxes + Markup("</svg>")
+
+
+def _height(node: Node, edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> float:
+    """Return the average height of a node's predecessors, which reduces line crossings."""
+    before = [at[edge.source][1] for edge in edges if edge.target == node.id and edge.source in at]
+    return sum(before) / len(before) if before else 0.0
+
+
+def _line(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
+    (x1, y1), (x2, y2) = _ends(edge, at)
+    middle = (x1 + x2) // 2
+    return Markup('<path d="M{} {} C{} {} {} {} {} {}" marker-end="url(#arrow)"/>').format(
+        x1, y1, middle, y1, middle, y2, x2, y2
+    )
+
+
+def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Markup:
+    """Place a label at this share of the way, from 0 to 1."""
+    (x1, y1), (x2, y2) = _ends(edge, at)
+    middle = (x1 + x2) / 2
+    rest = 1 - share
+    x = rest**3 * x1 + 3 * rest * share * middle + share**3 * x2  # follows the line's curve
+    y = (rest**3 + 3 * rest**2 * share) * y1 + (3 * rest * share**2 + share**3) * y2
+    parts = edge.label.split(" · ")
+    top = round(y) + 3 - _LINE * (len(parts) - 1) // 2
+    spans = Markup("").join(
+        Markup('<tspan x="{}" y="{}">{}</tspan>').format(round(x), top + _LINE * number, each)
+        for number, each in enumerate(parts)
+    )
+    return Markup('<text class="edge-label" text-anchor="middle">{}</text>').format(spans)
+
+
+def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Markup]:
+    outgoing = Counter(edge.source for edge in edges)
+    incoming = Counter(edge.target for edge in edges)
+    return [
+        _label(edge, at, 0.35 if outgoing[edge.source] <= incoming[edge.target] else 0.65)
+        for edge in edges
+        if edge.label
+    ]
+
+
+def _ends(edge: Edge, at: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
+    (x1, y1), (x2, y2) = at[edge.source], at[edge.target]
+    return (x1 + _BOX, y1 + _HIGH // 2), (x2, y2 + _HIGH // 2)
+
+
+def _node(node: Node, x: int, y: int) -> Markup:
+    label = node.label if len(node.label) <= 28 else node.label[:27] + "…"
+    inner = Markup(
+        '<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="7"/><text x="{tx}" y="{ty}">{label}</text>'
+        '<text class="kind" x="{tx}" y="{ky}">{note}</text><title>{full}</title>'
+    ).format(
+        x=x, y=y, w=_BOX, h=_HIGH, tx=x + 10, ty=y + 19, ky=y + 36, label=label,
+        note=f"{node.kind}{' · ' if node.note else ''}{node.note}", full=f"{node.kind} {node.label}: {node.note}",
+    )  # fmt: skip
+    group = Markup('<g class="{}{}">{}</g>').format(node.kind, " bad" if node.is_bad else "", inner)
+    return Markup('<a href="{}">{}</a>').format(node.href, group) if node.href else group

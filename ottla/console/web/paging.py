@@ -1,4 +1,4 @@
-"""Filter, sort and paginate lists. Pure, and on the server, so that ten thousand rows cost the browser nothing."""
+"""Pages of long tables, and plans of changes for confirmation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
+
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError
+
+# Filter, sort and paginate lists. Pure, and on the server, so that ten thousand rows cost the browser nothing.
 
 T = TypeVar("T")
 
@@ -88,3 +93,38 @@ def listing(
 
 def _number(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isdecimal() and len(text) < 10 else default
+
+
+# Plans of changes, shown before execution: the same form comes back with `confirmed`.
+
+
+@dataclass(frozen=True)
+class Change:
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    title: str
+    changes: Sequence[Change]
+    confirm: str  # text of the button
+    cancel: str  # return page
+    warnings: Sequence[str] = ()
+    is_dangerous: bool = False
+    typed: str | None = None  # text to type, to prevent mistakes
+
+
+def is_confirmed(visit: Visit, typed: str | None = None) -> bool:
+    """Raises HttpError 400 if another text was typed."""
+    if visit.form.get("confirmed") != "1":
+        return False
+    if typed is not None and visit.form.get("typed", "").strip() != typed:
+        raise HttpError(400, 400, f"Nothing was changed: '{typed}' has to be typed to confirm it.")
+    return True
+
+
+def plan_page(visit: Visit, plan: Plan) -> Page:
+    fields = [(name, value) for name, value in visit.fields if name not in ("csrf", "confirmed", "typed")]
+    return Page("plan.html", {"plan": plan}, more={"fields": fields, "action": visit.request.path})

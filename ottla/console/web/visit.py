@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.console.access.login import Session
 from ottla.console.access.roles import Kind, Level, User
-from ottla.console.access.sessions import Session
 from ottla.console.cluster.site import Site
 from ottla.console.cluster.snapshot import Snapshot
 from ottla.http import HttpError, Request, Response

@@ -19,9 +19,9 @@ from ottla.coordinator.groups.base.effects import (
     SyncResult,
 )
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
-from ottla.coordinator.groups.classic.classic_records import group_key, new_group_value
+from ottla.coordinator.groups.classic.group_metadata import group_key, new_group_value
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -7,18 +7,13 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ottla.coordinator.groups.base.base_group import Group
-from ottla.coordinator.groups.base.group_config import GroupConfig
-from ottla.coordinator.groups.base.offset_records import offset_key
-from ottla.coordinator.groups.base.topics import NoTopics, Topics
+from ottla.coordinator.groups.base.base_group import Group, GroupConfig, NoTopics, Topics
+from ottla.coordinator.groups.base.committed_offsets import offset_key
 from ottla.coordinator.groups.classic_groups import ClassicGroups
-from ottla.coordinator.groups.consumer_groups import ConsumerGroups
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
+from ottla.coordinator.groups.modern_groups import ConsumerGroups, ShareGroups, StreamsGroups
 from ottla.coordinator.groups.offsets import Offsets
-from ottla.coordinator.groups.share_groups import ShareGroups
-from ottla.coordinator.groups.streams_groups import StreamsGroups
-from ottla.coordinator.runtime.state_log import StateLog
-from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime import StateLog, Timers
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -11,22 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from ottla.coordinator.groups.base.base_group import Group
+from ottla.coordinator.groups.base.base_group import Group, GroupConfig, Topics
 from ottla.coordinator.groups.base.committed_offsets import PendingOffsets
 from ottla.coordinator.groups.base.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
-from ottla.coordinator.groups.base.group_config import GroupConfig
-from ottla.coordinator.groups.base.topics import Topics
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
-from ottla.coordinator.groups.classic.classic_records import group_key, group_value
+from ottla.coordinator.groups.classic.group_metadata import group_key, group_value
 from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.modern.subscribing_group import ModernGroupDescription, SubscribingGroup
 from ottla.coordinator.groups.replay import Replay
-from ottla.coordinator.groups.share.share_group import ShareGroup
+from ottla.coordinator.groups.share_group import ShareGroup
 from ottla.coordinator.groups.streams.streams_group import StreamsGroup
-from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
-from ottla.coordinator.runtime.state_log import KeyValue, StateLog
-from ottla.coordinator.runtime.timers import Timers
-from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
+from ottla.coordinator.runtime import CoordinatorRuntime, CoordinatorShard, KeyValue, StateLog, Timers
+from ottla.metadata.nodes import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record
 

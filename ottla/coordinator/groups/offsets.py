@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ottla.coordinator.groups.base.base_group import Group
-from ottla.coordinator.groups.base.committed_offsets import NO_TOPIC_ID, CommittedOffset, OffsetKey
-from ottla.coordinator.groups.base.offset_records import offset_key, offset_value
-from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.base.base_group import Assignment, Group
+from ottla.coordinator.groups.base.committed_offsets import (
+    NO_TOPIC_ID,
+    CommittedOffset,
+    OffsetKey,
+    offset_key,
+    offset_value,
+)
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue, ProducerEpoch
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 # Larger appends of tombstones would block the event loop.

@@ -11,23 +11,22 @@ from ottla.coordinator.groups.base.committed_offsets import (
     GroupOffsets,
     OffsetKey,
     PendingOffsets,
+    read_offset_value,
 )
 from ottla.coordinator.groups.base.effects import GroupState
-from ottla.coordinator.groups.base.offset_records import read_offset_value
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
-from ottla.coordinator.groups.classic.classic_records import GroupKey, GroupValue, read_group_value, read_key
+from ottla.coordinator.groups.classic.group_metadata import GroupKey, GroupValue, read_group_value, read_key
 from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.consumer.consumer_records import CONSUMER_KINDS, GROUP_METADATA, apply
 from ottla.coordinator.groups.modern.consumer_state import ConsumerState
-from ottla.coordinator.groups.share.share_group import ShareGroup
-from ottla.coordinator.groups.share.share_group_records import GROUP_METADATA as SHARE_GROUP_METADATA
-from ottla.coordinator.groups.share.share_group_records import SHARE_KINDS, ShareGroupState, apply_share
+from ottla.coordinator.groups.share_group import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.groups.share_group import SHARE_KINDS, ShareGroup, ShareGroupState, apply_share
 from ottla.coordinator.groups.streams.streams_group import StreamsGroup
 from ottla.coordinator.groups.streams.streams_records import GROUP_METADATA as STREAMS_GROUP_METADATA
 from ottla.coordinator.groups.streams.streams_records import STREAMS_KINDS
 from ottla.coordinator.groups.streams.streams_records import apply as apply_streams
 from ottla.coordinator.groups.streams.streams_state import StreamsState
-from ottla.coordinator.runtime.record_codec import decode_key
+from ottla.coordinator.runtime import decode_key
 from ottla.protocol.internal_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from ottla.log.cleaner.cleanable import CleanableLog, cleanable, job_for
 from ottla.log.cleaner.task import CleanerStatus, CleanTask, WorkerDied, WorkerProcess
-from ottla.log.config import CleanerConfig
-from ottla.log.errors import StorageError
+from ottla.log.config import CleanerConfig, StorageError
 from ottla.log.files.checkpoint import TopicPartition, sync_path
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError

@@ -14,8 +14,8 @@ from ottla.helper_process import HelperProcess
 from ottla.log.cleaner.cleanable import CleanableLog
 from ottla.log.cleaner.job import CleanJob
 from ottla.log.files.checkpoint import TopicPartition
+from ottla.log.segments.partition_segments import discard_cleaned
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.swap import discard_cleaned
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from struct import Struct
 from threading import Lock
 
 from ottla.log.files.checkpoint import TopicPartition
-from ottla.log.files.damage_mark import KnownLog
+from ottla.log.files.meta_properties import KnownLog
 
 LIVE_ENDS_FILE = ".ottla-live-ends"
 

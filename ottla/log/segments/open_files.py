@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from ottla.log.files import descriptors
-from ottla.log.files.file_region import SegmentFile
+from ottla.log.files.descriptors import SegmentFile
 
 if TYPE_CHECKING:
     from ottla.log.segments.segment import LogSegment

@@ -9,13 +9,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.log.batch import BatchScan, fault_of, header_at, order_fault
-from ottla.log.config import LONG_MAX, LogConfig
-from ottla.log.errors import CorruptSegmentError, storage_error
-from ottla.log.files.file_region import SegmentFile
+from ottla.log.config import LONG_MAX, CorruptSegmentError, LogConfig, storage_error
+from ottla.log.files.descriptors import SegmentFile
 from ottla.log.files.segment_manifest import NO_FILE, SegmentNote
-from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from ottla.log.segments.index import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+)
 from ottla.log.segments.open_files import active_files, sealed_files
-from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.protocol.batch_header import BATCH_OVERHEAD, BatchHeader
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from ottla.metadata.configs.config_defs import (
     parse_value,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.mirror_link import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID, PROMOTING
+from ottla.protocol.internal_topics import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID, PROMOTING
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _WEEK_MS = str(7 * 24 * 3600 * 1000)

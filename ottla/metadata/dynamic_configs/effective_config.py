@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, broker_config_def
-from ottla.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.configs.config_defs import (
     ConfigDef,
     ConfigSource,
@@ -19,7 +18,11 @@ from ottla.metadata.configs.config_defs import (
     format_value,
     parse_value,
 )
-from ottla.metadata.configs.group_configs import GROUP_RESOURCE_CONFIGS, GROUP_SYNONYMS
+from ottla.metadata.configs.group_configs import (
+    CLIENT_METRICS_CONFIGS,
+    GROUP_RESOURCE_CONFIGS,
+    GROUP_SYNONYMS,
+)
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 

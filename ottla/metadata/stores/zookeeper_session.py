@@ -40,7 +40,7 @@ from ottla.metadata.stores.store import (
     StoreError,
     check_path,
 )
-from ottla.zookeeper.node_acls import NodeAcls, open_to_all
+from ottla.zookeeper import NodeAcls, open_to_all
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ottla.client.errors import ClientError, error_code
 from ottla.mirror.errors import CannotMirror
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.messages.mirror import (
+from ottla.protocol.messages.produce import (
     MirrorAppendPartition,
     MirrorAppendPartitionResult,
     MirrorAppendRequest,

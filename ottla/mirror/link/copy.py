@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.errors import ClientError
 from ottla.client.fetch import FetchOptions, PartitionFetcher
-from ottla.client.leader_epochs import EpochEnd
-from ottla.client.offsets import EARLIEST, READ_COMMITTED, list_offsets
+from ottla.client.offsets import EARLIEST, READ_COMMITTED, EpochEnd, list_offsets
 from ottla.client.settings import Settings
 from ottla.mirror.errors import Gap
 from ottla.mirror.link.append import NoRoom, check_appended, mirror_append

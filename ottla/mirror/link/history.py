@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from ottla.client.admin.configs import Resource, describe_many
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
-from ottla.client.leader_epochs import EpochEnd, epoch_ends
-from ottla.client.offsets import EARLIEST, list_offsets
+from ottla.client.offsets import EARLIEST, EpochEnd, epoch_ends, list_offsets
 from ottla.mirror.errors import Diverged
-from ottla.protocol.mirror_link import MIRROR_LINK
+from ottla.protocol.internal_topics import MIRROR_LINK
 
 #: Asking for this epoch returns the last epoch of the mirror.
 _LAST = 2**31 - 1

@@ -23,7 +23,7 @@ from ottla.mirror.link.settings import LinkSettings
 from ottla.mirror.link.topics import LinkTopics
 from ottla.mirror.mirror_maker import Every
 from ottla.mirror.ranges_query import RangesQuery
-from ottla.protocol.messages.mirror import MirrorAppendPartitionResult
+from ottla.protocol.messages.produce import MirrorAppendPartitionResult
 from ottla.spark.arrow_map import map_in_arrow
 
 if TYPE_CHECKING:

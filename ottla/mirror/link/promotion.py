@@ -19,7 +19,7 @@ from ottla.client.offsets import LATEST, list_offsets
 from ottla.mirror.link.append import mirror_append
 from ottla.mirror.link.topics import LinkTopics, PartitionLag, lags, own_configs
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.mirror_link import (
+from ottla.protocol.internal_topics import (
     MIRROR_LINK,
     MIRROR_PROMOTED,
     PROMOTING,

@@ -18,7 +18,7 @@ from ottla.mirror.link.append import check_target
 from ottla.mirror.link.settings import LinkSettings
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.mirror_link import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID
+from ottla.protocol.internal_topics import MIRROR_LINK, MIRROR_PROMOTED, MIRROR_TOPIC_ID
 
 log = logging.getLogger("ottla.mirror")
 

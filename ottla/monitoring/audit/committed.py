@@ -18,9 +18,8 @@ from ottla.protocol.batch_header import (
     BatchHeader,
     read_header,
 )
-from ottla.protocol.end_txn_marker import ABORT
 from ottla.protocol.record_format import Record
-from ottla.protocol.records import read_batch
+from ottla.protocol.records import ABORT, read_batch
 
 _MOST_EMPTY_FETCHES = 25
 

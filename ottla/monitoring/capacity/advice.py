@@ -1,12 +1,13 @@
-"""Turn loads into advice: shortages, full disks, recommended changes. Pure; the limits are published ones."""
+"""Turn loads into advice, and requirements into a number of brokers. Pure; the limits are published ones."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from ottla.monitoring.capacity.facts import ClusterFacts
-from ottla.monitoring.capacity.load import Loads, Loss
+from ottla.monitoring.capacity.load import ClusterFacts, Loads, Loss
+
+# Turn loads into advice: shortages, full disks, recommended changes. Pure; the limits are published ones.
 
 DAY = 86_400.0
 
@@ -145,3 +146,51 @@ def duration(seconds: float) -> str:
     if seconds >= 7200:
         return f"{seconds / 3600:.0f} hours"
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else "a minute"
+
+
+# Requirements per broker, by the formulas in docs/how-to/plan-capacity.md. Pure.
+
+_DISK_SHARE = 0.7  # planned share of a disk, which leaves room for a rebalance
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """W, R, G, T and B of the formulas; W in stored bytes per second, T in seconds."""
+
+    ingress: float
+    replication_factor: float
+    groups: float
+    retention: float
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Requirements of each broker while another one is down."""
+
+    disk: float
+    bytes_in: float
+    bytes_out: float
+
+
+def needs(plan: Plan) -> Needs:
+    """Compute the needs with one broker down, whose load the others carry."""
+    left = max(1, plan.brokers - 1)
+    factor = min(plan.replication_factor, plan.brokers)
+    return Needs(
+        disk=plan.ingress * factor * plan.retention / (left * _DISK_SHARE),
+        bytes_in=plan.ingress * factor / left,
+        bytes_out=plan.ingress * (factor - 1 + plan.groups) / left,
+    )
+
+
+def brokers_for(plan: Plan, *, disk: float | None = None, network: float | None = None) -> int:
+    """Return the smallest number of brokers within these limits, and at least the replication factor."""
+    factor = plan.replication_factor
+    wanted = [math.ceil(factor), 1]
+    if disk:
+        wanted.append(math.ceil(plan.ingress * factor * plan.retention / (disk * _DISK_SHARE)) + 1)
+    if network:
+        most = max(plan.ingress * factor, plan.ingress * (factor - 1 + plan.groups))
+        wanted.append(math.ceil(most / network) + 1)
+    return max(wanted)

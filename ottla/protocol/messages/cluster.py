@@ -1,4 +1,4 @@
-"""Cluster metadata: brokers, topics, coordinators and features."""
+"""Metadata, features, brokers and client metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ottla.protocol.codec import (
     Response,
     Struct,
     array,
+    binary,
     boolean,
     int8,
     int16,
@@ -16,6 +17,8 @@ from ottla.protocol.codec import (
     struct,
     uuid,
 )
+
+# Cluster metadata: brokers, topics, coordinators and features.
 
 # ApiVersions, key 18
 
@@ -249,3 +252,40 @@ class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
     next_cursor: Cursor | None = struct(Cursor, nullable="0+")
+
+
+# Client metrics (KIP-714).
+
+# GetTelemetrySubscriptions, key 71
+
+
+class GetTelemetrySubscriptionsRequest(Request, key=71, versions="0", flexible="0+"):
+    client_instance_id: bytes = uuid()
+
+
+class GetTelemetrySubscriptionsResponse(Response, key=71, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    client_instance_id: bytes = uuid()
+    subscription_id: int = int32()
+    accepted_compression_types: list[int] = array(int8)
+    push_interval_ms: int = int32()
+    telemetry_max_bytes: int = int32()
+    delta_temporality: bool = boolean()
+    requested_metrics: list[str] = array(string)
+
+
+# PushTelemetry, key 72
+
+
+class PushTelemetryRequest(Request, key=72, versions="0", flexible="0+"):
+    client_instance_id: bytes = uuid()
+    subscription_id: int = int32()
+    terminating: bool = boolean()
+    compression_type: int = int8()
+    metrics: bytes = binary()
+
+
+class PushTelemetryResponse(Response, key=72, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Produce."""
+"""Produce, and MirrorAppend: an Ottla extension outside Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from ottla.protocol.codec import (
     struct,
     uuid,
 )
+
+# Produce.
 
 
 class PartitionProduceData(Struct):
@@ -75,3 +77,44 @@ class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32()
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
+
+
+# MirrorAppend: an Ottla extension outside Kafka's protocol.
+
+
+class MirrorAppendPartition(Struct):
+    index: int = int32()
+    #: Log start offset of the source; -1 if unknown.
+    log_start_offset: int = int64(default=-1)
+    records: Any = records(nullable="0+")
+
+
+class MirrorAppendTopic(Struct):
+    name: str = string()
+    partitions: list[MirrorAppendPartition] = array(MirrorAppendPartition)
+
+
+class MirrorAppendRequest(Request, key=10001, versions="0", flexible="0+"):
+    link: str = string()
+    timeout_ms: int = int32()
+    topics: list[MirrorAppendTopic] = array(MirrorAppendTopic)
+
+
+class MirrorAppendPartitionResult(Struct):
+    index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    log_start_offset: int = int64(default=-1)
+    log_end_offset: int = int64(default=-1)
+    high_watermark: int = int64(default=-1)
+    leader_epoch: int = int32(default=-1)
+
+
+class MirrorAppendTopicResult(Struct):
+    name: str = string()
+    partitions: list[MirrorAppendPartitionResult] = array(MirrorAppendPartitionResult)
+
+
+class MirrorAppendResponse(Response, key=10001, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    topics: list[MirrorAppendTopicResult] = array(MirrorAppendTopicResult)

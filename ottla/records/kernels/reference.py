@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.protocol.batch_header import BATCH_OVERHEAD, corrupt
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import KafkaError

@@ -9,15 +9,13 @@ from ottla import __version__
 from ottla.http import Access, Parameter, Request, Response, RouteDoc, Router, json_response
 from ottla.http.forwarding import Forwarder
 from ottla.http.router import Handler
-from ottla.registry.api.compatibility import Compatibility
-from ottla.registry.api.contexts import Contexts
-from ottla.registry.api.requests import CONSUMES, PRODUCES, http_error, render_error
+from ottla.registry.api.resource import CONSUMES, PRODUCES, http_error, render_error
 from ottla.registry.api.schemas import Schemas
-from ottla.registry.api.scoped_settings import ScopedSettings
+from ottla.registry.api.scoped_settings import Compatibility, Contexts, ScopedSettings
 from ottla.registry.api.subjects import Subjects
 from ottla.registry.errors import RegistryError
 from ottla.registry.node import Node
-from ottla.registry.security.authorization import Operation, Rights
+from ottla.registry.security import Operation, Rights
 
 _BOOLEAN = {"type": "boolean", "default": False}
 _INTEGER = {"type": "integer"}

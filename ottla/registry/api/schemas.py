@@ -9,17 +9,23 @@ from collections.abc import Mapping
 from ottla.http import HttpError, Request, Response
 from ottla.http.forwarding import Forwarder
 from ottla.registry import errors
-from ottla.registry.api.requests import answer, context_of_path, flag, is_extended, page, with_references
-from ottla.registry.api.resource import Resource
+from ottla.registry.api.resource import (
+    Resource,
+    answer,
+    context_of_path,
+    flag,
+    is_extended,
+    page,
+    with_references,
+)
 from ottla.registry.api.subjects import has_prefix, tags_of
-from ottla.registry.model.answers import schema_json, version_json
 from ottla.registry.model.contracts import Json
 from ottla.registry.model.parsing import TYPES
 from ottla.registry.model.records import SchemaVersion, to_bytes
-from ottla.registry.model.state import Place
+from ottla.registry.model.state import Place, schema_json, version_json
 from ottla.registry.model.subjects import ANY_CONTEXT, context_of, in_context, parse_subject
 from ottla.registry.node import Node
-from ottla.registry.security.authorization import Rights
+from ottla.registry.security import Rights
 
 _MOST_CACHED = 100_000
 _LARGEST = 2**31 - 1

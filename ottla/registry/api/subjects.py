@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ottla.http import Request, Response
 from ottla.registry import errors
-from ottla.registry.api.requests import (
+from ottla.registry.api.resource import (
+    Resource,
     answer,
     context_of_path,
     flag,
@@ -23,17 +24,15 @@ from ottla.registry.api.requests import (
     version_of,
     with_references,
 )
-from ottla.registry.api.resource import Resource
 from ottla.registry.errors import RegistryError
-from ottla.registry.model import deletion, registration
-from ottla.registry.model.answers import registered_json, version_json
-from ottla.registry.model.contracts import Json, read_metadata, read_rule_set
+from ottla.registry.model import registration
+from ottla.registry.model import registration as deletion
+from ottla.registry.model.contracts import Json, found_json, read_metadata, read_rule_set, with_tags
 from ottla.registry.model.parsing import parse
 from ottla.registry.model.records import SchemaVersion, Write
 from ottla.registry.model.registration import Given
-from ottla.registry.model.state import State
+from ottla.registry.model.state import State, registered_json, version_json
 from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_subject
-from ottla.registry.model.tags import found_json, with_tags
 
 #: Larger schemas are first parsed in a thread, to keep the event loop responsive.
 _LARGE = 64 * 1024

@@ -9,7 +9,7 @@ from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
 from ottla.client.admin.configs import Resource
 from ottla.client.cluster import Cluster, Node
 from ottla.http import Access, HttpError, Request, Response, RouteDoc, Router, json_response
-from ottla.rest import bodies
+from ottla.rest import formats as bodies
 from ottla.rest.errors import bad_request
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.configs import Configs, of_broker, of_brokers

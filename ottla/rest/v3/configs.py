@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_configs, describe_many
 from ottla.client.cluster import Cluster
 from ottla.http import HttpError, Response, Router, json_response
-from ottla.rest.bodies import flag, items, json_object, path_number, text
 from ottla.rest.errors import unprocessable
+from ottla.rest.formats import flag, items, json_object, path_number, text
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.resources import Links
 

@@ -15,7 +15,7 @@ from ottla.client.admin.groups import (
 )
 from ottla.client.cluster import Cluster
 from ottla.http import HttpError, Response, Router, json_response
-from ottla.rest.bodies import path_number
+from ottla.rest.formats import path_number
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.resources import Links
 

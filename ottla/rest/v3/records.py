@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ottla.http import HttpError, Request, Response, Router, json_response
-from ottla.rest import bodies, formats
+from ottla.rest import formats
+from ottla.rest import formats as bodies
 from ottla.rest.clients import Identity
 from ottla.rest.embedded import Embedded
 from ottla.rest.errors import BAD_BATCH, bad_request, unprocessable

@@ -18,7 +18,7 @@ from ottla.client.admin.topics import (
     topic_names,
 )
 from ottla.http import HttpError, Response, Router, json_response
-from ottla.rest import bodies
+from ottla.rest import formats as bodies
 from ottla.rest.errors import bad_request
 from ottla.rest.v3.api import Api, Asked
 from ottla.rest.v3.configs import Configs, Owner, of_topic

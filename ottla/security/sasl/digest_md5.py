@@ -10,7 +10,7 @@ import re
 import secrets
 from hashlib import md5
 
-from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange
+from ottla.security.sasl.plain import AuthenticationFailed, ClientExchange
 
 MECHANISM = "DIGEST-MD5"
 ZOOKEEPER = "zookeeper/zk-sasl-md5"  # the same for every ZooKeeper server, whatever its host name

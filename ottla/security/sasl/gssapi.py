@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
+from ottla.security.sasl.plain import AuthenticationFailed, ClientExchange, Login
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
+from ottla.security.sasl.plain import AuthenticationFailed, ClientExchange, Login
 
 MECHANISM = "OAUTHBEARER"
 # Kafka's answer to any refused token.

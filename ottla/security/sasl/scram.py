@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
+from ottla.security.sasl.plain import AuthenticationFailed, ClientExchange, Login
 
 # Mechanism → hash name.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

@@ -6,7 +6,7 @@ identifier and the hexadecimal digits of its encoded value: `1.2.840.113549.1.9.
 
 from __future__ import annotations
 
-from ottla.security.tls.der import (
+from ottla.security.tls.jks import (
     OBJECT_IDENTIFIER,
     SEQUENCE,
     SET,

@@ -1,8 +1,4 @@
-"""Java's old key store format JKS, the default of keytool before Java 9 and still written with `-storetype JKS`.
-
-The file ends with a digest of the password and all preceding bytes. A stream of SHA-1 digests, seeded with the password
-and a salt, protects the keys. The format is weak; prefer PKCS12 or PEM.
-"""
+"""Java's old key store format JKS, and the DER parser that it and certificate names need."""
 
 from __future__ import annotations
 
@@ -13,14 +9,75 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from ottla.security.tls.der import (
-    OBJECT_IDENTIFIER,
-    OCTET_STRING,
-    SEQUENCE,
-    BadDer,
-    element,
-    object_identifier,
-)
+# A minimal DER parser for names and key stores.
+
+SEQUENCE, SET, OBJECT_IDENTIFIER, OCTET_STRING = 0x30, 0x31, 0x06, 0x04
+
+
+class BadDer(ValueError):
+    """Truncated or malformed DER."""
+
+
+class Element(NamedTuple):
+    tag: int
+    content: bytes
+    encoded: bytes  # including tag and length
+
+    def children(self) -> Iterator[Element]:
+        return elements(self.content)
+
+    def expect(self, tag: int) -> Element:
+        if self.tag != tag:
+            raise BadDer(f"tag {self.tag:#x} where {tag:#x} was expected")
+        return self
+
+
+def elements(data: bytes) -> Iterator[Element]:
+    position = 0
+    while position < len(data):
+        start = position
+        if len(data) - position < 2:
+            raise BadDer("an element ends early")
+        tag, length = data[position], data[position + 1]
+        position += 2
+        if length & 0x80:
+            count = length & 0x7F
+            if not 1 <= count <= 4 or len(data) - position < count:
+                raise BadDer("a length cannot be read")
+            length = int.from_bytes(data[position : position + count])
+            position += count
+        end = position + length
+        if end > len(data):
+            raise BadDer("an element ends early")
+        yield Element(tag, data[position:end], data[start:end])
+        position = end
+
+
+def element(data: bytes) -> Element:
+    """Return the first element. Raises BadDer without one."""
+    for found in elements(data):
+        return found
+    raise BadDer("nothing is there")
+
+
+def object_identifier(content: bytes) -> str:
+    numbers: list[int] = []
+    number = 0
+    for byte in content:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    if not numbers or content[-1] & 0x80:
+        raise BadDer("an object identifier cannot be read")
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+# Java's old key store format JKS, the default of keytool before Java 9 and still written with `-storetype JKS`.
+#
+# The file ends with a digest of the password and all preceding bytes. A stream of SHA-1 digests, seeded
+# with the password and a salt, protects the keys. The format is weak; prefer PKCS12 or PEM.
 
 MAGIC = b"\xfe\xed\xfe\xed"
 JCEKS_MAGIC = b"\xce\xce\xce\xce"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ottla.client.settings import Settings
-from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pipeline_counter import AUDIT_OPTIONS, BadAuditOption, parse_tier
+from ottla.monitoring.audit.counting import AUDIT_OPTIONS, BadAuditOption, Tier, parse_tier
 from ottla.protocol.compression import Codec
 from ottla.records.kernels import MAX_BATCH_BYTES
 from ottla.spark.checkpoints import location

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic
-from ottla.monitoring.audit.pipeline_counter import PipelineCounter
+from ottla.monitoring.audit.counting import PipelineCounter
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.spark.formats.encrypted_columns import encrypted
 from ottla.spark.formats.registered.framing import with_header

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.network.request_context import Api, ApiVersion, RequestContext
-from ottla.coordinator.groups.base.group_config import GroupConfig
+from ottla.coordinator.groups.base.base_group import GroupConfig
 from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -71,7 +71,7 @@ async def test_a_fetch_that_waits_for_the_disk_is_answered_once_although_its_tim
         segment = partition.log.active
         cold = ColdRange(segment.path, segment.offset_index.path, 0, 0, segment.size)
         with (
-            mock.patch("ottla.broker.fetch.partition_reader.cold_range", return_value=cold),
+            mock.patch("ottla.broker.fetch.delayed_fetch.cold_range", return_value=cold),
             mock.patch.object(delayed_fetch, "read_cold", side_effect=delayed_fetch.read_cold) as read,
         ):
             response = await fetch(cluster, 1, wait_ms=0)

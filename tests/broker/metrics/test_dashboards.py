@@ -19,8 +19,8 @@ from ottla.http.metrics import HttpMetrics
 from ottla.monitoring.audit.count_reports import CountReport
 from ottla.monitoring.audit.metrics import audit_lines
 from ottla.monitoring.audit.tier_counts import TierCounts
-from ottla.monitoring.canary.canary import Canary
-from ottla.monitoring.exporter.exporter import Exporter
+from ottla.monitoring.canary import Canary
+from ottla.monitoring.exporter import Exporter
 from ottla.spark.pipelines.metrics import query_lines
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.testing import Broker

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.lifecycle.server import StartupError
-from ottla.monitoring.metrics.histogram import Histogram
 from ottla.monitoring.metrics.otlp import export_request, parse
 from ottla.monitoring.metrics.otlp_push import CollectorClient, PushThread
-from ottla.monitoring.metrics.text import counter, family, gauge, labels, summary
+from ottla.monitoring.metrics.text import Histogram, counter, family, gauge, labels, summary
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import get, scrape
 from tests.history.recorder import wait_until

@@ -18,8 +18,8 @@ import pytest
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.canary.canary import Canary
-from ottla.monitoring.exporter.exporter import Exporter
+from ottla.monitoring.canary import Canary
+from ottla.monitoring.exporter import Exporter
 from ottla.monitoring.metrics.endpoint import MetricsThread
 from ottla.testing import Broker
 from ottla.testing.ports import free_ports

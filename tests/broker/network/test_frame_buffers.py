@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.wire import FrameBuffers
 
 MB = 1024 * 1024
 

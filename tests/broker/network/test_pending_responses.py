@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
-from ottla.broker.network.frame_buffers import FrameBuffers
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.network.turns import Turns
-from ottla.broker.network.wire import PlainWire
+from ottla.broker.network.request_context import PendingResponse
+from ottla.broker.network.request_times import Turns
+from ottla.broker.network.wire import FrameBuffers, PlainWire
 
 
 class Frames:

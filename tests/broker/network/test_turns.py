@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.network.turns import Turns
+from ottla.broker.network.request_times import Turns
 
 
 class Clock:

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
-from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.request_times import Turns
 from ottla.broker.network.slow_lane import SlowLane
-from ottla.broker.network.tls_wire import TlsHandshake
-from ottla.broker.network.turns import Turns
-from ottla.broker.network.wire import PlainWire, Wire
-from ottla.log.files.file_region import FileRegion, SegmentFile
+from ottla.broker.network.wire import FrameBuffers, PlainWire, TlsHandshake, Wire
+from ottla.log.files.descriptors import FileRegion, SegmentFile
 from ottla.security.certificates import make_authority
 
 

@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 from confluent_kafka import Consumer, Producer, ThrottleEvent
 
-from ottla.broker.quotas.client_quotas import _Quota
+from ottla.broker.quotas import _Quota
 from ottla.metadata.client_quotas import PRODUCER_BYTE_RATE, entity
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.quotas import (
+from ottla.protocol.messages.configs import (
     AlterClientQuotasRequest,
     AlterEntryData,
     ComponentData,
@@ -25,7 +23,9 @@ from ottla.protocol.messages.quotas import (
     EntityData,
     OpData,
 )
-from ottla.protocol.messages.scram import DescribeUserScramCredentialsRequest, UserName
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.sasl import DescribeUserScramCredentialsRequest, UserName
 from ottla.protocol.records import Record, build_batch
 from ottla.security.principal import KafkaPrincipal
 from ottla.testing import Broker

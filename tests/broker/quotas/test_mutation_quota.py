@@ -10,7 +10,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
-from ottla.protocol.messages.quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
+from ottla.protocol.messages.configs import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from ottla.protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.quotas.rate import Rate
+from ottla.broker.quotas import Rate
 
 
 def test_windows_that_did_not_happen_yet_count_as_empty():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.quotas.rate import TokenBucket
+from ottla.broker.quotas import TokenBucket
 
 
 def test_a_new_bucket_is_full() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ottla.protocol.messages.configs import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from ottla.protocol.records import Record, build_batch
 from tests.security.sasl_broker import AuthorizedBroker, logged_in
 from tests.wire_client import WireClient

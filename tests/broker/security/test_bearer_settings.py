@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.security.bearer_settings import listed_urls, token_validator
-from ottla.broker.security.issuer_keys import IssuerKeys
+from ottla.broker.security.oauthbearer import IssuerKeys, listed_urls, token_validator
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 
 PREFIX = "listener.name.internal"

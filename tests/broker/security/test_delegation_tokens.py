@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.delegation_tokens import DelegationToken, decode_token, encode_token
+from ottla.metadata.credentials import DelegationToken, decode_token, encode_token
 from ottla.metadata.nodes import BadNode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import MetadataRequest
-from ottla.protocol.messages.delegation_tokens import (
+from ottla.protocol.messages.sasl import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
-from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.acls import Acl, Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from ottla.security.sasl import scram
 from ottla.testing import Broker

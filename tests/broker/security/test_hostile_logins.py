@@ -15,9 +15,8 @@ import pytest
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.bearer_tokens import Rules, parse_keys, validate
 from ottla.security.sasl import scram
-from ottla.security.sasl.exchange import AuthenticationFailed, Login, ServerExchange
 from ottla.security.sasl.oauthbearer import OAuthBearerServer
-from ottla.security.sasl.plain import PlainServer
+from ottla.security.sasl.plain import AuthenticationFailed, Login, PlainServer, ServerExchange
 from ottla.security.sasl.scram import ScramServer
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts

@@ -24,13 +24,13 @@ from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.peers import PeerConnection, PeerError
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.certificates import make_authority
-from ottla.security.java_options import ALLOWED_URLS
+from ottla.security.jaas import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
 from tests.issuer import AUDIENCE, ISSUER, Issuer

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
 from ottla.properties import parse_properties
-from ottla.security.java_options import ALLOWED_URLS
+from ottla.security.jaas import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
 from tests.issuer import ISSUER, Issuer

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.network import send_queue
 from ottla.log import cold_reads
-from ottla.log.files import page_cache
+from ottla.log.files import descriptors as page_cache
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, FindCoordinatorRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.lifecycle.server import StartupError
-from ottla.log.errors import LogDirectoryError
-from ottla.log.files.meta_properties import read_meta_properties, write_meta_properties
-from ottla.log.files.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla.log.config import LogDirectoryError
+from ottla.log.files.meta_properties import (
+    read_meta_properties,
+    read_partition_metadata,
+    write_meta_properties,
+    write_partition_metadata,
+)
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ottla.cluster.image.change_notifications import CHANGES
-from ottla.log.files.partition_metadata import write_partition_metadata
+from ottla.log.files.meta_properties import write_partition_metadata
 from ottla.metadata import nodes
 from ottla.testing import Broker
 

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from ottla.broker.telemetry.otlp import MalformedMetrics, with_attributes
+from ottla.broker.telemetry import MalformedMetrics, with_attributes
 from ottla.client.admin.configs import Resource, alter_configs
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import ApiVersionsRequest
-from ottla.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from ottla.protocol.messages.cluster import (
+    ApiVersionsRequest,
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import scrape
 from tests.broker.telemetry.collector import Collector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.telemetry.subscriptions import ClientFacts, Instance, Subscriptions
+from ottla.broker.telemetry import ClientFacts, Instance, Subscriptions
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 FACTS = ClientFacts("app-1", "librdkafka", "2.12.0", "10.0.0.1", "4711")

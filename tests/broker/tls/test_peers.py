@@ -14,7 +14,7 @@ from ottla.broker.security.certificate_reload import TlsListeners
 from ottla.broker.security.inter_broker import check_inter_broker, inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings
-from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.peers import PeerConnection, PeerError
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from tests.broker.tls.tls_broker import USERS, TlsBroker

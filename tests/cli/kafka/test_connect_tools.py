@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.kafka.connect import plugin_path, workers
+from ottla.cli.kafka import connect as plugin_path
+from ottla.cli.kafka import connect as workers
 
 TOOLS = {
     "connect-distributed": workers.distributed,
@@ -65,7 +66,7 @@ def test_a_connector_of_a_standalone_worker_needs_a_name(monkeypatch, capsys, tm
 
 
 def test_the_files_of_the_repository_can_be_read():
-    from ottla.cli.commands.connect.connector_files import read_connector_file
+    from ottla.cli.commands.connect import read_connector_file
     from ottla.cli.commands.servers.http_servers import file_properties
     from ottla.connect.config.worker_config import WorkerConfig
 
@@ -105,7 +106,7 @@ def test_an_unknown_connector_is_noticed_before_spark_starts(monkeypatch, capsys
     worker.write_text("bootstrap.servers=127.0.0.1:1\n")
     connector = tmp_path / "connector.properties"
     connector.write_text("name=c\nconnector.class=org.apache.kafka.connect.file.FileStreamSorceConnector\n")
-    monkeypatch.setattr("ottla.cli.commands.connect.worker.serve", lambda *_, **__: pytest.fail("it started"))
+    monkeypatch.setattr("ottla.cli.commands.connect_worker.serve", lambda *_, **__: pytest.fail("it started"))
     code, _, err = run(monkeypatch, capsys, "connect-standalone", worker, connector)
     assert code == 1
     assert "there is no connector 'org.apache.kafka.connect.file.FileStreamSorceConnector'." in err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.kafka.dump.dump_log import main
+from ottla.cli.kafka.dump_log import main
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
 from ottla.testing import Broker
 

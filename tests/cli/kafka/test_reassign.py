@@ -5,16 +5,15 @@ import json
 import pytest
 
 from ottla.cli.errors import JobError
-from ottla.cli.kafka.partitions.reassignment_json import (
+from ottla.cli.kafka.partitions.reassign_partitions import (
     parse_broker_ids,
     read_reassignment_to_execute,
     read_topics_to_move,
+    state_of,
     to_json,
 )
-from ottla.cli.kafka.partitions.reassignment_moves import state_of
 from ottla.client.admin.log_dirs import ReplicaPlace
-from ottla.client.admin.reassignments import Reassignment
-from ottla.client.admin.throttles import Move, moves_of, throttled_replicas
+from ottla.client.admin.reassignments import Move, Reassignment, moves_of, throttled_replicas
 
 # -- moves and throttles ----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from ottla.cli.jobs.streams_reset import internal_topics
+from ottla.cli.kafka.groups.streams_application_reset import internal_topics
 
 
 @pytest.fixture

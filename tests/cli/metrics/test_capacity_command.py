@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.sizes import parse_size
+from ottla.cli.values import parse_size
 
 
 def test_a_report_says_what_there_is_and_what_to_change(ottla, topic):

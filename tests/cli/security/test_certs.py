@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 
-from ottla.cli.jobs.private_directory import close_to_others
-from ottla.cli.jobs.secured_data import SecuredData, advertised_at, hosts_of
+from ottla.cli.jobs.secured_data import SecuredData, advertised_at, close_to_others, hosts_of
 from ottla.security.certificates import make_authority
 
 

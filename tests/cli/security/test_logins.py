@@ -6,9 +6,12 @@ import base64
 
 import pytest
 
-from ottla.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
-from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from ottla.security.java_options import ALLOWED_URLS
+from ottla.protocol.messages.sasl import (
+    CreateDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from ottla.security.jaas import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
 from tests.issuer import AUDIENCE, ISSUER, Issuer

@@ -20,8 +20,7 @@ from ottla.jvm.zookeeper import four_letter_word
 from ottla.security.sasl.scram import credential, parse_credential
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
-from ottla.zookeeper.client import ZooKeeperClient
-from ottla.zookeeper.security import zookeeper_security
+from ottla.zookeeper import ZooKeeperClient, zookeeper_security
 from tests.broker.attacks.secured import Secured
 from tests.installed import kafka_tool
 from tests.ports import ports_in_a_row

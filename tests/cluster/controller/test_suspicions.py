@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.controller.suspicions import SUSPECTS, Suspicions
+from ottla.cluster.controller.failure_detection import SUSPECTS, Suspicions
 from ottla.cluster.peers import PeerAddress, PeerDialer
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig

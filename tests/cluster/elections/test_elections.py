@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.elections import elections
+from ottla.cluster import elections
 from ottla.metadata.cluster_image import PartitionImage
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.broker.lifecycle.missing_logs import irreplaceable, lost_logs, out_of_reach
-from ottla.cluster.elections import elections
+from ottla.broker.lifecycle.failed_disks import irreplaceable, lost_logs, out_of_reach
+from ottla.cluster import elections
 from ottla.cluster.image.offline_replicas import (
     OFFLINE,
     Unusable,

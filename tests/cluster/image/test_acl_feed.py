@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ottla.broker.security.acl_changes import add_entries, remove_entries
+from ottla.broker.security.authorization import add_entries, remove_entries
 from ottla.metadata.acl_nodes import LITERAL_CHANGES, acl_path
 from ottla.security.acls import Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from tests.cluster.members import members, until

@@ -11,7 +11,7 @@ from ottla.client.settings import Settings, parse_servers
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, read_tier_counts, write_entries
 from ottla.monitoring.audit.counting import Tier, count_topic
 from ottla.monitoring.audit.tier_counts import TierCounts
-from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.canary import Canary
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
 from tests.broker.metrics.scraping import Metrics, get

@@ -18,9 +18,8 @@ from ottla.client.admin.transactions import describe_transaction
 from ottla.client.cluster import Cluster as ClientCluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.coordinator.runtime.state_log import partition_for
-from ottla.coordinator.share.share_coordinator import partition_of
-from ottla.coordinator.share.state_records import ShareKey
+from ottla.coordinator.runtime import partition_for
+from ottla.coordinator.share.share_coordinator import ShareKey, partition_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client import cluster as client
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.canary.canary import Canary
+from ottla.monitoring.canary import Canary
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
 from tests.broker.metrics.scraping import Metrics, get

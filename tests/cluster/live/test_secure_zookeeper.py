@@ -9,8 +9,7 @@ from confluent_kafka import Producer
 from kazoo.exceptions import NoAuthError
 
 from ottla.testing import Cluster, ZooKeeper
-from ottla.zookeeper.client import ZooKeeperClient
-from ottla.zookeeper.security import zookeeper_security
+from ottla.zookeeper import ZooKeeperClient, zookeeper_security
 from tests.zookeeper_keys import ZooKeeperKeys, zookeeper_keys
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]

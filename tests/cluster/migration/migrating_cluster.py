@@ -15,7 +15,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from bench.peers.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
-from ottla.jvm.zookeeper_security import ServerSecurity
+from ottla.jvm.zookeeper import ServerSecurity
 from ottla.log.files.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import ReservedPorts

@@ -35,8 +35,7 @@ from ottla.protocol.messages.cluster import MetadataRequest
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.sasl import scram
 from ottla.testing.ports import ReservedPorts
-from ottla.zookeeper.client import ZooKeeperClient
-from ottla.zookeeper.security import zookeeper_security
+from ottla.zookeeper import ZooKeeperClient, zookeeper_security
 from tests.cluster.migration.migrating_cluster import MigratingCluster
 from tests.wire_client import WireClient
 from tests.zookeeper_keys import zookeeper_keys

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.partitions.delayed_operations import Awaited, DelayedProduce, wait_for
-from ottla.log.errors import storage_error
+from ottla.log.config import storage_error
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (

@@ -10,7 +10,7 @@ from ottla.cluster.partitions.isr import (
     joining,
     without_laggards,
 )
-from ottla.cluster.replication.truncation import truncation_offset
+from ottla.cluster.replication.follower_requests import truncation_offset
 
 
 def follower(end_offset: int, caught_up_at: float = LONG_AGO) -> Follower:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators import state_log
-from ottla.coordinator.runtime.coordinator_runtime import CoordinatorShard
+from ottla.broker.coordinators import leadership as state_log
+from ottla.coordinator.runtime import CoordinatorShard
 from tests.cluster.replicated import brokers, until
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"

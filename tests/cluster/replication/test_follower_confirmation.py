@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import monotonic
 
-from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
+from ottla.cluster.replication.follower_requests import FollowerConfirmation
 from tests.cluster.replicated import Brokers, brokers, until
 
 

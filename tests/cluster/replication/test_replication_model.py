@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ottla.broker.fetch.follower_fetch import divergence
 from ottla.cluster.partitions.leader_state import LeaderContext
 from ottla.cluster.partitions.partition import Partition
-from ottla.cluster.replication.truncation import truncation_offset
+from ottla.cluster.replication.follower_requests import truncation_offset
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.cluster_image import PartitionImage

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.elections.partition_states import PartitionStates
+from ottla.cluster.elections import PartitionStates
 from ottla.cluster.image.change_notifications import CHANGES
 from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.topics.topic_admin import TopicAdmin

@@ -16,7 +16,7 @@ from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.security.acls import AclFilter, PatternType, ResourceType
 from ottla.security.certificates import make_authority
-from ottla.security.java_options import ALLOWED_URLS
+from ottla.security.jaas import ALLOWED_URLS
 from ottla.testing import Broker, acl
 from ottla.testing.ports import ReservedPorts
 from tests.issuer import AUDIENCE, ISSUER, Issuer

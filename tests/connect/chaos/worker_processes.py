@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 from ottla.testing.ports import free_ports
 from tests.connect.worker.workers import call, wait_for
 
 ROOT = Path(__file__).parents[3]
 #: The entry point of the script, and its equivalent with threads in place of Spark.
 _PROGRAMS = {
-    "spark": ("-c", "from ottla.cli.kafka.connect.workers import distributed; distributed()"),
+    "spark": ("-c", "from ottla.cli.kafka.connect import distributed; distributed()"),
     "threads": ("-m", "tests.connect.chaos.without_spark"),
 }
 

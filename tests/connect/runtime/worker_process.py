@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ottla.cli.commands.connect.connect import connect
+from ottla.cli.commands.connect import connect
 from tests.connect.worker.workers import SOURCE, Worker, standalone_properties, wait_for
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.measuring.wire import free_port
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 from ottla.testing import Broker
 from tests.connect.worker.workers import SOURCE, call, distributed_properties, wait_for
 
@@ -31,7 +31,7 @@ BIN = Path(sys.executable).parent
 # Entry points of the scripts of these names.
 _PROGRAMS = {
     "ottla": "from ottla.cli.main import main; main()",
-    "connect-distributed": "from ottla.cli.kafka.connect.workers import distributed; distributed()",
+    "connect-distributed": "from ottla.cli.kafka.connect import distributed; distributed()",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.commands.connect.connector_files import read_connector_file
+from ottla.cli.commands.connect import read_connector_file
 from ottla.connect.config.config_def import ConfigError
 from ottla.connect.worker.java_maps import decode_map, encode_map
 from ottla.testing import Broker

@@ -9,7 +9,7 @@ from functools import wraps
 import pytest
 
 from ottla.coordinator.groups.base.effects import LeavingMember, SyncRequest, SyncResult
-from ottla.coordinator.groups.classic.classic_records import GroupKey, read_group_value, read_key
+from ottla.coordinator.groups.classic.group_metadata import GroupKey, read_group_value, read_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.bench import Bench
 

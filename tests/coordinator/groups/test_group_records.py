@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.groups.base.committed_offsets import CommittedOffset, OffsetKey
-from ottla.coordinator.groups.base.effects import GroupState, MemberProtocol
-from ottla.coordinator.groups.base.group_config import GroupConfig
-from ottla.coordinator.groups.base.offset_records import (
+from ottla.coordinator.groups.base.base_group import GroupConfig
+from ottla.coordinator.groups.base.committed_offsets import (
+    CommittedOffset,
+    OffsetKey,
     _read_any_offset_value,
     _read_common_offset_value,
     offset_key,
     offset_value,
     read_offset_value,
 )
+from ottla.coordinator.groups.base.effects import GroupState, MemberProtocol
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
-from ottla.coordinator.groups.classic.classic_records import (
+from ottla.coordinator.groups.classic.group_metadata import (
     GroupKey,
     group_key,
     group_value,
@@ -28,7 +29,7 @@ from ottla.coordinator.groups.classic.classic_records import (
     read_key,
 )
 from ottla.coordinator.groups.classic.members import Member
-from ottla.coordinator.runtime.state_log import java_string_hash, partition_for
+from ottla.coordinator.runtime import java_string_hash, partition_for
 
 TOPIC_ID = bytes.fromhex("fd8df8dc96204008ac81d3536e6bf15a")
 OFFSET_KEY = bytes.fromhex("00010004732d61310008636f6f72642d613100000001")

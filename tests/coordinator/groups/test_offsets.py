@@ -7,10 +7,14 @@ from collections.abc import Awaitable
 
 import pytest
 
-from ottla.coordinator.groups.base.committed_offsets import CommittedOffset, OffsetKey
+from ottla.coordinator.groups.base.committed_offsets import (
+    CommittedOffset,
+    OffsetKey,
+    offset_key,
+    offset_value,
+)
 from ottla.coordinator.groups.base.effects import LeavingMember
-from ottla.coordinator.groups.base.offset_records import offset_key, offset_value
-from ottla.coordinator.groups.classic.classic_records import read_key
+from ottla.coordinator.groups.classic.group_metadata import read_key
 from ottla.coordinator.groups.offsets import OffsetToCommit
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, build_batch

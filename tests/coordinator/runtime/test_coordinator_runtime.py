@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard, when_stored
-from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime import CoordinatorRuntime, CoordinatorShard, Timers, when_stored
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record
 from tests.coordinator.clocks import FakeClock

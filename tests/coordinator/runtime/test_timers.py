@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime import Timers
 from tests.coordinator.clocks import FakeClock
 
 

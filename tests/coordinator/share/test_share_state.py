@@ -9,16 +9,23 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.groups.share.share_group_records import (
+from ottla.coordinator.groups.share_group import (
     ShareGroupState,
     apply_share,
     share_difference,
     share_tombstones,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
-from ottla.coordinator.share.share_coordinator import ShareCoordinator, ShareUpdate
+from ottla.coordinator.runtime import KeyValue
+from ottla.coordinator.share.share_coordinator import (
+    ShareCoordinator,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    apply,
+    snapshot_record,
+    update_record,
+)
 from ottla.coordinator.share.share_partition import DeliveryState, StateBatch
-from ottla.coordinator.share.state_records import ShareKey, ShareState, apply, snapshot_record, update_record
 from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, build_batch, read_records

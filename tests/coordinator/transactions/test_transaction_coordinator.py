@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.runtime import Timers
 from ottla.coordinator.transactions.coordinator import Marker, TransactionConfig, TransactionCoordinator
 from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
@@ -20,8 +20,6 @@ from ottla.coordinator.transactions.transaction import (
     ProducerIdAndEpoch,
     Transaction,
     TransactionState,
-)
-from ottla.coordinator.transactions.transaction_records import (
     read_transaction_value,
     transaction_key,
     transaction_value,

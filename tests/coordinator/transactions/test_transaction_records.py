@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.transactions.transaction import EMPTY, PREPARE_COMMIT, Transaction, TransactionState
-from ottla.coordinator.transactions.transaction_records import (
+from ottla.coordinator.transactions.transaction import (
+    EMPTY,
+    PREPARE_COMMIT,
+    Transaction,
+    TransactionState,
     read_transaction_key,
     read_transaction_value,
     transaction_key,

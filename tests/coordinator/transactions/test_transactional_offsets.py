@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.groups.offsets import OffsetToCommit
-from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
-from ottla.coordinator.runtime.state_log import partition_for
+from ottla.coordinator.runtime import ProducerEpoch, partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.bench import Bench
 from tests.coordinator.groups.test_group_coordinator import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
-from ottla.metadata.dynamic_configs.config_changes import ConfigChange, Operation, changed, replaced
+from ottla.metadata.dynamic_configs.dynamic_broker_config import ConfigChange, Operation, changed, replaced
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = Operation

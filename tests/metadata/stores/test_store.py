@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.metadata.scram_credentials import load_salt_secret
+from ottla.metadata.credentials import load_salt_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import (
     BadPath,

@@ -19,8 +19,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.store import Create, StoreError
 from ottla.metadata.stores.zookeeper import StoreUnavailable, ZooKeeperStore
 from ottla.testing import ZooKeeper
-from ottla.zookeeper.client import ZooKeeperClient
-from ottla.zookeeper.security import BadSecurity, ZooKeeperSecurity, zookeeper_security
+from ottla.zookeeper import BadSecurity, ZooKeeperClient, ZooKeeperSecurity, zookeeper_security
 from tests.zookeeper_keys import USERS, ZooKeeperKeys, write_pem, zookeeper_keys
 
 pytestmark = pytest.mark.cluster

@@ -14,8 +14,7 @@ pytest.importorskip("pyarrow")
 
 from bench.peers import apache_kafka
 from ottla.client.cluster import Cluster, TopicPartition
-from ottla.client.leader_epochs import EpochEnd
-from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
+from ottla.client.offsets import LATEST, READ_COMMITTED, EpochEnd, list_offsets
 from ottla.client.settings import Settings
 from ottla.mirror.errors import CannotMirror, Diverged
 from ottla.mirror.link.append import check_target

@@ -10,8 +10,7 @@ from ottla.client.admin.offsets import delete_records
 from ottla.client.admin.topics import delete_topics
 from ottla.client.cluster import Cluster
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.canary.canary import Canary
-from ottla.monitoring.canary.canary_topic import replicas
+from ottla.monitoring.canary import Canary, replicas
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import Metrics

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.monitoring.capacity.advice import Limits, advice, disk_outlook, duration, partitions_for, rate
-from ottla.monitoring.capacity.facts import (
+from ottla.monitoring.capacity.advice import (
+    Limits,
+    Plan,
+    advice,
+    brokers_for,
+    disk_outlook,
+    duration,
+    needs,
+    partitions_for,
+    rate,
+)
+from ottla.monitoring.capacity.load import (
     BrokerFacts,
     ClusterFacts,
     Disk,
     Partition,
     PartitionFacts,
     TopicSettings,
+    loads,
+    losses,
 )
-from ottla.monitoring.capacity.load import loads, losses
-from ottla.monitoring.capacity.what_if import Plan, brokers_for, needs
 
 GB = 10**9
 DAY_MS = 86_400_000

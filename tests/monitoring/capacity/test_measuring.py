@@ -11,8 +11,7 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
 from ottla.monitoring.capacity.load import loads
-from ottla.monitoring.capacity.measuring import facts_between, look, measure, read_idle
-from ottla.monitoring.capacity.probe import probe
+from ottla.monitoring.capacity.measuring import facts_between, look, measure, probe, read_idle
 from ottla.testing import Broker
 
 

@@ -11,9 +11,7 @@ from confluent_kafka import Consumer
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import commit_offsets
 from ottla.client.settings import Settings, parse_servers
-from ottla.monitoring.exporter.exporter import Exporter
-from ottla.monitoring.exporter.lines import exporter_lines
-from ottla.monitoring.exporter.snapshot import Filter, Group, PartitionState, Snapshot
+from ottla.monitoring.exporter import Exporter, Filter, Group, PartitionState, Snapshot, exporter_lines
 from ottla.testing import Broker
 from tests.broker.metrics.scraping import Metrics, scrape
 

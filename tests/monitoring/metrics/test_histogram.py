@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ottla.monitoring.metrics.histogram import Histogram
+from ottla.monitoring.metrics.text import Histogram
 
 
 def test_nothing_has_no_quantile() -> None:

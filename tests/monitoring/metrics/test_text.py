@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.monitoring.metrics.histogram import Histogram
-from ottla.monitoring.metrics.process import process_metrics
-from ottla.monitoring.metrics.text import counter, family, gauge, labels, summary
+from ottla.monitoring.metrics.text import Histogram, counter, family, gauge, labels, process_metrics, summary
 
 
 def test_names_with_quotes_and_line_breaks_come_back() -> None:

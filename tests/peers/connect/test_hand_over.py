@@ -13,7 +13,7 @@ import pytest
 from bench.measuring.wire import free_port
 from bench.peers.apache_kafka import ApacheKafka, Unavailable, application_classpath, java
 from ottla.connect.worker.java_maps import decode_map
-from ottla.lifeline import start_child
+from ottla.python_process import start_child
 from ottla.testing import Broker
 from tests.connect.worker.workers import (
     SINK,

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from bench.peers.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from ottla.protocol.messages.delegation_tokens import (
+from ottla.protocol.messages.sasl import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
-from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.acls import Acl, Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from ottla.security.sasl import scram
 from ottla.testing import Broker

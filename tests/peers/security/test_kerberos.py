@@ -20,7 +20,7 @@ from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.cluster.peer import PeerConnection
+from ottla.cluster.peers import PeerConnection
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse

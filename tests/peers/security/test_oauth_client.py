@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.peers.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
-from ottla.security.java_options import ALLOWED_URLS
+from ottla.security.jaas import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
 from tests.issuer import AUDIENCE, ISSUER, Issuer

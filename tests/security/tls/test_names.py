@@ -12,8 +12,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.security.tls.der import BadDer
 from ottla.security.tls.distinguished_name import distinguished_name
+from ottla.security.tls.jks import BadDer
 from ottla.security.tls.settings import openssl_name
 
 

@@ -19,8 +19,7 @@ from ottla.client.settings import Settings, parse_servers
 from ottla.client.transactions import TransactionClient
 from ottla.mirror.raw_copy import CopyRange, copy_range
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC, ensure_audit_topic, read_tier_counts
-from ottla.monitoring.audit.counting import Tier, count_topic
-from ottla.monitoring.audit.pipeline_counter import BadAuditOption, parse_tier
+from ottla.monitoring.audit.counting import BadAuditOption, Tier, count_topic, parse_tier
 from ottla.monitoring.audit.tier_counts import DUPLICATION, Finding, TierCounts
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.task_transaction import Attempt

@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ottla.client import cluster
 from ottla.client.errors import ClientError
-from ottla.client.partitioner import partition_of
+from ottla.client.produce import partition_of
 from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.options import OptionError
 from ottla.spark.sink.sink_options import parse_sink_options

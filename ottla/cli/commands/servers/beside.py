@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli import output
-from ottla.cli.extras import require
+from ottla.cli.errors import require
 
 if TYPE_CHECKING:
     from ottla.cli.commands.servers.secure_start import SecureStart
@@ -58,7 +58,7 @@ class ServersBeside:
                 schemas = self.urls.get("Registry")
                 self._add("REST", rest.start_beside(self._rest, reachable, client, schemas))
             if self._connect is not None:
-                from ottla.cli.commands.connect import worker
+                from ottla.cli.commands import connect_worker as worker
 
                 output.note("Starting Spark for the Connect worker …")
                 self._add(

@@ -27,7 +27,7 @@ from ottla.cli.options import (
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.monitoring.canary.canary import Canary, Round
+    from ottla.monitoring.canary import Canary, Round
     from ottla.monitoring.metrics.endpoint import MetricsThread
 
 DEFAULT_TOPIC = "ottla-canary"
@@ -91,7 +91,7 @@ def canary(
       ottla canary --interval 30 --metrics
     """
     from ottla.client.errors import ClientError
-    from ottla.monitoring.canary.canary import Canary
+    from ottla.monitoring.canary import Canary
 
     client = make_client(bootstrap_server, command_config, timeout)
     bird = Canary(client.cluster, topic, records=records, size=size, replication_factor=replication_factor)
@@ -136,7 +136,7 @@ def canary(
 def _serve(bird: Canary, listen: str, allowed_hosts: tuple[str, ...]) -> MetricsThread:
     from ottla.cli.commands.servers.start import parse_listen
     from ottla.monitoring.metrics.endpoint import MetricsThread
-    from ottla.monitoring.metrics.process import process_metrics
+    from ottla.monitoring.metrics.text import process_metrics
 
     has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
     host, _, port = parse_listen(listen if has_port else f"{listen}:9309").rpartition(":")

@@ -19,8 +19,7 @@ from ottla.cli.commands.servers.http_servers import (
     serve_until_stopped,
 )
 from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, log_format_option
-from ottla.cli.errors import JobError
-from ottla.cli.extras import require
+from ottla.cli.errors import JobError, require
 from ottla.cli.options import bootstrap_server_option, file_option
 
 if TYPE_CHECKING:

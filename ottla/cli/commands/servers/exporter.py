@@ -129,8 +129,7 @@ def exporter(
       ottla exporter --otlp http://localhost:4318
     """
     from ottla.cli.commands.servers.start import parse_listen
-    from ottla.monitoring.exporter.exporter import Exporter
-    from ottla.monitoring.exporter.snapshot import Filter
+    from ottla.monitoring.exporter import Exporter, Filter
     from ottla.monitoring.metrics.endpoint import MetricsThread
 
     configure_log(quiet, log_format)

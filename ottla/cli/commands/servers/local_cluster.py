@@ -16,10 +16,8 @@ import click
 from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 from ottla.jvm.java import NoJava
-from ottla.jvm.zookeeper import NoZooKeeper, PortTaken, ZooKeeperServer
-from ottla.jvm.zookeeper_security import ServerSecurity
-from ottla.lifeline import start_child
-from ottla.python_process import python_command, python_environment
+from ottla.jvm.zookeeper import NoZooKeeper, PortTaken, ServerSecurity, ZooKeeperServer
+from ottla.python_process import python_command, python_environment, start_child
 
 READY = "Ottla is ready."
 

@@ -21,8 +21,7 @@ from ottla.cli.commands.servers.http_servers import (
 )
 from ottla.cli.commands.servers.start import DEFAULT_REGISTRY_LISTEN as DEFAULT_LISTEN
 from ottla.cli.commands.servers.start import http_listener
-from ottla.cli.errors import JobError
-from ottla.cli.extras import require
+from ottla.cli.errors import JobError, require
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
@@ -84,7 +83,7 @@ def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str
 @contextmanager
 def _sentences(settings: RegistrySettings) -> Iterator[None]:
     from ottla.client.errors import ClientError
-    from ottla.registry.log.topic import UnusableTopic
+    from ottla.registry.log import UnusableTopic
     from ottla.registry.settings import BadSettings
 
     try:

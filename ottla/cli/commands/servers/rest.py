@@ -20,8 +20,7 @@ from ottla.cli.commands.servers.http_servers import (
     start_tool,
 )
 from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener
-from ottla.cli.errors import JobError
-from ottla.cli.extras import require
+from ottla.cli.errors import JobError, require
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground

@@ -36,12 +36,12 @@ class SecureStart:
         brokers: int,
     ) -> None:
         from ottla.cli.commands.security.users import make_password
-        from ottla.cli.jobs.private_directory import close_to_others
         from ottla.cli.jobs.secured_data import (
             ADMIN,
             BROKERS,
             SecuredData,
             advertised_at,
+            close_to_others,
             credentials,
             hosts_of,
         )
@@ -113,7 +113,7 @@ class SecureStart:
         from ottla.cli.commands.security.users import make_password
         from ottla.cli.commands.servers.local_cluster import Protection
         from ottla.cli.jobs.secured_data import BROKERS
-        from ottla.jvm.zookeeper_security import ServerSecurity
+        from ottla.jvm.zookeeper import ServerSecurity
 
         keys, trusted = self.data.make_zookeeper_keys()
         security = ServerSecurity(key_store=keys, users={BROKERS: make_password()})
@@ -125,7 +125,7 @@ class SecureStart:
 
 
 def read_settings(file: Path) -> dict[str, str]:
-    from ottla.cli.kafka.client_properties import read_file
+    from ottla.cli.kafka.tool import read_file
 
     return read_file(file)
 
@@ -141,7 +141,7 @@ def settings_of(config_file: Path | None) -> dict[str, str]:
     """Return the settings of a readable server.properties. The broker reports errors in the file."""
     if config_file is None or not config_file.is_file():
         return {}
-    from ottla.cli.kafka.client_properties import read_file
+    from ottla.cli.kafka.tool import read_file
 
     return read_file(config_file)
 

@@ -14,7 +14,7 @@ import click
 from ottla.cli import output
 from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.private_directory import private_files
+from ottla.cli.jobs.secured_data import private_files
 from ottla.cli.options import directory_option, file_option, pairs_option
 from ottla.cli.signals import end_at_once, ending_signals
 

@@ -96,8 +96,7 @@ def start(
       ottla zookeeper start --keystore zookeeper.pem --truststore ca.pem --users users.properties
     """
     from ottla.jvm.java import NoJava
-    from ottla.jvm.zookeeper import NoZooKeeper, ensemble
-    from ottla.jvm.zookeeper_security import ServerSecurity
+    from ottla.jvm.zookeeper import NoZooKeeper, ServerSecurity, ensemble
 
     if keystore is None and (truststore is not None or client_auth != "none"):
         raise click.UsageError("--truststore and --client-auth are for TLS: add --keystore.")

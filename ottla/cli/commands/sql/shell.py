@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 
 from ottla.cli import output
-from ottla.cli.commands.sql.rows import print_result
+from ottla.cli.commands.sql.sql import print_result
 from ottla.sql import SqlError
 from ottla.sql.client import SqlClient
 from ottla.sql.executing.places import state_directory

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +24,70 @@ from ottla.cli.signals import stop_requested
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.sql import SqlSession
+    from ottla.sql import Result, SqlSession
     from ottla.sql.client import SqlClient
+
+# Rows of SQL on a terminal, in a pipe, and as JSON.
+
+_NARROWEST = 12
+
+
+def print_result(result: Result, as_json: bool) -> None:
+    if as_json:
+        if result.message:
+            output.note(result.message)
+        for row in result.rows:
+            click.echo(_json(dict(zip(result.columns, row, strict=True))))
+        return
+    if result.columns and result.is_push:
+        _print_coming(result.columns, result.rows)
+    elif result.columns:
+        rows = [[shown(value) for value in row] for row in result.rows]
+        output.print_table(result.columns, rows)
+    if result.message:
+        output.done(result.message)
+
+
+def _print_coming(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    widths = [max(len(column), _NARROWEST) for column in columns]
+    line = "  ".join(column.ljust(width) for column, width in zip(columns, widths, strict=True)).rstrip()
+    click.secho(line, bold=output.colour_wanted() or None)
+    for row in rows:
+        cells = [str(shown(value)) for value in row]
+        # Columns grow with their widest value, so that later rows are aligned again.
+        widths = [max(width, min(len(cell), 40)) for width, cell in zip(widths, cells, strict=True)]
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+def shown(value: Any) -> int | str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | str):
+        return value
+    if isinstance(value, list | dict):
+        return _json(value)
+    return str(_plain(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return float(value)
+    return str(value)
+
+
+# `ottla sql`
 
 _LOOK_EVERY = 0.3
 
@@ -173,7 +238,6 @@ def _sentences(file: Path | None, script: str = "") -> Iterator[None]:
 
 
 def _run(session: SqlSession | SqlClient, script: str, as_json: bool, *, resume: bool) -> None:
-    from ottla.cli.commands.sql.rows import print_result
     from ottla.sql.client import SqlClient
 
     for result in session.results(script, resume=resume):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.messages import OutgoingMessage
-from ottla.cli.kafka.console.formatters import Deserializer, Formatter, default_formatter, deserializer
-from ottla.cli.kafka.console.line_reader import LineReader
+from ottla.cli.kafka.console.console_consumer import Deserializer, Formatter, default_formatter, deserializer
+from ottla.cli.kafka.console.console_producer import LineReader
 from ottla.client.errors import ClientError
 from ottla.client.schema_codecs import BadData, SchemaCodecs, decode, encode, unframed
 from ottla.client.schema_registry import AVRO, JSON, PROTOBUF, RegistrySettings, Schema, SchemaRegistry

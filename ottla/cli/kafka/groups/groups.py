@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.java_order import hash_map_order
+from ottla.cli.kafka.tool import hash_map_order
 from ottla.client.admin.groups import GroupListing, list_groups
 
 _TYPES = ("classic", "consumer", "share", "streams")

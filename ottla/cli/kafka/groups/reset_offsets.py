@@ -13,7 +13,7 @@ from pathlib import Path
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, JobError
 from ottla.cli.kafka import tool
-from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+from ottla.cli.values import parse_duration_ms, parse_timestamp_ms
 from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
 from ottla.client.admin.reset import (
     OffsetChange,

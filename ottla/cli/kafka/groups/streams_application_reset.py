@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotFound, JobError
-from ottla.cli.jobs.streams_reset import internal_topics
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.groups.reset_offsets import TARGETS, target_of
 from ottla.client.admin.groups import describe_group, remove_members
@@ -19,6 +20,23 @@ from ottla.client.admin.topics import delete_topics, topic_names
 from ottla.client.cluster import CoordinatorType
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.streams_groups import StreamsGroupDescribeRequest
+
+# The topics that Kafka Streams keeps in a cluster for an application.
+
+_INTERNAL = re.compile(
+    r".+-(changelog|repartition|subscription-registration-topic|subscription-response-topic"
+    r"|KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic)"
+)
+
+
+def internal_topics(application: str, topics: Collection[str]) -> list[str]:
+    """Those of `topics` that Kafka Streams made for the application."""
+    return [
+        name for name in sorted(topics) if name.startswith(f"{application}-") and _INTERNAL.fullmatch(name)
+    ]
+
+
+# `kafka-streams-application-reset`
 
 _TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
 

@@ -10,8 +10,8 @@ import argparse
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.groups.group_commands import ONE_GROUP, forget_offsets, print_deletion, wanted_names
-from ottla.cli.kafka.java_order import hash_map_order
+from ottla.cli.kafka.groups.consumer_groups import ONE_GROUP, forget_offsets, print_deletion, wanted_names
+from ottla.cli.kafka.tool import hash_map_order
 from ottla.client.admin.groups import committed_offsets, delete_groups, list_groups
 from ottla.client.admin.reset import select_partitions
 from ottla.client.admin.streams_groups import (

@@ -3,35 +3,237 @@
 from __future__ import annotations
 
 import argparse
+import json
 import random
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.partitions.reassignment_json import (
-    named,
-    parse_broker_ids,
-    read_reassignment,
-    read_reassignment_to_execute,
-    read_topics_to_move,
-    to_json,
-)
-from ottla.cli.kafka.partitions.reassignment_moves import (
-    TerseError,
-    clear_throttles,
-    in_order,
-    plural,
-    start_moves,
-    state_of,
-)
+from ottla.cli.kafka.tool import repeated
 from ottla.client.admin import reassignments
-from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, places
+from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, move_replicas, places
 from ottla.client.admin.offsets import Partition
-from ottla.client.admin.reassignments import Assignment
-from ottla.client.admin.throttles import moves_of, set_log_dir_throttle, set_throttle
+from ottla.client.admin.reassignments import (
+    Assignment,
+    clear_broker_throttles,
+    clear_topic_throttles,
+    moves_of,
+    set_log_dir_throttle,
+    set_throttle,
+)
 from ottla.client.admin.topics import describe_topics
-from ottla.rebalancing.replica_assignment import spread_replicas
+from ottla.rebalancing import spread_replicas
+
+# The JSON files of kafka-reassign-partitions, read and written as Kafka does.
+
+ANY_LOG_DIR = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Reassignment in a file. A partition may appear twice: only --execute refuses that."""
+
+    partitions: list[tuple[Partition, list[int]]]
+    log_dirs: dict[ReplicaKey, str]
+
+    @property
+    def assignment(self) -> Assignment:
+        return dict(self.partitions)
+
+
+def read_reassignment(path: Path) -> Wanted:
+    partitions: list[tuple[Partition, list[int]]] = []
+    log_dirs: dict[ReplicaKey, str] = {}
+    for entry in _entries(path, "partitions"):
+        try:
+            partition = (_text(entry["topic"]), _whole(entry["partition"]))
+            replicas = [_whole(broker) for broker in entry["replicas"]]
+            directories = [_text(name) for name in entry.get("log_dirs") or ()]
+        except (KeyError, TypeError, AttributeError):
+            raise JobError(
+                f"Each of the partitions in {path} needs topic, partition and replicas, "
+                f'like {{"topic": "foo", "partition": 1, "replicas": [1, 2]}}, unlike {json.dumps(entry)}.'
+            ) from None
+        if directories and len(directories) != len(replicas):
+            raise JobError(
+                f"Size of replicas list {replicas} is different from size of log dirs list "
+                f"[{', '.join(directories)}] for partition {named(partition)}"
+            )
+        partitions.append((partition, replicas))
+        for broker, directory in zip(replicas, directories, strict=False):
+            if directory != ANY_LOG_DIR:
+                log_dirs[(*partition, broker)] = directory
+    return Wanted(partitions, log_dirs)
+
+
+def read_reassignment_to_execute(path: Path) -> Wanted:
+    """As `read_reassignment`; nothing may be empty or appear twice."""
+    wanted = read_reassignment(path)
+    if not wanted.partitions:
+        raise JobError("Partition reassignment list cannot be empty")
+    if not all(replicas for _, replicas in wanted.partitions):
+        raise JobError("Partition replica list cannot be empty")
+    twice = repeated([named(partition) for partition, _ in wanted.partitions])
+    if twice:
+        raise JobError(f"Partition reassignment contains duplicate topic partitions: {','.join(twice)}")
+    in_lists = [
+        f"{named(partition)} contains multiple entries for {','.join(brokers)}"
+        for partition, replicas in wanted.partitions
+        if (brokers := repeated(list(map(str, replicas))))
+    ]
+    if in_lists:
+        raise JobError(f"Partition replica lists may not contain duplicate entries: {'. '.join(in_lists)}")
+    return wanted
+
+
+def read_topics_to_move(path: Path) -> list[str]:
+    try:
+        topics = [_text(entry["topic"]) for entry in _entries(path, "topics")]
+    except (KeyError, TypeError):
+        raise JobError(
+            f'{path} is not of the form {{"topics": [{{"topic": "foo"}}], "version": 1}}.'
+        ) from None
+    twice = repeated(topics)
+    if twice:
+        raise JobError(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+    return topics
+
+
+def to_json(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[ReplicaKey, str]) -> str:
+    """An assignment as such a file; `any` where the log directory does not matter."""
+    partitions = [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": replicas,
+            "log_dirs": [log_dirs.get((topic, number, broker), ANY_LOG_DIR) for broker in replicas],
+        }
+        for (topic, number), replicas in sorted(assignment.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False)
+
+
+def named(partition: Partition | ReplicaKey) -> str:
+    return "-".join(map(str, partition))
+
+
+def parse_broker_ids(text: str) -> list[int]:
+    try:
+        brokers = [int(number) for number in text.split(",")]
+    except ValueError:
+        raise JobError(f"'{text}' is not a list of broker ids: write --broker-list 0,1,2.") from None
+    twice = repeated(list(map(str, brokers)))
+    if twice:
+        raise JobError(f"Broker list contains duplicate entries: [{', '.join(twice)}]")
+    return brokers
+
+
+def _entries(path: Path, name: str) -> list[Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise JobError(f"Unable to read file {path}") from None
+    except json.JSONDecodeError as error:
+        raise JobError(
+            f"{path} is not valid JSON: {error.msg} in line {error.lineno}, column {error.colno}."
+        ) from None
+    except ValueError:
+        raise JobError(f"{path} is not valid JSON: it is not UTF-8 text.") from None
+    if not isinstance(document, dict):
+        raise JobError(f'{path} is not of the form {{"{name}": […], "version": 1}}.')
+    if document.get("version", 1) != 1:
+        raise JobError(f"Not supported version field value {document['version']}")
+    entries = document.get(name, [])
+    if not isinstance(entries, list):
+        raise JobError(f'{path} is not of the form {{"{name}": […], "version": 1}}.')
+    return entries
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+# Log directories and throttles in kafka-reassign-partitions.
+
+TIMEOUT_MS = 10_000
+
+
+class TerseError(JobError):
+    """Printed without the `Error: ` that Kafka's tool puts before all others."""
+
+
+def in_order(replicas: Iterable[ReplicaKey]) -> list[ReplicaKey]:
+    return sorted(replicas, key=lambda replica: (replica[2], replica[0], replica[1]))
+
+
+def plural(several: Collection[object]) -> str:
+    return "" if len(several) == 1 else "s"
+
+
+def state_of(replica: ReplicaKey, target: str, place: ReplicaPlace | None) -> str:
+    topic, number, broker = replica
+    if place is None:
+        return f"Partition {topic}-{number} cannot be found in any live log directory on broker {broker}."
+    if place.current is None:
+        return (
+            f"Partition {topic}-{number} is not found in any live log dir on broker {broker}. There is likely an "
+            "offline log directory on the broker."
+        )
+    if place.future == target:
+        return f"Reassignment of replica {named(replica)} is still in progress."
+    if place.future is not None:
+        return (
+            f"Partition {topic}-{number} on broker {broker} is being moved to log dir {place.future} instead of "
+            f"{target}."
+        )
+    if place.current == target:
+        return f"Reassignment of replica {named(replica)} completed successfully."
+    return f"Partition {topic}-{number} on broker {broker} is not being moved from log dir {place.current} to {target}."
+
+
+def start_moves(client: Client, wanted: Mapping[ReplicaKey, str], timeout_ms: int | None) -> None:
+    """Ask until every broker has begun: one that gets a partition only now does not have the replica yet."""
+    pending = dict(wanted)
+    deadline = time.monotonic() + (TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
+    while pending:
+        for topic, number, broker in in_order(move_replicas(client.cluster, pending)):
+            path = pending.pop((topic, number, broker))
+            print(
+                f"Successfully started moving log directory to {path} for replica {topic}-{number} with broker "
+                f"{broker} "
+            )
+        if pending and time.monotonic() >= deadline:
+            names = ",".join(map(named, in_order(pending)))
+            raise TerseError(
+                f"Timed out before log directory move{plural(pending)} could be started for: {names}"
+            )
+        if pending:
+            time.sleep(0.1)
+
+
+def clear_throttles(client: Client, wanted: Wanted) -> None:
+    brokers = sorted({*client.cluster.nodes(), *(broker for _, each in wanted.partitions for broker in each)})
+    topics = sorted({topic for (topic, _), _ in wanted.partitions})
+    print(f"Clearing broker-level throttles on broker{plural(brokers)} {','.join(map(str, brokers))}")
+    clear_broker_throttles(client.cluster, brokers)
+    print(f"Clearing topic-level throttles on topic{plural(topics)} {','.join(topics)}")
+    clear_topic_throttles(client.cluster, topics)
+
+
+# `kafka-reassign-partitions`
 
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 _FILE = "reassignment_json_file"

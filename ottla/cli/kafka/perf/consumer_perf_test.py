@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import JobError, from_kafka
-from ottla.cli.jobs.share_consume import polled
+from ottla.cli.jobs.consume import polled
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import DATE_FORMAT, MB, date_format, print_metrics
+from ottla.cli.kafka.tool import open_client
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, ShareConsumer

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
-from ottla.cli.jobs.produce import not_delivered
-from ottla.cli.jobs.producer_properties import idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, Lookup, StickyPartitioner
+from ottla.cli.jobs.produce import UNASSIGNED, Lookup, StickyPartitioner, idempotence, not_delivered
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import letters
+from ottla.cli.kafka.tool import open_client
 from ottla.client.admin.offsets import latest_offsets
 from ottla.client.admin.topics import create_topic, partitions_of, topic_names
 

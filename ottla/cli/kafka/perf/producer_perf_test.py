@@ -13,12 +13,10 @@ from uuid import uuid4
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.obstacles import without_coordinator
-from ottla.cli.jobs.produce import not_delivered
-from ottla.cli.jobs.producer_properties import acks_all, idempotence
-from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, partitioner_for
+from ottla.cli.jobs.produce import UNASSIGNED, acks_all, idempotence, not_delivered, partitioner_for
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import MB, letters, print_metrics
+from ottla.cli.kafka.tool import open_client
 from ottla.client.coordinators import CoordinatorType
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from ottla.cli.commands.config import shipped_folder
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.properties import parse_properties
-from ottla.cli.shipped_files import shipped_folder
 from ottla.python_process import python_command, python_environment
 
 # How long to wait for a server in the background. Recovery after a crash may take longer: it continues.

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from ottla.cli.commands.config import shipped_folder
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.servers.start_stop import (
@@ -18,7 +19,6 @@ from ottla.cli.kafka.servers.start_stop import (
     run_in_background,
     zookeepers,
 )
-from ottla.cli.shipped_files import shipped_folder
 
 _COMMANDS = ("start", "start-foreground", "stop", "restart", "status")
 _USAGE = f"Usage: zkServer [--config <conf-dir>] {{{'|'.join(_COMMANDS)}}} [zoo.cfg]"
@@ -104,8 +104,7 @@ def _stop(file: Path) -> None:
 
 
 def _status(settings: dict[str, str]) -> int:
-    from ottla.jvm.zookeeper import four_letter_word
-    from ottla.jvm.zookeeper_security import ServerSecurity
+    from ottla.jvm.zookeeper import ServerSecurity, four_letter_word
 
     is_secure = not settings.get("clientPort") and bool(settings.get("secureClientPort"))
     name = "secureClientPort" if is_secure else "clientPort"

@@ -239,7 +239,7 @@ def _line(entry: ConfigEntry) -> str:
 
 def _known(client: Client, kind: Kind) -> list[str]:
     if kind == "topic":
-        from ottla.cli.kafka.java_order import hash_map_order
+        from ottla.cli.kafka.tool import hash_map_order
         from ottla.client.admin.topics import topic_names
 
         return hash_map_order(topic_names(client.cluster, include_internal=True))

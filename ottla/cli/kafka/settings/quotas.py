@@ -6,8 +6,8 @@ import socket
 
 from ottla.cli.client import Client
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.java_order import hash_map_order
 from ottla.cli.kafka.settings import credentials
+from ottla.cli.kafka.tool import hash_map_order
 from ottla.client.admin.quotas import ANY, alter_quotas, describe_quotas
 
 KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}

@@ -19,7 +19,7 @@ from ottla.cli.kafka.settings import credentials
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from ottla.zookeeper.node_acls import NodeAcls
+    from ottla.zookeeper import NodeAcls
 
 _USERS, _CHANGES = "/config/users", "/config/changes"
 _MAX_ATTEMPTS = 10
@@ -33,7 +33,7 @@ def alter(
     connect: str, tls_config: Path | None, user: str, added: Mapping[str, str], deleted: Collection[str]
 ) -> None:
     from ottla.security.sasl.scram import format_credential, new_credential
-    from ottla.zookeeper.node_acls import open_to_all, owned_by_creator
+    from ottla.zookeeper import open_to_all, owned_by_creator
 
     secrets = {mechanism: credentials.secret_of(mechanism, text) for mechanism, text in added.items()}
     made = {

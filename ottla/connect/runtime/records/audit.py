@@ -13,8 +13,7 @@ from ottla.connect.runtime.records.topic_records import RawRecords
 from ottla.connect.runtime.tasks.task_spec import TaskSpec
 from ottla.monitoring.audit.audit_topic import ensure_audit_topic, write_entries
 from ottla.monitoring.audit.count_reports import CountReport
-from ottla.monitoring.audit.counting import Tier
-from ottla.monitoring.audit.pipeline_counter import BadAuditOption, PipelineCounter, parse_tier
+from ottla.monitoring.audit.counting import BadAuditOption, PipelineCounter, Tier, parse_tier
 
 
 def audit_tier(spec: TaskSpec) -> Tier | None:

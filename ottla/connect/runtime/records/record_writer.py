@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.connect.runtime.records.topic_records import ConvertedRecords
 from ottla.connect.runtime.records.transactions import SourceTransactions
 from ottla.monitoring.audit.audit_topic import AUDIT_TOPIC
-from ottla.monitoring.audit.pipeline_counter import PipelineCounter
+from ottla.monitoring.audit.counting import PipelineCounter
 from ottla.records.kernels import Encoder, rows_by_partition
 from ottla.records.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.partitioner import Partitioner

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.group_member import GroupMember, GroupTimes, Membership
-from ottla.client.log.producer import Fenced
+from ottla.client.log import Fenced
 from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.worker import config_state, errors
 from ottla.connect.worker.config_state import Change, Config, ConfigState

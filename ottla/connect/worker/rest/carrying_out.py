@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 from ottla.client.errors import ClientError
-from ottla.client.log.producer import Fenced, TooLarge
+from ottla.client.log import Fenced, TooLarge
 from ottla.connect.worker import errors
 from ottla.connect.worker.distributed.herder import DistributedHerder
 from ottla.connect.worker.errors import PassOn, RequestError

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.base_group import Decision, GroupConfig
 from ottla.coordinator.groups.base.effects import (
     JOIN_TIMER,
     SYNC_TIMER,
@@ -34,11 +34,9 @@ from ottla.coordinator.groups.base.effects import (
     TimerKind,
     session_timer,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig
-from ottla.coordinator.groups.classic.classic_records import group_key
-from ottla.coordinator.groups.classic.group_metadata import GroupMetadata
+from ottla.coordinator.groups.classic.group_metadata import GroupMetadata, group_key
 from ottla.coordinator.groups.classic.members import Member
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)

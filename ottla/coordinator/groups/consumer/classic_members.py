@@ -1,21 +1,17 @@
-"""Classic-protocol members of a consumer group during a migration.
-
-The broker assigns their partitions too. A JoinGroup acts as a heartbeat with a subscription, and the following
-SyncGroup fetches the assignment. A Heartbeat returns REBALANCE_IN_PROGRESS when the member should rejoin. There is no
-group leader.
-"""
+"""Classic members of a consumer group: their protocol, and the migration of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.base_group import Assignment, Decision, GroupConfig, Topics
 from ottla.coordinator.groups.base.effects import (
     Answer,
     CancelTimer,
     Effect,
+    GroupState,
     JoinRequest,
     JoinResult,
     LeavingMember,
@@ -25,27 +21,102 @@ from ottla.coordinator.groups.base.effects import (
     TimerKey,
     TimerKind,
 )
-from ottla.coordinator.groups.base.topics import Assignment
-from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE
-from ottla.coordinator.groups.consumer.classic_protocol import (
-    Subscription,
-    read_subscription,
-    write_assignment,
-)
+from ottla.coordinator.groups.classic.classic_group import ClassicGroup
+from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE, Member
 from ottla.coordinator.groups.modern.consumer_state import (
     NOTHING,
     STATIC_LEAVE_EPOCH,
     ClassicProtocols,
     ConsumerMember,
+    ConsumerState,
     MemberState,
     is_within,
     partitions_of,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.groups.modern.target_assignment import metadata_hash
+from ottla.coordinator.runtime import KeyValue
+from ottla.protocol.codec import MalformedMessage
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.consumer_groups import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitionInAssignment,
+)
 
 if TYPE_CHECKING:
     from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
+
+# Subscriptions and assignments in the classic consumer protocol, translated to topic ids.
+
+_NEWEST = 3
+
+
+class Subscription(NamedTuple):
+    version: int
+    topics: tuple[str, ...]
+    owned: Assignment
+    generation_id: int
+    rack_id: str | None
+
+
+def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
+    """Decode a subscription, skipping deleted topics. Raises ValueError if malformed."""
+    version = _version(metadata)
+    try:
+        read = ConsumerProtocolSubscription.decode(metadata, version, 2)
+    except MalformedMessage as error:
+        raise ValueError("not a consumer's subscription") from error
+    owned = {
+        topic.topic_id: frozenset(part.partitions)
+        for part in read.owned_partitions
+        if part.partitions and (topic := topics.by_name(part.topic)) is not None
+    }
+    rack_id = read.rack_id or None  # librdkafka sends an empty string
+    return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, rack_id)
+
+
+def read_assignment(data: bytes, topics: Topics) -> Assignment:
+    """Decode an assignment; empty bytes are an empty assignment. Raises ValueError if malformed."""
+    if not data:
+        return {}
+    try:
+        read = ConsumerProtocolAssignment.decode(data, _version(data), 2)
+    except MalformedMessage as error:
+        raise ValueError("not a consumer's assignment") from error
+    return {
+        topic.topic_id: frozenset(part.partitions)
+        for part in read.assigned_partitions
+        if part.partitions and (topic := topics.by_name(part.topic)) is not None
+    }
+
+
+def write_assignment(assignment: Assignment, version: int, topics: Topics) -> bytes:
+    parts = []
+    for topic_id, partitions in assignment.items():
+        topic = topics.by_id(topic_id)
+        if topic is not None:
+            parts.append(TopicPartitionInAssignment(topic=topic.name, partitions=sorted(partitions)))
+    parts.sort(key=lambda part: part.topic)
+    body = ConsumerProtocolAssignment(assigned_partitions=parts)
+    return version.to_bytes(2, "big") + body.encode(version)
+
+
+def _version(data: bytes) -> int:
+    """Return the version to decode with.
+
+    Later versions only append fields, so newer data decodes as the newest known version.
+    """
+    version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
+    if version < 0:
+        raise ValueError("it has no version")
+    return min(version, _NEWEST)
+
+
+# Classic-protocol members of a consumer group during a migration.
+#
+# The broker assigns their partitions too. A JoinGroup acts as a heartbeat with a subscription, and the following
+# SyncGroup fetches the assignment. A Heartbeat returns REBALANCE_IN_PROGRESS when the member should rejoin. There is no
+# group leader.
 
 
 class ClassicMembers:
@@ -265,3 +336,93 @@ def _trusted(subscription: Subscription, member: ConsumerMember) -> Assignment:
     if subscription.generation_id == member.epoch or is_within(subscription.owned, member.assigned):
         return subscription.owned
     return NOTHING
+
+
+# Online migration between the classic and the consumer protocol.
+#
+# A classic group becomes a consumer group when the first new-protocol member joins, and turns back when the last one
+# leaves. Members, assignments and committed offsets survive.
+
+
+def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerState:
+    """Convert a classic group; its generation becomes the group epoch. Raises KafkaError."""
+    problem = _why_not(classic, config)
+    state = ConsumerState(epoch=classic.generation_id, target_epoch=classic.generation_id)
+    if problem is None:
+        try:
+            for member in classic.members:
+                state.members[member.member_id] = _to_consumer_member(classic, member, topics)
+        except ValueError:
+            problem = "the embedded consumer protocol is malformed"
+    if problem is not None:
+        raise KafkaError(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot upgrade classic group {classic.group_id} to consumer group because {problem}.",
+        )
+    for member_id, converted in state.members.items():
+        state.targets[member_id] = {t: frozenset(held) for t, held in converted.assigned.items()}
+    names = {name for converted in state.members.values() for name in converted.topics}
+    state.metadata_hash = metadata_hash(t for t in map(topics.by_name, names) if t is not None)
+    return state
+
+
+def to_classic(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
+    """Convert a consumer group to the classic protocol; its members have to rejoin."""
+    classic = ClassicGroup(group.group_id, group.config, group.new_uuid, now_ms)
+    classic.offsets = group.offsets
+    classic.protocol_type = CONSUMER_PROTOCOL_TYPE
+    classic.generation_id = group.epoch
+    for member in group.members.values():
+        assert member.classic is not None
+        version = min(int.from_bytes(member.classic.protocols[0].metadata[:2], "big"), 3)
+        target = group.state_now.targets.get(member.member_id, NOTHING)
+        classic.members.add(
+            Member(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.classic.session_timeout_ms,
+                member.classic.protocols,
+                write_assignment(target, version, group.topics),
+            )
+        )
+    classic.protocol_name = classic.members.select_protocol()
+    classic.state = classic.previous_state = GroupState.STABLE
+    classic.read_subscriptions()
+    return classic
+
+
+def _why_not(classic: ClassicGroup, config: GroupConfig) -> str | None:
+    if not config.consumer_upgrade:
+        return "online upgrade is disabled"
+    if not classic.uses_consumer_protocol:
+        return "the group does not use the consumer embedded protocol"
+    if len(classic.members) > config.consumer_max_size:
+        return "the group exceeds the consumer group maximum size"
+    return None
+
+
+def _to_consumer_member(classic: ClassicGroup, member: Member, topics: Topics) -> ConsumerMember:
+    # A group chooses a protocol only with its first generation.
+    name = classic.protocol_name or member.protocols[0].name
+    subscription = read_subscription(member.metadata(name), topics)
+    epoch = classic.generation_id
+    assigned = {
+        topic_id: dict.fromkeys(partitions, epoch)
+        for topic_id, partitions in read_assignment(member.assignment, topics).items()
+    }
+    return ConsumerMember(
+        member.member_id,
+        member.group_instance_id,
+        subscription.rack_id,
+        member.client_id,
+        member.client_host,
+        subscription.topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicProtocols(member.session_timeout_ms, member.protocols),
+        epoch=epoch,
+        previous_epoch=epoch,
+        assigned=assigned,
+    )

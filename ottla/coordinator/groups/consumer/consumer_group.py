@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.base_group import Assignment, Decision, GroupConfig, Topics
 from ottla.coordinator.groups.base.effects import (
     CancelTimer,
     Effect,
@@ -21,15 +21,10 @@ from ottla.coordinator.groups.base.effects import (
     TimerKind,
     rebalance_timer,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig
-from ottla.coordinator.groups.base.topics import Assignment, Topics
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
-from ottla.coordinator.groups.consumer.classic_members import ClassicMembers
+from ottla.coordinator.groups.consumer.classic_members import ClassicMembers, to_classic
 from ottla.coordinator.groups.consumer.consumer_records import difference, tombstones
-from ottla.coordinator.groups.consumer.migration import to_classic
-from ottla.coordinator.groups.consumer.reconciliation import reconcile
-from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
-from ottla.coordinator.groups.modern.assignors import ASSIGNORS, Subscriber
+from ottla.coordinator.groups.consumer.reconciliation import TopicRegex, reconcile
 from ottla.coordinator.groups.modern.consumer_state import (
     FIRST_EPOCH,
     JOIN_EPOCH,
@@ -49,7 +44,8 @@ from ottla.coordinator.groups.modern.subscribing_group import (
     HeartbeatResult,
     SubscribingGroup,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.groups.modern.target_assignment import ASSIGNORS, Subscriber
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

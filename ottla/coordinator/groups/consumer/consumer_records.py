@@ -15,14 +15,14 @@ from ottla.coordinator.groups.modern.consumer_state import (
     ResolvedRegex,
 )
 from ottla.coordinator.groups.modern.modern_records import RecordTypes, put_target
-from ottla.coordinator.runtime.record_codec import (
+from ottla.coordinator.runtime import (
+    KeyValue,
     decode_key,
     decode_value,
     encode_value,
     group_key,
     member_key,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.internal_records import (
     ClassicMemberMetadata,
     ClassicProtocol,

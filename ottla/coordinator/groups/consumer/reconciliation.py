@@ -1,21 +1,24 @@
-"""Reconciliation of one member from its current assignment to its target assignment.
-
-A member first revokes partitions outside its target and stays in its epoch until it confirms the revocation. It then
-moves to the target epoch with every partition that no other member holds. The remaining partitions follow as other
-members release them, so two members never hold the same partition.
-"""
+"""Reconciliation of a member with its target assignment, and subscriptions by regular expression."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.base.base_group import Assignment
 from ottla.coordinator.groups.modern.consumer_state import (
     ConsumerMember,
     MemberState,
     PartitionEpochs,
     overlap,
 )
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.regular_expressions import RegexError, matcher
+
+# Reconciliation of one member from its current assignment to its target assignment.
+#
+# A member first revokes partitions outside its target and stays in its epoch until it confirms the revocation. It then
+# moves to the target epoch with every partition that no other member holds. The remaining partitions follow as other
+# members release them, so two members never hold the same partition.
 
 _NONE: frozenset[int] = frozenset()
 
@@ -75,3 +78,22 @@ def _step(
 
 def _still_owns(owned: Assignment | None, revoked: PartitionEpochs) -> bool:
     return owned is None or overlap(revoked, owned)
+
+
+# Subscription patterns, matched against whole topic names.
+
+
+class TopicRegex:
+    """A subscription pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION) for an invalid pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            self.matches = matcher(pattern)
+        except RegexError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REGULAR_EXPRESSION,
+                f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
+            ) from None
+
+    def matching(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(filter(self.matches, names))

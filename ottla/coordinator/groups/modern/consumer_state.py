@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Self
 
+from ottla.coordinator.groups.base.base_group import Assignment
 from ottla.coordinator.groups.base.effects import MemberProtocol
-from ottla.coordinator.groups.base.topics import Assignment
 
 # Partitions by topic id, each with the epoch of its assignment.
 PartitionEpochs = Mapping[bytes, Mapping[int, int]]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
-from ottla.coordinator.groups.base.base_group import Decision, Group
+from ottla.coordinator.groups.base.base_group import Assignment, Decision, Group, GroupConfig, Pace, Topics
 from ottla.coordinator.groups.base.effects import (
     CancelTimer,
     Effect,
@@ -26,9 +26,7 @@ from ottla.coordinator.groups.base.effects import (
     TimerKind,
     session_timer,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig, Pace
-from ottla.coordinator.groups.base.topics import Assignment, Topics
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

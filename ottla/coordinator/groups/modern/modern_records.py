@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ottla.coordinator.groups.base.topics import Assignment
+from ottla.coordinator.groups.base.base_group import Assignment
 from ottla.coordinator.groups.modern.consumer_state import ConsumerMember, ConsumerState
-from ottla.coordinator.runtime.record_codec import decode_value, encode_value, group_key, member_key
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue, decode_value, encode_value, group_key, member_key
 from ottla.protocol.internal_records import (
     ConsumerGroupMetadataValue,
     ShareGroupMetadataValue,

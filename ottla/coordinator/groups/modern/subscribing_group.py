@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ottla.coordinator.groups.base.topics import Assignment, NamedPartitions, named_partitions
-from ottla.coordinator.groups.modern.assignors import Subscriber
+from ottla.coordinator.groups.base.base_group import Assignment, NamedPartitions, named_partitions
 from ottla.coordinator.groups.modern.consumer_state import NOTHING, ConsumerMember, ConsumerState
 from ottla.coordinator.groups.modern.modern_group import ModernGroup
-from ottla.coordinator.groups.modern.target_assignment import compute_target_assignment, metadata_hash
+from ottla.coordinator.groups.modern.target_assignment import (
+    Subscriber,
+    compute_target_assignment,
+    metadata_hash,
+)
 from ottla.protocol.errors import ErrorCode
 
 State = TypeVar("State", bound=ConsumerState)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.base_group import (
+    Assignment,
+    Decision,
+    GroupConfig,
+    StreamsSettings,
+    Topics,
+)
 from ottla.coordinator.groups.base.effects import (
     JOIN_TIMER,
     CancelTimer,
@@ -19,29 +25,25 @@ from ottla.coordinator.groups.base.effects import (
     TimerKind,
     rebalance_timer,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig, StreamsSettings
-from ottla.coordinator.groups.base.topics import Assignment, Topics
 from ottla.coordinator.groups.modern.consumer_state import FIRST_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.modern.modern_group import ModernGroup
 from ottla.coordinator.groups.modern.target_assignment import metadata_hash
 from ottla.coordinator.groups.streams.assignor import TaskMember, assign_sticky
-from ottla.coordinator.groups.streams.heartbeat import (
-    StreamsGroupDescription,
-    StreamsHeartbeatRequest,
-    StreamsHeartbeatResult,
-    endpoint_partitions,
-)
-from ottla.coordinator.groups.streams.reconciliation import reconcile
 from ottla.coordinator.groups.streams.streams_records import difference, tombstones
 from ottla.coordinator.groups.streams.streams_state import (
     NO_TASKS,
     MemberState,
     Role,
+    StreamsGroupDescription,
     StreamsGroupState,
+    StreamsHeartbeatRequest,
+    StreamsHeartbeatResult,
     StreamsMember,
     StreamsState,
     Task,
     Tasks,
+    endpoint_partitions,
+    reconcile,
 )
 from ottla.coordinator.groups.streams.topology import (
     ConfiguredTopology,
@@ -51,7 +53,7 @@ from ottla.coordinator.groups.streams.topology import (
     configure,
     validate,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -20,14 +20,14 @@ from ottla.coordinator.groups.streams.streams_state import (
     TasksWithEpochs,
 )
 from ottla.coordinator.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
-from ottla.coordinator.runtime.record_codec import (
+from ottla.coordinator.runtime import (
+    KeyValue,
     decode_key,
     decode_value,
     encode_value,
     group_key,
     member_key,
 )
-from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol import internal_records as values
 from ottla.protocol.internal_records import MemberKey
 from ottla.protocol.messages import streams_groups as messages

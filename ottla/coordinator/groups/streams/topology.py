@@ -13,8 +13,8 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple, NoReturn
 
-from ottla.coordinator.groups.base.topics import Topics
-from ottla.metadata.topic_names import validate_topic_name
+from ottla.coordinator.groups.base.base_group import Topics
+from ottla.metadata.nodes import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

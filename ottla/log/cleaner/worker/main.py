@@ -16,11 +16,10 @@ from select import select
 from typing import Any
 
 from ottla.log.cleaner.job import CleanJob, Progress
-from ottla.log.cleaner.walk.reference import ENTRY_BYTES as REFERENCE_ENTRY_BYTES
-from ottla.log.cleaner.walk.reference import ReferenceWalk
-from ottla.log.cleaner.walk.walk import MalformedRecords, Walk
+from ottla.log.cleaner.walk.walk import ENTRY_BYTES as REFERENCE_ENTRY_BYTES
+from ottla.log.cleaner.walk.walk import MalformedRecords, ReferenceWalk, Walk
 from ottla.log.cleaner.worker.compaction import CannotClean, Compaction
-from ottla.log.errors import is_temporary
+from ottla.log.config import is_temporary
 from ottla.protocol.errors import KafkaError
 
 _NICENESS = 15

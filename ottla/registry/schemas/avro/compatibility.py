@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.registry.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Named, Record, Union
-from ottla.registry.schemas.parsed import Incompatibility
-from ottla.registry.schemas.recursion import Steps, run
+from ottla.registry.schemas.parsed import Incompatibility, Steps, run
 
 # Primitive types that a reader accepts besides its own.
 _PROMOTIONS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.registry.schemas.avro.defaults import is_valid_default
 from ottla.registry.schemas.avro.types import (
     NO_DEFAULT,
     PRIMITIVES,
@@ -20,6 +19,7 @@ from ottla.registry.schemas.avro.types import (
     Primitive,
     Record,
     Union,
+    is_valid_default,
 )
 from ottla.registry.schemas.json_text import dump
 from ottla.registry.schemas.parsed import InvalidSchema

@@ -7,8 +7,7 @@ from functools import cached_property
 
 from ottla.registry.schemas.avro.compatibility import check_types
 from ottla.registry.schemas.avro.parser import parse_types
-from ottla.registry.schemas.avro.printer import to_text
-from ottla.registry.schemas.avro.types import AvroType, Named, Record
+from ottla.registry.schemas.avro.types import AvroType, Named, Record, to_text
 from ottla.registry.schemas.json_text import load
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.registry.schemas.json_schema.document import Document
-from ottla.registry.schemas.json_schema.sameness import same
+from ottla.registry.schemas.json_schema.values import same
 from ottla.registry.schemas.json_schema.views import View, frozen
-from ottla.registry.schemas.parsed import Incompatibility
-from ottla.registry.schemas.recursion import Steps
+from ottla.registry.schemas.parsed import Incompatibility, Steps
 
 if TYPE_CHECKING:
     from ottla.registry.schemas.json_schema.compatibility import Comparison

@@ -11,18 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.registry.schemas.json_schema import combinations, objects
-from ottla.registry.schemas.json_schema.arrays import compare_arrays
 from ottla.registry.schemas.json_schema.document import Document
-from ottla.registry.schemas.json_schema.messages import LENIENT, incompatibility
-from ottla.registry.schemas.json_schema.scalars import (
+from ottla.registry.schemas.json_schema.values import (
+    compare_arrays,
     compare_numbers,
     compare_strings,
     compare_types,
     compare_values,
 )
-from ottla.registry.schemas.json_schema.views import View, Views
-from ottla.registry.schemas.parsed import Incompatibility
-from ottla.registry.schemas.recursion import Steps, run
+from ottla.registry.schemas.json_schema.views import LENIENT, View, Views, incompatibility
+from ottla.registry.schemas.parsed import Incompatibility, Steps, run
 
 # Limit for hostile schemas that compare everything with everything.
 _MAX_COMPARISONS = 50_000

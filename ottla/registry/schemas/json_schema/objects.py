@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from ottla.registry.schemas.json_schema.document import Document
-from ottla.registry.schemas.json_schema.sameness import same
-from ottla.registry.schemas.json_schema.scalars import at_least, at_most
+from ottla.registry.schemas.json_schema.values import at_least, at_most, same
 from ottla.registry.schemas.json_schema.views import View
-from ottla.registry.schemas.parsed import Incompatibility
-from ottla.registry.schemas.recursion import Steps
+from ottla.registry.schemas.parsed import Incompatibility, Steps
 
 if TYPE_CHECKING:
     from ottla.registry.schemas.json_schema.compatibility import Comparison

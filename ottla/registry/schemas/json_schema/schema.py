@@ -8,8 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from ottla.registry.schemas.json_schema.document import Document
-from ottla.registry.schemas.json_schema.drafts import META_SCHEMAS, declared_draft, subschemas
+from ottla.registry.schemas.json_schema.document import META_SCHEMAS, Document, declared_draft, subschemas
 from ottla.registry.schemas.json_text import dump, load
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
 

@@ -13,10 +13,9 @@ from google.protobuf.descriptor_pb2 import (
 )
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
-from ottla.registry.schemas.protobuf.lexer import escaped
-from ottla.registry.schemas.protobuf.names import default_of, map_entry_name
+from ottla.registry.schemas.protobuf.lexer import Words, escaped
 from ottla.registry.schemas.protobuf.options import OptionReader
-from ottla.registry.schemas.protobuf.words import Words
+from ottla.registry.schemas.protobuf.resolver import default_of, map_entry_name
 
 SCALARS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8,

@@ -16,8 +16,8 @@ from google.protobuf.descriptor_pb2 import (
 
 from ottla.registry.schemas.json_text import java_double
 from ottla.registry.schemas.protobuf.lexer import escaped, quoted
-from ottla.registry.schemas.protobuf.names import camel_case
 from ottla.registry.schemas.protobuf.parser import SCALARS, Layout
+from ottla.registry.schemas.protobuf.resolver import camel_case
 
 _NAMES = {number: name for name, number in SCALARS.items()}
 _LABELS = {1: "optional ", 2: "required ", 3: "repeated "}

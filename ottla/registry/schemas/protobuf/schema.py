@@ -12,13 +12,13 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
-from ottla.registry.schemas.protobuf.custom_options import interpreted, spelled_out
+from ottla.registry.schemas.protobuf.bundled_files import well_known
 from ottla.registry.schemas.protobuf.normal_form import normal_form, without_extensions
+from ottla.registry.schemas.protobuf.options import interpreted, spelled_out
 from ottla.registry.schemas.protobuf.parser import Layout, parse_file
 from ottla.registry.schemas.protobuf.printer import to_text
 from ottla.registry.schemas.protobuf.resolver import resolved
 from ottla.registry.schemas.protobuf.validation import pool_of, validate
-from ottla.registry.schemas.protobuf.well_known import well_known
 
 _BASE64 = re.compile(r"\s*[A-Za-z0-9+/\r\n]+={0,2}\s*")
 

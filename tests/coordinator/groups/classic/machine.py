@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from ottla.coordinator.groups.base.base_group import Decision
+from ottla.coordinator.groups.base.base_group import Decision, GroupConfig
 from ottla.coordinator.groups.base.effects import (
     Answer,
     CancelTimer,
@@ -20,7 +20,6 @@ from ottla.coordinator.groups.base.effects import (
     SyncResult,
     TimerKey,
 )
-from ottla.coordinator.groups.base.group_config import GroupConfig
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
 from ottla.protocol.errors import ErrorCode
 

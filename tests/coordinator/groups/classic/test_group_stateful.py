@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.coordinator.groups.base.effects import GroupState, JoinResult, LeavingMember, SyncResult
-from ottla.coordinator.groups.classic.classic_records import group_value, read_group_value
+from ottla.coordinator.groups.classic.group_metadata import group_value, read_group_value
 from ottla.protocol.errors import ErrorCode
 from tests.coordinator.groups.classic.machine import Machine
 

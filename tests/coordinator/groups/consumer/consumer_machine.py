@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ottla.coordinator.groups.base.base_group import Assignment, GroupConfig, Pace, Topic
 from ottla.coordinator.groups.base.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind
-from ottla.coordinator.groups.base.group_config import GroupConfig, Pace
-from ottla.coordinator.groups.base.topics import Assignment, Topic
 from ottla.coordinator.groups.consumer.consumer_group import ConsumerGroup
 from ottla.coordinator.groups.consumer.consumer_records import apply
 from ottla.coordinator.groups.modern.consumer_state import ConsumerState
 from ottla.coordinator.groups.modern.subscribing_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

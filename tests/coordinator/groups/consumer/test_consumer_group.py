@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.coordinator.groups.base.base_group import Pace
 from ottla.coordinator.groups.base.effects import TimerKey, TimerKind, session_timer
-from ottla.coordinator.groups.base.group_config import Pace
 from ottla.coordinator.groups.modern.consumer_state import ConsumerGroupState, MemberState
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.groups.consumer.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions

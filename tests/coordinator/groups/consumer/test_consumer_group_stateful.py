@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ottla.coordinator.groups.base.base_group import Assignment
 from ottla.coordinator.groups.base.effects import TimerKind
-from ottla.coordinator.groups.base.topics import Assignment
 from ottla.coordinator.groups.modern.consumer_state import ConsumerGroupState
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.groups.consumer.consumer_machine import ConsumerMachine, FakeTopics

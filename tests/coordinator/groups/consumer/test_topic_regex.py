@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.groups.consumer.reconciliation import TopicRegex
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 PARTS = st.recursive(

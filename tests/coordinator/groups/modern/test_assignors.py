@@ -3,7 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.groups.modern.assignors import ASSIGNORS, Subscriber, assign_range, assign_uniform
+from ottla.coordinator.groups.modern.target_assignment import (
+    ASSIGNORS,
+    Subscriber,
+    assign_range,
+    assign_uniform,
+)
 
 T, U = b"t" * 16, b"u" * 16
 

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.groups.base.base_group import GroupConfig, Pace
 from ottla.coordinator.groups.base.effects import TimerKey, TimerKind
-from ottla.coordinator.groups.base.group_config import GroupConfig, Pace
-from ottla.coordinator.groups.modern.assignors import Subscriber, assign_simple
 from ottla.coordinator.groups.modern.consumer_state import ConsumerGroupState
 from ottla.coordinator.groups.modern.subscribing_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.groups.share.share_group import ShareGroup
-from ottla.coordinator.groups.share.share_group_records import ShareGroupState, apply_share
-from ottla.coordinator.share.state_records import ShareKey
+from ottla.coordinator.groups.modern.target_assignment import Subscriber, assign_simple
+from ottla.coordinator.groups.share_group import ShareGroup, ShareGroupState, apply_share
+from ottla.coordinator.share.share_coordinator import ShareKey
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.groups.consumer.consumer_machine import FakeTopics, partitions
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.coordinator.groups.base.base_group import GroupConfig, Pace, StreamsSettings
 from ottla.coordinator.groups.base.effects import CancelTimer, Effect, SetTimer, TimerKey
-from ottla.coordinator.groups.base.group_config import GroupConfig, Pace, StreamsSettings
-from ottla.coordinator.groups.streams.heartbeat import (
-    StreamsHeartbeatRequest,
-    StreamsHeartbeatResult,
-)
 from ottla.coordinator.groups.streams.streams_group import StreamsGroup
 from ottla.coordinator.groups.streams.streams_records import apply
-from ottla.coordinator.groups.streams.streams_state import StreamsState, Tasks
+from ottla.coordinator.groups.streams.streams_state import (
+    StreamsHeartbeatRequest,
+    StreamsHeartbeatResult,
+    StreamsState,
+    Tasks,
+)
 from ottla.coordinator.groups.streams.topology import InternalTopic, Subtopology, Topology
-from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.groups.consumer.consumer_machine import FakeTopics
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.groups.base.effects import JOIN_TIMER, TimerKind, rebalance_timer, session_timer
-from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatResult
-from ottla.coordinator.groups.streams.streams_state import Endpoint, MemberState, StreamsGroupState, Tasks
+from ottla.coordinator.groups.streams.streams_state import (
+    Endpoint,
+    MemberState,
+    StreamsGroupState,
+    StreamsHeartbeatResult,
+    Tasks,
+)
 from ottla.coordinator.groups.streams.topology import Status, StatusCode, Subtopology, Topology
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.groups.consumer.consumer_machine import FakeTopics

@@ -1,1 +1,0 @@
-"""Enforcement of client quotas, and rate measurement."""

@@ -1,1 +1,0 @@
-"""Client metrics (KIP-714): subscriptions and forwarding."""

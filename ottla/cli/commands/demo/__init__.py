@@ -1,1 +1,0 @@
-"""`ottla demo`: a broker, a feed, and a pipeline with its results."""

@@ -1,1 +1,0 @@
-"""`ottla pipeline …`: run, watch and stop pipelines."""

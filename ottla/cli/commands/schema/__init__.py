@@ -1,1 +1,0 @@
-"""`ottla schema …`: schemas in a registry."""

@@ -1,1 +1,0 @@
-"""Reading log directories without a broker."""

@@ -1,1 +1,0 @@
-"""Kafka's tools for ACLs and delegation tokens."""

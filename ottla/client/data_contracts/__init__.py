@@ -1,1 +1,0 @@
-"""Data contract rules of a schema for writers and readers."""

@@ -1,1 +1,0 @@
-"""Compacted topics as storage: read from the beginning, and written by one leader or by many."""

@@ -1,1 +1,0 @@
-"""Elections: the rule, and the partition states that carry it out."""

@@ -1,1 +1,0 @@
-"""Internal topics and timers, shared by the group, share and transaction coordinators."""

@@ -1,1 +1,0 @@
-"""Prometheus exporter for offsets, lag and replicas of any Kafka cluster, over the wire."""

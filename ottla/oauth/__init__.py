@@ -1,1 +1,0 @@
-"""OAuth endpoints and tokens, without the SASL login itself."""

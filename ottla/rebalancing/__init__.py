@@ -1,1 +1,0 @@
-"""Plans for balancing the load of brokers. Pure: no network and no clock."""

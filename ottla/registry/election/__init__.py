@@ -1,1 +1,0 @@
-"""Election of the writing node through the consumer group protocol, as in Confluent's registry."""

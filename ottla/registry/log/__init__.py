@@ -1,1 +1,0 @@
-"""The topic `_schemas`: requirements, reading and writing. The only blocking part of the registry."""

@@ -1,1 +1,0 @@
-"""Security of the registry: TLS, passwords, rights per subject."""

@@ -1,1 +1,0 @@
-"""Connections to ZooKeeper servers with TLS and login, for the broker's store and zookeeper-shell."""
