@@ -242,8 +242,8 @@ class Timers:
 # answers once every in-sync replica has them.
 #
 # - `append` raises: nothing was written. The coordinator rolls the decision back and returns the error to the client.
-# - `append` returns: the records are in the local log, so the decision counts and later decisions build on it. State that
-#   must stay invisible until replicated (committed offsets, transactions) is applied when the awaitable ends.
+# - `append` returns: the records are in the local log, so the decision counts and later decisions build on it. State
+#   that must stay invisible until replicated (committed offsets, transactions) is applied when the awaitable ends.
 # - The awaitable raises: the client gets the error and retries. Memory continues to match the local log; if the leader
 #   fails, the next coordinator reads the replicated records.
 

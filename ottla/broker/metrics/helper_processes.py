@@ -1,4 +1,4 @@
-"""Processes that report for the broker: the broker tier of the count audit, and the push to an OpenTelemetry collector."""
+"""Processes that report for the broker: the broker tier of the count audit, and the push of metrics by OTLP."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _shown(value: str | None) -> str:
 
 def shipped_folder(name: str) -> Path:
     """Return the folder: beside the package in a checkout, inside of it when it was installed."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     is_checkout = (package.parent / "pyproject.toml").is_file()
     folder = (package.parent if is_checkout else package) / name
     if not folder.is_dir():

@@ -7,8 +7,16 @@ from importlib import import_module
 from ottla.protocol.codec import Request, Response
 
 _FAMILIES: dict[str, dict[int, str]] = {
-    "produce": {0: "Produce"},
-    "fetch": {1: "Fetch", 2: "ListOffsets", 21: "DeleteRecords", 23: "OffsetForLeaderEpoch"},
+    "produce": {
+        0: "Produce",
+        10001: "MirrorAppend",
+    },
+    "fetch": {
+        1: "Fetch",
+        2: "ListOffsets",
+        21: "DeleteRecords",
+        23: "OffsetForLeaderEpoch",
+    },
     "cluster": {
         3: "Metadata",
         10: "FindCoordinator",
@@ -17,13 +25,21 @@ _FAMILIES: dict[str, dict[int, str]] = {
         60: "DescribeCluster",
         64: "UnregisterBroker",
         75: "DescribeTopicPartitions",
+        71: "GetTelemetrySubscriptions",
+        72: "PushTelemetry",
     },
-    "topics": {19: "CreateTopics", 20: "DeleteTopics", 37: "CreatePartitions"},
+    "topics": {
+        19: "CreateTopics",
+        20: "DeleteTopics",
+        37: "CreatePartitions",
+    },
     "configs": {
         32: "DescribeConfigs",
         33: "AlterConfigs",
         44: "IncrementalAlterConfigs",
         74: "ListConfigResources",
+        48: "DescribeClientQuotas",
+        49: "AlterClientQuotas",
     },
     "groups": {
         11: "JoinGroup",
@@ -34,8 +50,15 @@ _FAMILIES: dict[str, dict[int, str]] = {
         16: "ListGroups",
         42: "DeleteGroups",
     },
-    "consumer_groups": {68: "ConsumerGroupHeartbeat", 69: "ConsumerGroupDescribe"},
-    "offsets": {8: "OffsetCommit", 9: "OffsetFetch", 47: "OffsetDelete"},
+    "consumer_groups": {
+        68: "ConsumerGroupHeartbeat",
+        69: "ConsumerGroupDescribe",
+    },
+    "offsets": {
+        8: "OffsetCommit",
+        9: "OffsetFetch",
+        47: "OffsetDelete",
+    },
     "transactions": {
         22: "InitProducerId",
         24: "AddPartitionsToTxn",
@@ -54,7 +77,10 @@ _FAMILIES: dict[str, dict[int, str]] = {
         91: "AlterShareGroupOffsets",
         92: "DeleteShareGroupOffsets",
     },
-    "share_fetch": {78: "ShareFetch", 79: "ShareAcknowledge"},
+    "share_fetch": {
+        78: "ShareFetch",
+        79: "ShareAcknowledge",
+    },
     "share_state": {
         83: "InitializeShareGroupState",
         84: "ReadShareGroupState",
@@ -62,17 +88,25 @@ _FAMILIES: dict[str, dict[int, str]] = {
         86: "DeleteShareGroupState",
         87: "ReadShareGroupStateSummary",
     },
-    "streams_groups": {88: "StreamsGroupHeartbeat", 89: "StreamsGroupDescribe"},
-    "acls": {29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls"},
-    "sasl": {17: "SaslHandshake", 36: "SaslAuthenticate"},
-    "scram": {50: "DescribeUserScramCredentials", 51: "AlterUserScramCredentials"},
-    "delegation_tokens": {
+    "streams_groups": {
+        88: "StreamsGroupHeartbeat",
+        89: "StreamsGroupDescribe",
+    },
+    "acls": {
+        29: "DescribeAcls",
+        30: "CreateAcls",
+        31: "DeleteAcls",
+    },
+    "sasl": {
+        17: "SaslHandshake",
+        36: "SaslAuthenticate",
+        50: "DescribeUserScramCredentials",
+        51: "AlterUserScramCredentials",
         38: "CreateDelegationToken",
         39: "RenewDelegationToken",
         40: "ExpireDelegationToken",
         41: "DescribeDelegationToken",
     },
-    "quotas": {48: "DescribeClientQuotas", 49: "AlterClientQuotas"},
     "replicas": {
         34: "AlterReplicaLogDirs",
         35: "DescribeLogDirs",
@@ -80,8 +114,6 @@ _FAMILIES: dict[str, dict[int, str]] = {
         45: "AlterPartitionReassignments",
         46: "ListPartitionReassignments",
     },
-    "mirror": {10001: "MirrorAppend"},
-    "telemetry": {71: "GetTelemetrySubscriptions", 72: "PushTelemetry"},
 }
 _MODULES = {key: family for family, names in _FAMILIES.items() for key in names}
 
