@@ -6,8 +6,9 @@ import gc
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -121,30 +122,7 @@ def _beside_option(
 @log_format_option
 @file_option("--secured-by", hidden=True)
 @file_option("--initial-users", hidden=True)
-def start(
-    listen: str | None,
-    data: Path | None,
-    config_file: Path | None,
-    settings: dict[str, str],
-    brokers: int | None,
-    secure: bool | None,
-    certificate: Path | None,
-    key: Path | None,
-    ca: Path | None,
-    registry: str | None,
-    rest: str | None,
-    connect: str | None,
-    connect_files: tuple[Path, ...],
-    metrics: str | None,
-    otlp: str | None,
-    console: str | None,
-    everything: bool,
-    quiet: bool,
-    log_level: str | None,
-    log_format: str,
-    secured_by: Path | None,
-    initial_users: Path | None,
-) -> None:
+def start(**options: Any) -> None:
     """Start a broker, or with --brokers a cluster. No setup is needed; Ctrl-C stops it cleanly.
 
     \b
@@ -156,59 +134,109 @@ def start(
       ottla start --all
       ottla start --secure --listen 0.0.0.0:9093
     """
+    given = StartOptions(**options)
+    secured = _secure(given)
+    settings = _service_settings(given, secured)
+    beside = ServersBeside(
+        given.registry, given.rest, given.console, secured, given.connect, given.connect_files
+    )
+    if given.brokers is None:
+        _start_broker(given, settings, secured, beside)
+    else:
+        _start_cluster(given.brokers, given, settings, secured, beside)
+    if not given.quiet:
+        click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
+
+
+@dataclass
+class StartOptions:
+    """What the user gave to `ottla start`. `--all` is replaced by the services it stands for."""
+
+    listen: str | None
+    data: Path | None
+    config_file: Path | None
+    settings: dict[str, str]
+    brokers: int | None
+    secure: bool | None
+    certificate: Path | None
+    key: Path | None
+    ca: Path | None
+    registry: str | None
+    rest: str | None
+    connect: str | None
+    connect_files: tuple[Path, ...]
+    metrics: str | None
+    otlp: str | None
+    console: str | None
+    everything: bool
+    quiet: bool
+    log_level: str | None
+    log_format: str
+    secured_by: Path | None
+    initial_users: Path | None
+
+    def __post_init__(self) -> None:
+        if self.everything:
+            self.registry = self.registry or DEFAULT_REGISTRY_LISTEN
+            self.rest = self.rest or DEFAULT_REST_LISTEN
+            self.console = self.console or DEFAULT_CONSOLE_LISTEN
+
+    @property
+    def address(self) -> str:
+        return parse_listen(self.listen or DEFAULT_LISTEN)
+
+
+def _secure(given: StartOptions) -> SecureStart | None:
+    """Prepare certificates and users for --secure. Without it, refuse to open data that was secured before."""
     from ottla.cli.commands.servers import secure_start
 
-    given = secure_start.Given(certificate, key, ca)
-    address = parse_listen(listen or DEFAULT_LISTEN)
-    secured: SecureStart | None = None
-    if secure:
-        known = {**secure_start.settings_of(config_file), **settings}
-        directories = [data] if data is not None else secure_start.data_of(known) or [DEFAULT_DATA]
-        click.get_current_context().with_resource(private_files())
-        secured = secure_start.SecureStart(directories, address, known, given, brokers or 0)
-        for each in secured.closed:
-            output.warn(
-                f"Other users could open {_relative(each)} until now: only its owner can from now on."
-            )
-    else:
-        unless = secure is False or (data is None and config_file is not None)
-        secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
-    if everything:
-        registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
-        console = console or DEFAULT_CONSOLE_LISTEN
-    if registry is not None and not http_listener(registry, 8081).endswith(":0"):
-        # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
-        settings = {
-            "confluent.schema.registry.url": _reachable_url(http_listener(registry, 8081)),
-            **settings,
-        }
-    if registry is not None and secured is not None:
+    files = secure_start.Given(given.certificate, given.key, given.ca)
+    if not given.secure:
+        unless = given.secure is False or (given.data is None and given.config_file is not None)
+        secure_start.refuse_to_open(given.data or DEFAULT_DATA, files, unless=unless)
+        return None
+    known = {**secure_start.settings_of(given.config_file), **given.settings}
+    directories = [given.data] if given.data is not None else secure_start.data_of(known) or [DEFAULT_DATA]
+    click.get_current_context().with_resource(private_files())
+    secured = secure_start.SecureStart(directories, given.address, known, files, given.brokers or 0)
+    for each in secured.closed:
+        output.warn(f"Other users could open {_relative(each)} until now: only its owner can from now on.")
+    if given.registry is not None:
         secured.log_in_to_registry()
-    if metrics is not None:
-        login = {} if secured is None else {"metrics.authentication.method": "KAFKA"}
-        settings = {**_metrics_settings(metrics), **login, **settings}
-    if otlp is not None:
-        settings = {"metrics.otlp.endpoint": otlp, **settings}
-    if brokers is not None:
-        options = ["--log-level", log_level or "info", "--log-format", log_format]
-        beside = ServersBeside(registry, rest, console, secured, connect, connect_files)
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, beside)
-        return
-    protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
-    overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
-    if secured is not None:
-        overrides = {
-            **secured.settings,
-            **overrides,
-            "listeners": settings.get("listeners", f"{protocol}://{address}"),
-        }
-    if secured_by is not None:
-        overrides = {**secure_start.read_settings(secured_by), **overrides}
+    return secured
 
-    beside = ServersBeside(registry, rest, console, secured, connect, connect_files)
+
+def _service_settings(given: StartOptions, secured: SecureStart | None) -> dict[str, str]:
+    """Return the broker's settings with those that the services beside it need. The user's settings win."""
+    settings: dict[str, str] = {}
+    if given.otlp is not None:
+        settings["metrics.otlp.endpoint"] = given.otlp
+    if given.metrics is not None:
+        settings |= _metrics_settings(given.metrics)
+        if secured is not None:
+            settings["metrics.authentication.method"] = "KAFKA"
+    if given.registry is not None and not http_listener(given.registry, 8081).endswith(":0"):
+        # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
+        settings["confluent.schema.registry.url"] = _reachable_url(http_listener(given.registry, 8081))
+    return settings | given.settings
+
+
+def _start_broker(
+    given: StartOptions, settings: dict[str, str], secured: SecureStart | None, beside: ServersBeside
+) -> None:
+    from ottla.cli.commands.servers import secure_start
+
+    protocol = "SASL_SSL" if secured or given.secured_by else "PLAINTEXT"
+    with_file = given.config_file is not None
+    overrides = broker_settings(given.listen, given.data, settings, with_file=with_file, protocol=protocol)
+    if secured is not None:
+        listeners = settings.get("listeners", f"{protocol}://{given.address}")
+        overrides = {**secured.settings, **overrides, "listeners": listeners}
+    if given.secured_by is not None:
+        overrides = {**secure_start.read_settings(given.secured_by), **overrides}
 
     def announce(server: Server) -> None:
-        if not quiet:
+        if not given.quiet:
             _print_welcome(server, secured, beside.urls)
 
     def prepare(server: Server) -> None:
@@ -217,31 +245,21 @@ def start(
         beside.start(list(server.listen_addresses))
 
     serve(
-        config_file,
+        given.config_file,
         overrides,
         announce=announce,
         prepare=prepare,
         finish=beside.stop,
-        log_level=log_level or "warning",
-        log_format=log_format,
-        initial_users=secured.users if secured else secure_start.read_users(initial_users),
+        log_level=given.log_level or "warning",
+        log_format=given.log_format,
+        initial_users=secured.users if secured else secure_start.read_users(given.initial_users),
     )
-    if not quiet:
-        _say_goodbye()
-
-
-def _say_goodbye() -> None:
-    click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
 
 
 def _start_cluster(
     brokers: int,
-    listen: str | None,
-    data: Path | None,
-    config_file: Path | None,
+    given: StartOptions,
     settings: dict[str, str],
-    quiet: bool,
-    options: list[str],
     secured: SecureStart | None,
     beside: ServersBeside,
 ) -> None:
@@ -251,30 +269,30 @@ def _start_cluster(
         if secured is not None:
             secured.write_clients(cluster.addresses)
         beside.start(cluster.addresses)
-        if not quiet:
+        if not given.quiet:
             more = {**beside.urls, **_shown_metrics(cluster.metrics_urls)}
             _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, more)
 
-    if config_file is not None:
-        options = [*options, "--config", str(config_file)]
-    address = parse_listen(listen or DEFAULT_LISTEN)
-    directory = (data or DEFAULT_DATA).absolute()
+    options = ["--log-level", given.log_level or "info", "--log-format", given.log_format]
+    if given.config_file is not None:
+        options += ["--config", str(given.config_file)]
+    directory = (given.data or DEFAULT_DATA).absolute()
     if secured is None:
-        run_cluster(brokers, address, directory, settings, options, announce=announce, finish=beside.stop)
-    else:
-        with secured.options_of_brokers() as more:
-            run_cluster(
-                brokers,
-                address,
-                directory,
-                {**secured.settings, **settings},
-                [*options, *more],
-                announce=announce,
-                finish=beside.stop,
-                protection=secured.protect_zookeeper(),
-            )
-    if not quiet:
-        _say_goodbye()
+        run_cluster(
+            brokers, given.address, directory, settings, options, announce=announce, finish=beside.stop
+        )
+        return
+    with secured.options_of_brokers() as more:
+        run_cluster(
+            brokers,
+            given.address,
+            directory,
+            {**secured.settings, **settings},
+            [*options, *more],
+            announce=announce,
+            finish=beside.stop,
+            protection=secured.protect_zookeeper(),
+        )
 
 
 def serve(
