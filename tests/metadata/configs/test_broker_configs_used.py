@@ -14,7 +14,7 @@ from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, has_effec
 from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
-# The packages of a broker.
+# The packages and modules of a broker.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata", "zookeeper")
 # Code that documents settings, or stores them in znodes and files.
 ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
@@ -43,8 +43,8 @@ def sources() -> list[ast.Module]:
     return [
         parsed(path)
         for room in ROOMS
-        for path in (root / room).rglob("*.py")
-        if not path.name.startswith(ASIDE)
+        for path in (root / f"{room}.py", *(root / room).rglob("*.py"))
+        if path.is_file() and not path.name.startswith(ASIDE)
     ]
 
 
