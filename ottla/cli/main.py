@@ -23,6 +23,8 @@ COMMANDS = {
     "groups": "ottla.cli.commands.groups:groups",
     "configs": "ottla.cli.commands.configs:configs",
     "cluster": "ottla.cli.commands.cluster:cluster",
+    "apply": "ottla.cli.commands.apply:apply",
+    "export": "ottla.cli.commands.apply:export_",
     "config": "ottla.cli.commands.config:config",
     "users": "ottla.cli.commands.security.users:users",
     "acls": "ottla.cli.commands.security.acls:acls",

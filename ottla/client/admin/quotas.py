@@ -46,7 +46,12 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quot
 
 
 def alter_quotas(
-    cluster: Cluster, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
+    cluster: Cluster,
+    entity: Entity,
+    *,
+    set_: Mapping[str, float] | None = None,
+    delete: Iterable[str] = (),
+    validate_only: bool = False,
 ) -> None:
     changes = [messages.OpData(key=key, value=value) for key, value in (set_ or {}).items()]
     changes += [messages.OpData(key=key, remove=True) for key in delete]
@@ -58,7 +63,8 @@ def alter_quotas(
                 ],
                 ops=changes,
             )
-        ]
+        ],
+        validate_only=validate_only,
     )
     ask_controller(
         cluster,
