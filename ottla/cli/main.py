@@ -25,6 +25,8 @@ COMMANDS = {
     "cluster": "ottla.cli.commands.cluster:cluster",
     "apply": "ottla.cli.commands.apply:apply",
     "export": "ottla.cli.commands.apply:export_",
+    "backup": "ottla.cli.commands.backup:backup",
+    "restore": "ottla.cli.commands.backup:restore",
     "config": "ottla.cli.commands.config:config",
     "users": "ottla.cli.commands.security.users:users",
     "acls": "ottla.cli.commands.security.acls:acls",

@@ -53,7 +53,9 @@ def test_a_file_moves_between_ottla_and_apache_kafka(tmp_path: Path) -> None:
         for number, ottla in enumerate(clusters):
             ottla.environment["OTTLA_PASSWORD_ANN"] = "secret"
             assert "+ topic orders" in ottla("apply", "-f", file).text
-            assert ottla("apply", "-f", file, "--prune").text == "Nothing to change.\n"
+            # Apache Kafka starts with a cluster-wide min.insync.replicas, which the first file does not mention.
+            prune = ["--prune"] if number else []
+            assert ottla("apply", "-f", file, *prune).text == "Nothing to change.\n"
             shown = ottla("export").text
             assert not number or shown == exported.read_text()
             exported.write_text(shown)
