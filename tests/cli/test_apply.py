@@ -80,8 +80,9 @@ def write(directory: Path, text: str) -> Path:
 def test_the_second_run_changes_nothing(secured, tmp_path):
     file = write(tmp_path, FILE)
     planned = secured("apply", "-f", file, "--dry-run")
-    assert "+ topic orders (3 partitions, replication 1, retention.ms=86400000, cleanup.policy=compact,delete)" in (
-        planned.lines
+    assert (
+        "+ topic orders (3 partitions, replication 1, retention.ms=86400000, cleanup.policy=compact,delete)"
+        in (planned.lines)
     )
     assert "orders" not in secured("topics", "list").text
     applied = secured("apply", "-f", file)
@@ -200,7 +201,11 @@ class Platform:
         if path == "/connectors?expand=info":
             return 200, {name: {"info": {"config": config}} for name, config in self.connectors.items()}
         if path.endswith("/config/validate"):
-            missing = [] if body.get("topic") else ["Missing required configuration \"topic\" which has no default value."]
+            missing = (
+                []
+                if body.get("topic")
+                else ['Missing required configuration "topic" which has no default value.']
+            )
             return 200, {"configs": [{"value": {"name": "topic", "errors": missing}}]}
         if path.startswith("/connectors/"):
             name = path.split("/")[2]
@@ -229,7 +234,9 @@ def serving(platform: Platform) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
-            code, value = platform.answer(self.command, self.path, json.loads(self.rfile.read(size) or "null"))
+            code, value = platform.answer(
+                self.command, self.path, json.loads(self.rfile.read(size) or "null")
+            )
             data = json.dumps(value).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(data)))
@@ -287,7 +294,11 @@ queries:
         assert (platform.connectors, platform.sources) == ({}, {})
         write(tmp_path, "version: 1\nconnectors:\n  c:\n    connector.class: FileStreamSource\n")
         refused = plain("apply", "-f", file, *options, check=False)
-        assert refused.err.startswith(f"Error: {file}:3: connectors.c.topic is refused by the worker: Missing required")
+        assert refused.err.startswith(
+            f"Error: {file}:3: connectors.c.topic is refused by the worker: Missing required"
+        )
         write(tmp_path, "version: 1\nmirrors:\n  m: {clusters: a}\n")
         refused = plain("apply", "-f", file, *options, check=False)
-        assert refused.err.startswith(f"Error: {file}:3: mirrors.m cannot run: clusters must name at least two")
+        assert refused.err.startswith(
+            f"Error: {file}:3: mirrors.m cannot run: clusters must name at least two"
+        )

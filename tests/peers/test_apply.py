@@ -41,7 +41,10 @@ def test_a_file_moves_between_ottla_and_apache_kafka(tmp_path: Path) -> None:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    ours = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+    ours = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
     file, exported = tmp_path / "cluster.yaml", tmp_path / "exported.yaml"
     file.write_text(FILE)
     with ExitStack() as stack:

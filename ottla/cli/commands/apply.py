@@ -14,7 +14,13 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.options import DEFAULT_REGISTRY_URL, client_options, confirm_or_exit, directory_option, yes_option
+from ottla.cli.options import (
+    DEFAULT_REGISTRY_URL,
+    client_options,
+    confirm_or_exit,
+    directory_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.apply import Servers
@@ -34,19 +40,31 @@ def _server_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_servers(*args: Any, client: Client, mirrors: Path | None, **kwargs: Any) -> Any:
-        given = {name: (kwargs.pop(name), kwargs.pop(f"{name}_user")) for name in ("schema_registry", "connect", "sql")}
-        return command(*args, client=client, servers=functools.partial(_servers, client, mirrors, given), **kwargs)
+        given = {
+            name: (kwargs.pop(name), kwargs.pop(f"{name}_user"))
+            for name in ("schema_registry", "connect", "sql")
+        }
+        return command(
+            *args, client=client, servers=functools.partial(_servers, client, mirrors, given), **kwargs
+        )
 
     decorated: Any = with_servers
     for option, environment, help_text in reversed(_SERVERS):
         for each in (
             click.option(
-                f"{option}-user", metavar="NAME:PASSWORD", envvar=f"{environment}_USER", help="Its user and password."
+                f"{option}-user",
+                metavar="NAME:PASSWORD",
+                envvar=f"{environment}_USER",
+                help="Its user and password.",
             ),
-            click.option(option, metavar="URL", envvar=f"{environment}_URL", show_envvar=True, help=help_text),
+            click.option(
+                option, metavar="URL", envvar=f"{environment}_URL", show_envvar=True, help=help_text
+            ),
         ):
             decorated = each(decorated)
-    mirrors_option = directory_option("--mirrors", help="Directory with the mm2.properties file of each mirror.")
+    mirrors_option = directory_option(
+        "--mirrors", help="Directory with the mm2.properties file of each mirror."
+    )
     return mirrors_option(decorated)  # type: ignore[no-any-return]
 
 
@@ -78,7 +96,9 @@ def _servers(
 
 
 @click.command(short_help="Make a cluster match a file.")
-@click.option("--file", "-f", "file", metavar="FILE", required=True, help="Cluster file (YAML); - reads standard input.")
+@click.option(
+    "--file", "-f", "file", metavar="FILE", required=True, help="Cluster file (YAML); - reads standard input."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--prune", is_flag=True, help="Delete whatever the sections of the file do not mention.")
 @yes_option
@@ -159,7 +179,9 @@ def export_(client: Client, servers: Callable[..., Servers], target: str | None)
         return
     try:
         # Settings of connectors may contain passwords.
-        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        with open(
+            os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
             file.write(text)
     except OSError as error:
         raise JobError(f"{target} cannot be written: {error.strerror}.") from None

@@ -11,7 +11,9 @@ from ottla.cli.options import client_options
 
 @click.command(short_help="Back up a cluster to a directory or S3.")
 @click.argument("place", metavar="DIR|s3://BUCKET/PATH")
-@click.option("--verify", "only_verify", is_flag=True, help="Compare the files with their checksums, copy nothing.")
+@click.option(
+    "--verify", "only_verify", is_flag=True, help="Compare the files with their checksums, copy nothing."
+)
 @client_options
 def backup(client: Client, place: str, only_verify: bool) -> None:
     """Copy topics with settings and records, group offsets, ACLs, users and quotas.
@@ -29,7 +31,9 @@ def backup(client: Client, place: str, only_verify: bool) -> None:
     store = open_store(place)
     if only_verify:
         files, size = verify(store)
-        output.done(f"{files} {'file' if files == 1 else 'files'}, {output.human_bytes(size)}: all checksums are right.")
+        output.done(
+            f"{files} {'file' if files == 1 else 'files'}, {output.human_bytes(size)}: all checksums are right."
+        )
         return
     made = back_up(client.cluster, store, click.echo)
     output.done(f"Wrote backup {made['number']} to {store.where}.")

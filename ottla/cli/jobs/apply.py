@@ -113,7 +113,9 @@ class Plan:
             here = ("topics", name)
             copies, count, configs = topic.get("replication"), topic.get("partitions"), topic["configs"]
             if copies is not None and copies > brokers:
-                self._file.fail(f"is {copies}, but the cluster has {_plural(brokers, 'broker')}.", *here, "replication")
+                self._file.fail(
+                    f"is {copies}, but the cluster has {_plural(brokers, 'broker')}.", *here, "replication"
+                )
             if name not in live:
                 create = partial(
                     create_topic,
@@ -150,12 +152,21 @@ class Plan:
                     partial(_replicate, self._cluster, name, copies),
                 )
             self._settings(
-                f"topic {name}", Resource("topic", name), configs, found.configs, alter_configs, (*here, "configs")
+                f"topic {name}",
+                Resource("topic", name),
+                configs,
+                found.configs,
+                alter_configs,
+                (*here, "configs"),
             )
         if self._prune:
             for name in topic_names(self._cluster):
                 if name not in wanted and not _KEPT.fullmatch(name):
-                    self._add("-", f"topic {name} with all its records", partial(delete_topics, self._cluster, [name]))
+                    self._add(
+                        "-",
+                        f"topic {name} with all its records",
+                        partial(delete_topics, self._cluster, [name]),
+                    )
 
     def _brokers(self, wanted: dict[str, dict[str, str]]) -> None:
         from ottla.client.admin.configs import Resource, alter_configs
@@ -186,16 +197,18 @@ class Plan:
     ) -> None:
         # A hidden value (None) cannot be compared: it stays.
         changed = {
-            key: value
-            for key, value in wanted.items()
-            if key not in live or live[key] not in (value, None)
+            key: value for key, value in wanted.items() if key not in live or live[key] not in (value, None)
         }
         gone = [key for key in live if key not in wanted] if self._prune else []
         for key, value in changed.items():
-            self._try(partial(alter, self._cluster, resource, set_={key: value}, validate_only=True), *here, key)
+            self._try(
+                partial(alter, self._cluster, resource, set_={key: value}, validate_only=True), *here, key
+            )
         if changed:
             shown = [f"{key} {live.get(key, '(default)')} → {value}" for key, value in changed.items()]
-            self._add("~", f"{what}: {', '.join(shown)}", partial(alter, self._cluster, resource, set_=changed))
+            self._add(
+                "~", f"{what}: {', '.join(shown)}", partial(alter, self._cluster, resource, set_=changed)
+            )
         if gone:
             self._add(
                 "-", f"{what}: {', '.join(gone)} back to the default",
@@ -289,7 +302,9 @@ class Plan:
         if self._prune:
             for subject in sorted(live - wanted.keys()):
                 self._add(
-                    "-", f"subject {subject}", partial(registry.request, "DELETE", path_of("subjects", subject))
+                    "-",
+                    f"subject {subject}",
+                    partial(registry.request, "DELETE", path_of("subjects", subject)),
                 )
 
     def _connectors(self, wanted: dict[str, dict[str, str]]) -> None:
@@ -300,7 +315,9 @@ class Plan:
             if live.get(name) == config:
                 continue
             self._check_connector(worker, name, config)
-            change = partial(worker.request, "PUT", path_of("connectors", name, "config"), {**config, "name": name})
+            change = partial(
+                worker.request, "PUT", path_of("connectors", name, "config"), {**config, "name": name}
+            )
             if name in live:
                 keys = [key for key in config | live[name] if config.get(key) != live[name].get(key)]
                 self._add("~", f"connector {name}: {', '.join(keys)}", change)
@@ -308,10 +325,14 @@ class Plan:
                 self._add("+", f"connector {name} ({config['connector.class']})", change)
         if self._prune:
             for name in sorted(live.keys() - wanted.keys()):
-                self._add("-", f"connector {name}", partial(worker.request, "DELETE", path_of("connectors", name)))
+                self._add(
+                    "-", f"connector {name}", partial(worker.request, "DELETE", path_of("connectors", name))
+                )
 
     def _check_connector(self, worker: JsonServer, name: str, config: dict[str, str]) -> None:
-        path = path_of("connector-plugins", config["connector.class"].rpartition(".")[2], "config", "validate")
+        path = path_of(
+            "connector-plugins", config["connector.class"].rpartition(".")[2], "config", "validate"
+        )
         here = ("connectors", name)
         try:
             checked = worker.request("PUT", path, {**config, "name": name})
@@ -319,7 +340,9 @@ class Plan:
             self._file.fail(f"is refused by the worker: {error.message.rstrip('.')}.", *here)
         for each in checked.get("configs", ()):
             if errors := each["value"]["errors"]:
-                self._file.fail(f"is refused by the worker: {errors[0].rstrip('.')}.", *here, each["value"]["name"])
+                self._file.fail(
+                    f"is refused by the worker: {errors[0].rstrip('.')}.", *here, each["value"]["name"]
+                )
 
     def _mirrors(self, wanted: dict[str, dict[str, str]]) -> None:
         live = mirrors(self._servers)
@@ -329,7 +352,9 @@ class Plan:
             self._check_mirror(name, properties)
             if live.get(name) != properties:
                 file = directory / f"{name}.properties"
-                self._add("~" if name in live else "+", f"mirror {name} ({file})", partial(_write, file, properties))
+                self._add(
+                    "~" if name in live else "+", f"mirror {name} ({file})", partial(_write, file, properties)
+                )
         if self._prune:
             for name in sorted(live.keys() - wanted.keys()):
                 file = directory / f"{name}.properties"
@@ -359,7 +384,9 @@ class Plan:
             if name not in live:
                 self._add("+", f"query {name}", partial(self._sql, statement))
             elif _same(live[name]) != _same(statement):
-                replacing = _CREATE.sub(lambda m: f"CREATE OR REPLACE {m['source'] or ''}{m['kind']} ", statement, 1)
+                replacing = _CREATE.sub(
+                    lambda m: f"CREATE OR REPLACE {m['source'] or ''}{m['kind']} ", statement, 1
+                )
                 self._add("~", f"query {name}", partial(self._sql, replacing))
         if self._prune:
             # The last one first: later sources read earlier ones.
@@ -395,7 +422,9 @@ def _replicate(cluster: Cluster, topic: str, copies: int) -> None:
     for partition in described.partitions:
         replicas = partition.replicas[:copies]
         while len(replicas) < copies:
-            replicas.append(min((each for each in load if each not in replicas), key=lambda each: (load[each], each)))
+            replicas.append(
+                min((each for each in load if each not in replicas), key=lambda each: (load[each], each))
+            )
             load[replicas[-1]] += 1
         wanted[topic, partition.partition] = replicas
     for refusal in reassign(cluster, wanted).values():
@@ -403,7 +432,9 @@ def _replicate(cluster: Cluster, topic: str, copies: int) -> None:
     deadline = time.monotonic() + _MOVE_SECONDS
     while any(name == topic for name, _ in list_reassignments(cluster)):
         if time.monotonic() > deadline:
-            raise JobError(f"The replicas of topic '{topic}' are still being copied. Apply the file again later.")
+            raise JobError(
+                f"The replicas of topic '{topic}' are still being copied. Apply the file again later."
+            )
         time.sleep(0.2)
 
 
@@ -435,7 +466,9 @@ def broker_settings(cluster: Cluster) -> dict[str, dict[str, str | None]]:
     for resource, entries in describe_many(cluster, [Resource("broker", name) for name in names]).items():
         source = "DYNAMIC_BROKER_CONFIG" if resource.name else "DYNAMIC_DEFAULT_BROKER_CONFIG"
         found[resource.name or "default"] = {
-            entry.name: None if entry.sensitive else entry.value for entry in entries if entry.source == source
+            entry.name: None if entry.sensitive else entry.value
+            for entry in entries
+            if entry.source == source
         }
     return found
 
@@ -484,7 +517,8 @@ def mirrors(servers: Servers) -> dict[str, dict[str, str]]:
 
 
 _CREATE = re.compile(
-    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?P<source>SOURCE\s+)?(?P<kind>STREAM|TABLE)\s+(?:IF\s+NOT\s+EXISTS\s+)?", re.I
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?P<source>SOURCE\s+)?(?P<kind>STREAM|TABLE)\s+(?:IF\s+NOT\s+EXISTS\s+)?",
+    re.I,
 )
 
 
@@ -518,7 +552,8 @@ def sql_sources(servers: Servers) -> dict[str, str]:
         for each in ask(statement).get(kind, [])
     ]
     found = {
-        name: str(ask(f"DESCRIBE `{name}`;").get("sourceDescription", {}).get("statement", "")) for name in names
+        name: str(ask(f"DESCRIBE `{name}`;").get("sourceDescription", {}).get("statement", ""))
+        for name in names
     }
     # A source that reads none comes first. Names in the statement decide; a circle is impossible.
     ordered: dict[str, str] = {}

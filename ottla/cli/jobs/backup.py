@@ -177,7 +177,9 @@ def back_up(cluster: Cluster, store: Store, tell: Callable[[str], None]) -> Mani
     before = newest_manifest(store)
     cluster_id = cluster.metadata(()).cluster_id
     if before is not None and before["cluster_id"] != cluster_id:
-        raise JobError(f"{store.where} holds the backup of another cluster ({before['cluster_id']}). Use another place.")
+        raise JobError(
+            f"{store.where} holds the backup of another cluster ({before['cluster_id']}). Use another place."
+        )
     settings = export(Servers(cluster))
     settings.pop("topics")
     topics = {name: topic for name, topic in cluster.topics().items() if name not in INTERNAL_TOPICS}
@@ -201,7 +203,9 @@ def back_up(cluster: Cluster, store: Store, tell: Callable[[str], None]) -> Mani
                 "name": name,
                 "id": topic_id,
                 "replication": described[name].replication_factor,
-                "configs": {key: value for key, value in described[name].configs.items() if not key.startswith(_OURS)},
+                "configs": {
+                    key: value for key, value in described[name].configs.items() if not key.startswith(_OURS)
+                },
                 "partitions": parts,
             }
         )
@@ -212,13 +216,17 @@ def back_up(cluster: Cluster, store: Store, tell: Callable[[str], None]) -> Mani
         "time_ms": time.time_ns() // 1_000_000,
         "topics": copied,
         "groups": {
-            group: sorted([topic, number, offset] for (topic, number), offset in offsets.items() if offset >= 0)
+            group: sorted(
+                [topic, number, offset] for (topic, number), offset in offsets.items() if offset >= 0
+            )
             for group, offsets in sorted(groups.items())
         },
         "settings": dump_cluster_file(settings),
     }
     number = 1 if before is None else before["number"] + 1
-    store.write(f"manifests/{number:010d}.json", _encoded({**manifest, "sha256": _digest(_encoded(manifest))}))
+    store.write(
+        f"manifests/{number:010d}.json", _encoded({**manifest, "sha256": _digest(_encoded(manifest))})
+    )
     return {**manifest, "number": number}
 
 
@@ -305,7 +313,13 @@ def _copy(
 
 
 def _file(name: str, base: int, end: int, content: bytes | bytearray) -> dict[str, Any]:
-    return {"name": name, "base": base, "end": end, "bytes": len(content), "sha256": _digest(memoryview(content))}
+    return {
+        "name": name,
+        "base": base,
+        "end": end,
+        "bytes": len(content),
+        "sha256": _digest(memoryview(content)),
+    }
 
 
 def _batches(view: memoryview) -> Iterator[tuple[int, int, Any]]:
@@ -337,7 +351,9 @@ def verify(store: Store) -> tuple[int, int]:
     if manifest is None:
         raise JobError(f"{store.where} holds no finished backup.")
     count = size = 0
-    for file in (each for topic in manifest["topics"] for part in topic["partitions"] for each in part["files"]):
+    for file in (
+        each for topic in manifest["topics"] for part in topic["partitions"] for each in part["files"]
+    ):
         size += len(_checked(store, file))
         count += 1
     return count, size
@@ -427,10 +443,13 @@ def _restore_topic(cluster: Cluster, store: Store, topic: dict[str, Any], exists
     promote(None, cluster, LINK, found)
 
 
-def _restore_partition(cluster: Cluster, store: Store, partition: TopicPartition, part: dict[str, Any]) -> None:
+def _restore_partition(
+    cluster: Cluster, store: Store, partition: TopicPartition, part: dict[str, Any]
+) -> None:
     from ottla.mirror.link.append import check_appended, mirror_append
 
-    def append(records: Any = b"", start: int = -1) -> int:
+    def append(records: Any = b"", start: int = part["start"]) -> int:
+        # The first batch may begin before the log start offset, so every request repeats it.
         def send() -> Any:
             answer = mirror_append(cluster, LINK, partition, records, start)
             check_appended(partition, answer)
@@ -438,9 +457,9 @@ def _restore_partition(cluster: Cluster, store: Store, partition: TopicPartition
 
         return int(cluster.retrying(send, [partition.topic]).log_end_offset)
 
-    end = append()
+    end = append(start=-1)
     if end < part["start"]:
-        end = append(start=part["start"])
+        end = append()
     for file in part["files"]:
         if file["end"] <= end:
             continue

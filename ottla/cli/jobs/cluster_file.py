@@ -153,13 +153,22 @@ def _text(file: ClusterFile, data: Value, *path: str) -> str:
 
 
 def _number(file: ClusterFile, data: Value, *path: str, least: int = 1, most: int = (1 << 31) - 1) -> int:
-    if not isinstance(data, str) or not data.isascii() or not data.isdigit() or not least <= int(data) <= most:
+    if (
+        not isinstance(data, str)
+        or not data.isascii()
+        or not data.isdigit()
+        or not least <= int(data) <= most
+    ):
         file.fail(f"must be a whole number of at least {least}, not {_shown(data)}.", *path)
     return int(data)
 
 
 def _shown(data: Value) -> str:
-    return f"'{data}'" if isinstance(data, str) else {dict: "a mapping", list: "a list"}.get(type(data), "nothing")
+    return (
+        f"'{data}'"
+        if isinstance(data, str)
+        else {dict: "a mapping", list: "a list"}.get(type(data), "nothing")
+    )
 
 
 def _settings(file: ClusterFile, data: Value, *path: str) -> dict[str, str]:
@@ -261,7 +270,9 @@ def _acls(file: ClusterFile, data: Value) -> list[Any]:
     )
 
     def one_of(kind: Any, words: Value, *path: str) -> Any:
-        allowed = {each.name.lower().replace("_", "-"): each for each in kind if each.name not in _NOT_IN_ACLS}
+        allowed = {
+            each.name.lower().replace("_", "-"): each for each in kind if each.name not in _NOT_IN_ACLS
+        }
         if not isinstance(words, str) or words.lower().replace("_", "-") not in allowed:
             file.fail(f"must be one of {', '.join(allowed)}, not {_shown(words)}.", *path)
         return allowed[words.lower().replace("_", "-")]
@@ -270,7 +281,9 @@ def _acls(file: ClusterFile, data: Value) -> list[Any]:
     for number, acl in enumerate(_list(file, data, "acls")):
         here = ("acls", str(number))
         acl = _mapping(file, acl, *here)
-        _known(file, acl, ("principal", "resource", "name", "pattern", "operations", "permission", "host"), here)
+        _known(
+            file, acl, ("principal", "resource", "name", "pattern", "operations", "permission", "host"), here
+        )
         for key in ("principal", "resource", "operations"):
             if key not in acl:
                 file.fail(f"has no {key}.", *here)
@@ -359,7 +372,9 @@ def _schemas(file: ClusterFile, data: Value) -> dict[str, Any]:
                         _number(file, each.get("version"), *at, "references", str(n), "version"),
                     )
                 )
-            versions.append(Schema(_text(file, version.get("schema"), *at, "schema"), kind, tuple(references)))
+            versions.append(
+                Schema(_text(file, version.get("schema"), *at, "schema"), kind, tuple(references))
+            )
         if not versions:
             file.fail("has no versions.", *here)
         found[name] = {"compatibility": level, "versions": versions}
@@ -388,7 +403,9 @@ def _mirrors(file: ClusterFile, data: Value) -> dict[str, dict[str, str]]:
 
 
 def _queries(file: ClusterFile, data: Value) -> list[str]:
-    return [_text(file, each, "queries", str(n)).strip() for n, each in enumerate(_list(file, data, "queries"))]
+    return [
+        _text(file, each, "queries", str(n)).strip() for n, each in enumerate(_list(file, data, "queries"))
+    ]
 
 
 _CHECKS: dict[str, Callable[[ClusterFile, Value], Any]] = {
