@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,7 +172,8 @@ def test_compaction_leaves_gaps_and_offsets_stay(tmp_path, target):
         Ottla(target.bootstrap_servers)("restore", place)
         found = read(target, "users")[1:]
         offsets = [each[0] for each in found]
-        assert len(offsets) <= offsets[-1] and offsets == sorted(offsets)
+        assert len(offsets) <= offsets[-1]
+        assert offsets == sorted(offsets)
         assert {each[1]: each[2] for each in found} == {
             each[1]: each[2] for each in read(source, "users")[1:]
         }
@@ -252,9 +252,10 @@ def test_damage_and_foreign_places_are_one_sentence(source, target, tmp_path):
     file.write_bytes(content)
     for command in (("backup", place, "--verify"), ("restore", place)):
         damaged = other(*command, check=False)
-        assert damaged.err.startswith(f"Error: {place}/records/orders.") and "checksum differs" in damaged.err
+        assert damaged.err.startswith(f"Error: {place}/records/orders.")
+        assert "checksum differs" in damaged.err
         assert len(damaged.err.splitlines()) == 1
     [manifest] = (place / "manifests").iterdir()
     manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
     newer = other("restore", place, check=False)
-    assert newer.err == f"Error: {place} has format 2, but this ottla reads format 1. Use the newer one.\n"
+    assert newer.err == f"Error: {place} has format 2, but this ottla reads format 1. Use a newer ottla.\n"

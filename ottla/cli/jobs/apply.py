@@ -64,7 +64,7 @@ class Plan:
         self._servers = servers
         self._cluster = servers.cluster
         self._prune = prune
-        steps = {
+        steps: dict[str, Callable[[Any], None]] = {
             "users": self._users,
             "brokers": self._brokers,
             "topics": self._topics,
@@ -416,7 +416,7 @@ def _replicate(cluster: Cluster, topic: str, copies: int) -> None:
     from ottla.client.admin.topics import describe_topics
 
     [described] = describe_topics(cluster, [topic])
-    load = Counter({node: 0 for node in cluster.nodes()})
+    load = Counter(dict.fromkeys(cluster.nodes(), 0))
     load.update(each for partition in described.partitions for each in partition.replicas)
     wanted: dict[tuple[str, int], list[int] | None] = {}
     for partition in described.partitions:
@@ -544,7 +544,7 @@ def sql_sources(servers: Servers) -> dict[str, str]:
     assert server is not None
 
     def ask(statement: str) -> dict[str, Any]:
-        return (server.request("POST", "/ksql", {"ksql": statement}) or [{}])[0]
+        return dict((server.request("POST", "/ksql", {"ksql": statement}) or [{}])[0])
 
     names = [
         each["name"]

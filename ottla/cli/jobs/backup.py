@@ -15,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -119,7 +120,7 @@ class _ObjectStore:
             with self._files.open_input_stream(f"{self._root}/{name}") as file:
                 return bytes(file.read())
 
-        return self._asking(name, read)
+        return bytes(self._asking(name, read))
 
     def write(self, name: str, content: bytes) -> None:
         def write() -> None:
@@ -148,7 +149,8 @@ def newest_manifest(store: Store) -> Manifest | None:
         raise JobError(f"{store.where}/{names[-1]} is damaged: it is not a manifest.") from None
     if found.get("version") != VERSION:
         raise JobError(
-            f"{store.where} has format {found.get('version')}, but this ottla reads format {VERSION}. Use the newer one."
+            f"{store.where} has format {found.get('version')}, but this ottla reads format {VERSION}. "
+            "Use a newer ottla."
         )
     if said != _digest(_encoded(found)):
         raise JobError(f"{store.where}/{names[-1]} is damaged: its checksum differs.")
@@ -290,7 +292,7 @@ def _copy(
     fetcher = PartitionFetcher(cluster, partition, options)
     try:
         while offset < end:
-            fetched = cluster.retrying(lambda: fetcher.fetch(offset), [partition.topic])
+            fetched = cluster.retrying(partial(fetcher.fetch, offset), [partition.topic])
             taken = 0
             for at, size, header in _batches(memoryview(fetched.records)):
                 if header.base_offset >= end:

@@ -164,11 +164,9 @@ def _number(file: ClusterFile, data: Value, *path: str, least: int = 1, most: in
 
 
 def _shown(data: Value) -> str:
-    return (
-        f"'{data}'"
-        if isinstance(data, str)
-        else {dict: "a mapping", list: "a list"}.get(type(data), "nothing")
-    )
+    if isinstance(data, str):
+        return f"'{data}'"
+    return "a mapping" if isinstance(data, dict) else "a list" if isinstance(data, list) else "nothing"
 
 
 def _settings(file: ClusterFile, data: Value, *path: str) -> dict[str, str]:
@@ -189,10 +187,10 @@ def _topics(file: ClusterFile, data: Value) -> dict[str, Any]:
         here = ("topics", name)
         topic = _mapping(file, topic, *here)
         _known(file, topic, ("partitions", "replication", "configs"), here)
-        found[name] = {
-            **{key: _number(file, topic[key], *here, key) for key in ("partitions", "replication") if key in topic},
-            "configs": _settings(file, topic.get("configs"), *here, "configs"),
-        }  # fmt: skip
+        counts: dict[str, Any] = {
+            key: _number(file, topic[key], *here, key) for key in ("partitions", "replication") if key in topic
+        }
+        found[name] = {**counts, "configs": _settings(file, topic.get("configs"), *here, "configs")}
     return found
 
 
