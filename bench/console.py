@@ -192,8 +192,11 @@ def searches(records: int, size: int) -> Iterator[Row]:
     with _broker() as broker:
         _fill(broker.bootstrap_servers, records, size)
         with _console(broker.bootstrap_servers) as url:
+            newest = [(label, _first_page(url, query)) for label, query in _near_the_end(records)]
             found = [(label, *_searched(url, query)) for label, query in SEARCHES]
         grep = _grepped(broker.bootstrap_servers, records)
+    for label, seconds in newest:
+        yield f"{title}: first page, newest first, {label}", f"{seconds:.2f} s", "< 1 s", seconds < 1
     if grep is not None:
         yield f"{title}: kafka-console-consumer | grep", f"{grep:.1f} s", "", None
     for label, seconds, peak in found:
@@ -217,6 +220,28 @@ def _fill(servers: str, records: int, size: int) -> None:
                 for n in range(count)
             ]
             produce(cluster, "many", batch, (start // _BATCH) % _PARTITIONS)
+
+
+def _near_the_end(records: int) -> list[tuple[str, dict[str, str]]]:
+    """Searches that find a page of records among the last two thousand."""
+    first = records - 2 * _BATCH
+    return [
+        ("text", {"q": '"text"'}),
+        ("regular expression", {"q": r'"id": \d+5,', "mode": "regex"}),
+        ("Python expression", {"q": f"value.id > {first}", "mode": "expression"}),
+        ("SQL condition", {"q": f"value->id > {first}", "mode": "sql"}),
+    ]
+
+
+def _first_page(url: str, query: dict[str, str]) -> float:
+    """Seconds until 50 hits are there, with the start of the search process."""
+    begun = time.perf_counter()
+    where = f"{url}/clusters/local/topics/many/messages.json"
+    answer = httpx.get(where, params={**query, "limit": "50"}, timeout=None)
+    took = time.perf_counter() - begun
+    if len(answer.json()["messages"]) != 50:
+        raise RuntimeError(answer.text[:200])
+    return took
 
 
 def _searched(url: str, query: dict[str, str]) -> tuple[float, int]:

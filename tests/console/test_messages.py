@@ -8,7 +8,9 @@ import json
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,20 @@ import httpx
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from ottla.client.cluster import Cluster
+from ottla.client.produce import produce
 from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
+from ottla.client.settings import Settings
+from ottla.console.messages import search_process
 from ottla.console.messages.scanning import Query
 from ottla.console.messages.search import Job
 from ottla.console.messages.search_process import Search
 from ottla.console.settings import ClusterSettings, Mask
 from ottla.http.background import InBackground
+from ottla.protocol.record_format import Record
 from ottla.testing import Broker
 from tests.console.browsing import Visitor, text_of, write
 
@@ -229,6 +238,73 @@ def test_a_search_reports_its_progress_and_its_end(broker: Broker, visitor: Visi
     assert "stopped there" in end
 
 
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.integers(0, 30), st.booleans()
+    ),  # partition, seconds until the next, a hit
+    max_size=40,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(RECORDS, st.integers(1, 7), st.integers(1, 5), st.integers(1, 12))
+def test_a_search_from_the_end_finds_the_hits_of_a_full_scan_newest_first(
+    broker: Broker,
+    names: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    records: list[tuple[int, int, bool]],
+    batch_size: int,
+    width: int,
+    limit: int,
+) -> None:
+    name = names() + uuid.uuid4().hex
+    broker.create_topic(name, 3)
+    now, ends, hits = 1_700_000_000_000, [0, 0, 0], []
+    by_partition: list[list[Record]] = [[], [], []]
+    for partition, later, is_hit in records:
+        now += later
+        by_partition[partition].append(Record(0, now, None, b"needle" if is_hit else b"hay"))
+        hits += [(now, partition, ends[partition])] if is_hit else []
+        ends[partition] += 1
+    with closing(
+        Cluster(Settings.from_properties({"bootstrap.servers": broker.bootstrap_servers}))
+    ) as client:
+        for partition, written in enumerate(by_partition):
+            for start in range(0, len(written), batch_size):
+                produce(client, name, written[start : start + batch_size], partition)
+    monkeypatch.setattr(search_process, "_FIRST_WIDTH", width)
+    expected = sorted(hits, key=lambda each: (-each[0], each[1], -each[2]))
+    cluster = ClusterSettings("local", {"bootstrap.servers": broker.bootstrap_servers})
+    found: list[tuple[int, int, int]] = []
+    bounds = {number: (0, end) for number, end in enumerate(ends)}
+    while True:
+        job = Job(cluster, name, bounds, Query("needle"), limit, newest_first=True)
+        said: list[dict[str, Any]] = []
+        running = Search(json.loads(job.line()), said.append)
+        running.run()
+        page = [each["hit"] for each in said if "hit" in each]
+        found += [(each["timestamp"], each["partition"], each["offset"]) for each in page]
+        if not running.next:
+            break
+        assert len(page) == limit
+        bounds = {number: (0, running.next.get(number, 0)) for number in bounds}
+    assert found == expected
+
+
+def test_a_search_from_the_end_reads_only_the_windows_it_needs(broker: Broker, topic: str) -> None:
+    """Hits near the end come before the beginning is read, also if one partition has none."""
+    for partition, value in ((0, b"needle"), (1, b"hay")):
+        for start in range(0, 20_000, 1000):
+            write(broker, topic, [value] * 1000, partition=partition, timestamp=1_700_000_000_000 + start)
+    cluster = ClusterSettings("local", {"bootstrap.servers": broker.bootstrap_servers})
+    job = Job(cluster, topic, {0: (0, 20_000), 1: (0, 20_000)}, Query("needle"), 50, newest_first=True)
+    running = Search(json.loads(job.line()), lambda line: None)
+    running.run()
+    assert running.found == 50
+    assert running.seen == 2000
+    assert running.next == {0: 19_950, 1: 19_000}
+
+
 def test_what_cannot_be_searched_for_is_said(visitor: Visitor, topic: str) -> None:
     page = visitor.get(f"topics/{topic}/messages", q="(", mode="regex")
     assert page.status_code == 400
@@ -244,10 +320,9 @@ def test_a_search_is_answered_in_json_too(broker: Broker, visitor: Visitor, topi
     write(broker, topic, [b"Customer %d" % number for number in range(200)], partition=1)
     write(broker, topic, [b"nobody"] * 20, partition=0)
     where = f"topics/{topic}/messages"
-    assert values(visitor.json(where, q="customer 17")) == [
-        "Customer 17",
-        *(f"Customer 17{n}" for n in range(10)),
-    ]
+    hits = ["Customer 17", *(f"Customer 17{n}" for n in range(10))]
+    assert values(visitor.json(where, q="customer 17", **{"from": "oldest"})) == hits
+    assert values(visitor.json(where, q="customer 17")) == hits[::-1]
     assert len(values(visitor.json(where, q="customer", limit="25"))) == 25
     assert values(visitor.json(where, q="somebody")) == []
     wrong = visitor.get(f"{where}.json", q="(", mode="regex")

@@ -218,13 +218,13 @@ def newest(
 ) -> tuple[list[Message], dict[int, int]]:
     """Return the newest messages of all partitions, newest first, and the ends of the older rest by partition.
 
-    `before` contains such ends, for the next page.
+    `before` contains such ends, for the next page. It lacks partitions without an older rest.
     """
     keys = [(topic, number) for number in partitions]
     starts = earliest_offsets(cluster, keys)
     ends = latest_offsets(cluster, keys)
     if before is not None:
-        ends = {key: min(ends[key], before.get(key[1], ends[key])) for key in keys}
+        ends = {key: min(ends[key], before.get(key[1], starts[key])) for key in keys}
     shown: list[Message] = []
     left: list[tuple[int, int]] = []  # partition and offset
     for key in keys:

@@ -24,6 +24,7 @@ class Job:
     limit: int
     committed_only: bool = False
     masks: Sequence[Mask] = ()
+    newest_first: bool = False
 
     def line(self) -> bytes:
         document = {
@@ -34,6 +35,7 @@ class Job:
             "query": asdict(self.query),
             "limit": self.limit,
             "committed_only": self.committed_only,
+            "newest_first": self.newest_first,
             "masks": [
                 {"topics": list(each.topics), "fields": list(each.fields), "replace": each.replace}
                 for each in self.masks

@@ -116,7 +116,13 @@ def ranges(
         starts = {key: max(first[key], min(selection.offset, ends[key])) for key in keys}
     elif selection.start == "time":
         starts = offsets_at(cluster, keys, selection.time_ms)
-    return {key[1]: (starts[key], ends[key]) for key in keys}
+    found = {key[1]: (starts[key], ends[key]) for key in keys}
+    cursor = selection.cursor
+    if cursor is None:
+        return found
+    if selection.start == "newest":
+        return {each: (start, min(end, cursor.get(each, start))) for each, (start, end) in found.items()}
+    return {each: (max(start, cursor.get(each, end)), end) for each, (start, end) in found.items()}
 
 
 def read(
@@ -135,11 +141,6 @@ def read(
             page=page,
         )
     found = ranges(cluster, topic, partitions, selection)
-    if selection.cursor is not None:
-        found = {
-            number: (max(start, selection.cursor.get(number, end)), end)
-            for number, (start, end) in found.items()
-        }
     streams = [
         list(
             islice(

@@ -73,7 +73,7 @@ class Messages:
         except BadQuery as error:
             problem = str(error)
         if is_search and visit.wants_json and problem is None:
-            shown = await self._hits(visit, wanted.limit)
+            shown, following = await self._hits(visit, wanted.limit)
         elif not is_live and not is_search and problem is None:
             decoder, mask = Decoder(visit.site.codecs, MOST_ITEMS), self.masker(visit, state.name)
             found, following = await visit.site.calls.read(selection.read, state.name, numbers, wanted)
@@ -124,7 +124,7 @@ class Messages:
             return None
         name = "tail" if is_live else "search"
         return {
-            "url": visit.url("topics", state.name, "messages", name) + _link(visit, at="", live=""),
+            "url": visit.url("topics", state.name, "messages", name) + _link(visit, live=""),
             "order": "prepend" if is_live else "append",
             "live": is_live,
         }
@@ -148,17 +148,21 @@ class Messages:
             limit,
             wanted.committed_only,
             self._masks_for(visit, state.name),
+            newest_first=wanted.start == "newest",
         )
 
-    async def _hits(self, visit: Visit, limit: int) -> list[ShownMessage]:
-        """Return all hits at once, for clients without streaming."""
+    async def _hits(self, visit: Visit, limit: int) -> tuple[list[ShownMessage], dict[int, int]]:
+        """Return a page of hits and the cursor of the next page, for clients without streaming."""
         hits: list[ShownMessage] = []
+        following: dict[int, int] = {}
         async for line in search(await self._job(visit, limit)):
             if "hit" in line:
                 hits.append(line["hit"])
             elif "failed" in line:
                 raise HttpError(502, 502, line["failed"])
-        return hits
+            elif "end" in line:
+                following = _cursor_of(line["end"])
+        return hits, following
 
     async def search(self, visit: Visit) -> Page | Response:
         job = await self._job(visit, _HITS)
@@ -176,6 +180,8 @@ class Messages:
                 elif "failed" in line:
                     yield event("failed", line["failed"])
                 else:
+                    if following := _cursor_of(line["end"]):
+                        yield event("more", _link(visit, at=selection.cursor_text(following)))
                     yield event("end", _conclusion(line["end"]))
 
         return Response(200, events(), EVENT_STREAM, on_close=found.stop)
@@ -296,11 +302,15 @@ def _shown(decoder: Decoder, mask: Masker | None, message: Any) -> ShownMessage:
     return found if mask is None else mask(found)
 
 
+def _cursor_of(end: dict[str, Any]) -> dict[int, int]:
+    return {int(number): offset for number, offset in end["next"].items()}
+
+
 def _progress(counts: dict[str, int]) -> str:
     share = 100 * counts["done"] / counts["total"] if counts["total"] else 100
     return f"{counts['seen']:,} messages searched ({share:.0f} %), {counts['found']:,} found"
 
 
-def _conclusion(counts: dict[str, int]) -> str:
-    more = " The search stopped there; narrow it down to see others." if counts["found"] >= _HITS else ""
+def _conclusion(counts: dict[str, Any]) -> str:
+    more = " The search stopped there; the next page continues it." if counts["next"] else ""
     return f"{counts['seen']:,} messages searched, {counts['found']:,} found.{more}"

@@ -105,6 +105,10 @@ for (const place of document.querySelectorAll("[data-stream]")) {
     if (bar) { bar.max = Math.max(seen.total, 1); bar.value = seen.done; }
     if (note) note.textContent = seen.text;
   });
+  source.addEventListener("more", (event) => {
+    const more = place.querySelector("[data-more]");
+    if (more) { more.href = event.data; more.hidden = false; }
+  });
   source.addEventListener("end", (event) => end(event.data));
   source.addEventListener("failed", (event) => { end(event.data); note?.classList.add("problem"); });
   source.onerror = () => { if (source.readyState === EventSource.CLOSED) end("The connection was lost."); };
