@@ -375,11 +375,20 @@ def test_new_messages_arrive_while_one_looks(broker: Broker, visitor: Visitor, t
     arrived.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("mode", "condition", "wrong"),
+    [
+        ("text", "enough-of", None),
+        ("sql", "value->n > 1", "value >>"),
+        ("regex", r"enough-\w+", "("),
+        ("expression", "value.n > 1", "value >>"),
+    ],
+)
 def test_of_new_messages_those_arrive_for_which_a_condition_holds(
-    broker: Broker, visitor: Visitor, topic: str
+    broker: Broker, visitor: Visitor, topic: str, mode: str, condition: str, wrong: str | None
 ) -> None:
     where = f"/clusters/local/topics/{topic}/messages/tail"
-    arrived = events(visitor.http, where, q="value->n > 1", mode="sql")
+    arrived = events(visitor.http, where, q=condition, mode=mode)
     assert "Waiting for messages" in next(arrived)[1]
     write(
         broker, topic, [b'{"n": 1, "name": "too-little"}', b'{"n": 2, "name": "enough-of-it"}'], partition=0
@@ -392,7 +401,8 @@ def test_of_new_messages_those_arrive_for_which_a_condition_holds(
     assert "enough-of-it" in seen
     assert "too-little" not in seen
     arrived.close()  # type: ignore[attr-defined]
-    assert visitor.http.get(where, params={"q": "value >>", "mode": "sql"}).status_code == 400
+    if wrong is not None:
+        assert visitor.http.get(where, params={"q": wrong, "mode": mode}).status_code == 400
 
 
 # -- files --

@@ -25,6 +25,8 @@ class Job:
     committed_only: bool = False
     masks: Sequence[Mask] = ()
     newest_first: bool = False
+    #: Report new messages from the end of the ranges on, until the visitor leaves.
+    follow: bool = False
 
     def line(self) -> bytes:
         document = {
@@ -36,6 +38,7 @@ class Job:
             "limit": self.limit,
             "committed_only": self.committed_only,
             "newest_first": self.newest_first,
+            "follow": self.follow,
             "masks": [
                 {"topics": list(each.topics), "fields": list(each.fields), "replace": each.replace}
                 for each in self.masks

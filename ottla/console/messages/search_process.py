@@ -13,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
+from ottla.client.admin.offsets import latest_offsets
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.fetch import Fetched, FetchOptions, PartitionFetcher
@@ -36,6 +37,10 @@ _SAY_EVERY = 0.25
 #: Offsets of the first window of a search backwards. The size of its records sets the width of the next one.
 _FIRST_WIDTH = 1000
 _MOST_WIDTH = 1_000_000
+FOLLOW_EVERY = 0.4
+#: If more messages than these arrive in a partition at once, only the newest are looked at.
+FOLLOW_AT_ONCE = 200
+FOLLOW_QUIET = 15.0
 
 
 @dataclass
@@ -70,6 +75,7 @@ class Search:
         self._limit: int = job["limit"]
         self._committed_only: bool = job["committed_only"]
         self._newest_first: bool = job["newest_first"]
+        self._follows: bool = job["follow"]
         query = Query(**{**job["query"], "places": tuple(job["query"]["places"])})
         self._matches = matcher(query)
         masks = [Mask(tuple(each["topics"]), tuple(each["fields"]), each["replace"]) for each in job["masks"]]
@@ -96,6 +102,8 @@ class Search:
             self._cluster.close()
 
     def _search(self) -> None:
+        if self._follows:
+            self._follow()
         if self._newest_first:
             self._search_backwards()
             return
@@ -111,6 +119,24 @@ class Search:
     def _hit(self, message: ShownMessage) -> None:
         self.found += 1
         self._say({"hit": asdict(message)})
+
+    # Live
+
+    def _follow(self) -> NoReturn:
+        positions = {(self._topic, number): end for number, (_, end) in self._ranges.items()}
+        self._progress(always=True)  # the page shows messages from here
+        while True:
+            time.sleep(FOLLOW_EVERY)
+            ends = latest_offsets(self._cluster, list(positions))
+            new: list[ShownMessage] = []
+            for key, end in ends.items():
+                if end > positions[key]:
+                    self._ranges[key[1]] = (max(positions[key], end - FOLLOW_AT_ONCE), end)
+                    new += self._matching(key[1])
+            positions = ends
+            for message in sorted(new, key=lambda each: each.timestamp)[-FOLLOW_AT_ONCE:]:
+                self._hit(message)
+            self._progress(always=bool(new) or time.monotonic() - self._said > FOLLOW_QUIET)
 
     # From the end
 

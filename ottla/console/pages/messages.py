@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,8 +16,9 @@ from ottla.console.cluster.source import TopicState
 from ottla.console.messages import selection
 from ottla.console.messages.decoding import MOST_ITEMS, Decoder, Masker, ShownMessage, decode_page, masker_of
 from ottla.console.messages.reading import PageBounds, read_range
-from ottla.console.messages.scanning import MODES, PLACES, BadQuery, Query, matcher
+from ottla.console.messages.scanning import MODES, PLACES, BadQuery, matcher
 from ottla.console.messages.search import Job, search
+from ottla.console.messages.search_process import FOLLOW_AT_ONCE, FOLLOW_EVERY, FOLLOW_QUIET
 from ottla.console.messages.selection import (
     FORMATS,
     ParquetFile,
@@ -35,9 +37,6 @@ from ottla.http import HttpError, Response
 
 _HITS = 500
 _MOST_EXPORTED = 100_000
-_TAIL_EVERY = 0.4
-_TAIL_AT_ONCE = 200
-_QUIET = 15.0
 
 
 class Messages:
@@ -195,12 +194,12 @@ class Messages:
             (state.name, number) for number in wanted.partitions([each.number for each in state.partitions])
         ]
         decoder, mask = Decoder(visit.site.codecs, MOST_ITEMS), self.masker(visit, state.name)
-        # A regular expression could run forever here, and nothing could stop it. SQL has none.
-        mode = "sql" if wanted.query.mode == "sql" else "text"
         try:
-            matches = matcher(Query(wanted.query.text, mode, wanted.query.places, wanted.query.ignore_case))
+            matches = matcher(wanted.query)
         except BadQuery as error:
             raise HttpError(400, 400, str(error)) from None
+        if wanted.query.text and wanted.query.mode in ("regex", "expression"):
+            return await self._tail_in_process(visit)
         calls = visit.site.calls
 
         def follow(emit: Callable[[list[ShownMessage]], None]) -> None:
@@ -209,18 +208,18 @@ class Messages:
                 positions = latest_offsets(cluster, keys)
                 emit([])  # the page shows messages from here
                 quiet_since = time.monotonic()
-                while not following.stopped.wait(_TAIL_EVERY):
+                while not following.stopped.wait(FOLLOW_EVERY):
                     ends = latest_offsets(cluster, keys)
                     new: list[ShownMessage] = []
                     page = PageBounds()
                     for key in keys:
                         # If too many messages arrive at once, show the newest.
-                        start = max(positions[key], ends[key] - _TAIL_AT_ONCE)
+                        start = max(positions[key], ends[key] - FOLLOW_AT_ONCE)
                         found = read_range(cluster, key, start, ends[key], page=page)
                         new += decode_page(found, lambda each: _shown(decoder, mask, each), mask is not None)
                     positions = ends
-                    new = sorted(filter(matches, new), key=lambda each: each.timestamp)[-_TAIL_AT_ONCE:]
-                    if new or time.monotonic() - quiet_since > _QUIET:
+                    new = sorted(filter(matches, new), key=lambda each: each.timestamp)[-FOLLOW_AT_ONCE:]
+                    if new or time.monotonic() - quiet_since > FOLLOW_QUIET:
                         quiet_since = time.monotonic()
                         emit(new)
             finally:
@@ -238,12 +237,31 @@ class Messages:
                     count += len(new)
                     if new:
                         yield event("rows", visit.app.fragment(visit, "messages/rows.html", {"shown": new}))
-                    text = f"{count:,} messages since the page was opened" if new else "Waiting for messages…"
-                    yield event("progress", json.dumps({"done": 0, "total": 0, "text": text}))
+                    yield _following(count)
             except ClientError as error:
                 yield event("failed", error.message)
 
         return Response(200, events(), EVENT_STREAM, on_close=following.stop)
+
+    async def _tail_in_process(self, visit: Visit) -> Response:
+        """Follow with a condition that could run forever: only a process of its own can be stopped."""
+        found = search(replace(await self._job(visit, _HITS), follow=True, newest_first=False))
+
+        async def events() -> AsyncIterator[bytes]:
+            said = -1
+            async for line in found:
+                if "hit" in line:
+                    rows = visit.app.fragment(visit, "messages/rows.html", {"shown": [line["hit"]]})
+                    yield event("rows", rows)
+                elif "progress" in line and line["progress"]["found"] == said:
+                    yield KEEP_ALIVE
+                elif "progress" in line:
+                    said = line["progress"]["found"]
+                    yield _following(said)
+                else:
+                    yield event("failed", line["failed"])
+
+        return Response(200, events(), EVENT_STREAM, on_close=found.stop)
 
     # -- files --
 
@@ -300,6 +318,11 @@ def _link(visit: Visit, **changes: str) -> str:
 def _shown(decoder: Decoder, mask: Masker | None, message: Any) -> ShownMessage:
     found = decoder.message(message)
     return found if mask is None else mask(found)
+
+
+def _following(count: int) -> bytes:
+    text = f"{count:,} messages since the page was opened" if count else "Waiting for messages…"
+    return event("progress", json.dumps({"done": 0, "total": 0, "text": text}))
 
 
 def _cursor_of(end: dict[str, Any]) -> dict[int, int]:
