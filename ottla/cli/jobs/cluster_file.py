@@ -188,7 +188,9 @@ def _topics(file: ClusterFile, data: Value) -> dict[str, Any]:
         topic = _mapping(file, topic, *here)
         _known(file, topic, ("partitions", "replication", "configs"), here)
         counts: dict[str, Any] = {
-            key: _number(file, topic[key], *here, key) for key in ("partitions", "replication") if key in topic
+            key: _number(file, topic[key], *here, key)
+            for key in ("partitions", "replication")
+            if key in topic
         }
         found[name] = {**counts, "configs": _settings(file, topic.get("configs"), *here, "configs")}
     return found
