@@ -302,3 +302,9 @@ queries:
         assert refused.err.startswith(
             f"Error: {file}:3: mirrors.m cannot run: clusters must name at least two"
         )
+
+
+def test_an_unreachable_broker_is_one_sentence(alone, tmp_path):
+    failed = alone("apply", "-f", write(tmp_path, "version: 1\ntopics: {a: }\n"), check=False)
+    assert (failed.code, len(failed.err.splitlines())) == (1, 1)
+    assert failed.err.startswith("Error: Cannot reach a broker at 127.0.0.1:1: is it running?")

@@ -48,7 +48,8 @@ def restore(client: Client, place: str) -> None:
     Brokers do not reveal passwords, so a user is restored only if OTTLA_PASSWORD_NAME is set. The target must be Ottla.
 
     \b
-    Example:
+    Examples:
+      ottla restore /backups/kafka
       OTTLA_PASSWORD_ANN=… ottla restore /backups/kafka -b new:9092
     """
     from ottla.cli.jobs.backup import open_store

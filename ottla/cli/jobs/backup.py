@@ -378,10 +378,10 @@ def restore(cluster: Cluster, store: Store, tell: Callable[[str], None]) -> Mani
     from ottla.mirror.link.append import check_target
     from ottla.mirror.link.topics import own_configs
 
+    check_target(cluster.any_connection())
     manifest = newest_manifest(store)
     if manifest is None:
         raise JobError(f"{store.where} holds no finished backup.")
-    check_target(cluster.any_connection())
     there = own_configs(cluster, [name for name in cluster.topics() if name not in INTERNAL_TOPICS])
     for topic in manifest["topics"]:
         configs = there.get(topic["name"])
