@@ -60,7 +60,7 @@ CHECKED_ONLY = re.compile(
     r"--brokers 3|--connect\b|ottla connect start|connect-distributed|connect-standalone|ottla sql|ottla pipeline"
     r"|--spark$|ottla audit watch|ottla zookeeper start|kafka-rest-start|kafka-server-start|prometheus|pip install"
     r"|kafka-reassign-partitions .*wanted|ottla start --all|--config console.toml|kafka-configs --bootstrap-server …"
-    r"|ann\.properties|ottla cluster rebalance"
+    r"|ann\.properties|ottla cluster rebalance|-b old:9092|-b new:9092"
 )
 
 
@@ -105,6 +105,7 @@ def shell(broker: Broker, tmp_path: Path) -> Shell:
     instead = {
         "9092": port, "9404": metrics, "4318": collector, "8080": console, "https://collector": "http://127.0.0.1",
         "kafka1": "127.0.0.1", "kafka2": "127.0.0.1", "/srv/kafka": str(tmp_path / "secured"),
+        "/backups": str(tmp_path / "backups"),
     }  # fmt: skip
     shell = Shell(tmp_path, instead)
     shell.environment["OTTLA_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
@@ -145,6 +146,10 @@ def placed(line: str, number: int) -> tuple[str, str] | None:
 
 @pytest.mark.parametrize("page", [page for page in GUIDES if run_here(page)])
 def test_the_commands_of_a_guide_run(page: str, shell: Shell) -> None:
+    if page == "how-to/declare-a-cluster.md":
+        (shell.directory / "cluster.yaml").write_text(blocks(page, "yaml")[0])
+        (shell.directory / "secrets").mkdir()
+        (shell.directory / "secrets/ann").write_text("ann-secret\n")
     for number, line in enumerate(run_here(page)):
         if line.startswith("export "):
             continue
