@@ -60,7 +60,7 @@ def test_a_topic_that_was_made_in_zookeeper_lives_moves_and_goes(
     move = {"version": 1, "partitions": [{"topic": "made", "partition": 0, "replicas": [2, 1]}]}
     zookeeper.create("/admin/reassign_partitions", json.dumps(move).encode())
     cluster.wait_until(lambda: zookeeper.exists("/admin/reassign_partitions") is None, "it has moved")
-    assert leaders(cluster, "made")[0] in (1, 2)
+    cluster.wait_until(lambda: leaders(cluster, "made")[0] in (1, 2), "every broker has heard of it")
 
     zookeeper.create("/admin/preferred_replica_election", json.dumps(move).encode())
     cluster.wait_until(lambda: leaders(cluster, "made") == [2, 2], "the preferred replica leads")
