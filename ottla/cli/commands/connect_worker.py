@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli import output
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
     check_loopback,
     configure_log,
     file_properties,
     serve_until_stopped,
-    server_options,
+    takes_properties,
 )
 from ottla.cli.commands.servers.start import DEFAULT_CONNECT_LISTEN as DEFAULT_LISTEN
 from ottla.cli.commands.servers.start import http_listener
@@ -46,17 +45,26 @@ _DEFAULTS = {
 }
 
 
+def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
+    security = {
+        name: value for name, value in properties.items() if name.startswith(("sasl.", "ssl.", "security."))
+    }
+    made = dict(properties)
+    for kind in ("producer", "consumer", "admin"):
+        made |= {f"{kind}.{name}": value for name, value in security.items()}
+    return made
+
+
 @click.command(short_help="Start a worker.")
-@server_options(DEFAULT_LISTEN, "connect-distributed.properties", "Kafka's worker")
-def start(
-    listen: str | None,
-    bootstrap_server: str,
-    command_config: Path | None,
-    config_file: Path | None,
-    settings: dict[str, str],
-    quiet: bool,
-    log_format: str,
-) -> None:
+@takes_properties(
+    "connect-distributed.properties",
+    "Kafka's worker",
+    default_listen=DEFAULT_LISTEN,
+    port=8083,
+    for_clients=with_clients,
+    defaults=_DEFAULTS,
+)
+def start(properties: dict[str, str], quiet: bool, log_format: str) -> None:
     """Start a worker; Ctrl-C stops it. Workers with the same group.id share their connectors.
 
     \b
@@ -65,14 +73,7 @@ def start(
       ottla connect start --bootstrap-server kafka1:9092 --listen 0.0.0.0:8083
       ottla connect start --config connect-distributed.properties --set spark.master=spark://host:7077
     """
-    properties = file_properties(config_file) if config_file is not None else dict(_DEFAULTS)
-    if command_config is not None:
-        properties |= with_clients(file_properties(command_config))
-    if bootstrap_server != DEFAULT_BOOTSTRAP_SERVER or "bootstrap.servers" not in properties:
-        properties["bootstrap.servers"] = bootstrap_server
-    if listen is not None or "listeners" not in properties:
-        properties["listeners"] = http_listener(listen or DEFAULT_LISTEN, 8083)
-    serve({**properties, **settings}, quiet=quiet, log_format=log_format)
+    serve(properties, quiet=quiet, log_format=log_format)
 
 
 def serve(
@@ -140,16 +141,6 @@ def read_settings(properties: Mapping[str, str], *, distributed: bool = True) ->
         return WorkerConfig.from_properties(properties, distributed=distributed)
     except ClientError as error:
         raise JobError(error.message) from None
-
-
-def with_clients(properties: Mapping[str, str]) -> dict[str, str]:
-    security = {
-        name: value for name, value in properties.items() if name.startswith(("sasl.", "ssl.", "security."))
-    }
-    made = dict(properties)
-    for kind in ("producer", "consumer", "admin"):
-        made |= {f"{kind}.{name}": value for name, value in security.items()}
-    return made
 
 
 def start_beside(

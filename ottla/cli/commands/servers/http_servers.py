@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from ottla.cli.commands.servers.start import log_format_option
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
+from ottla.cli.commands.servers.start import http_listener, log_format_option
 from ottla.cli.errors import JobError
 from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
 from ottla.cli.signals import end_at_once, ending_signals
 
 if TYPE_CHECKING:
     import asyncio
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Server(Protocol):
@@ -30,8 +30,21 @@ class Server(Protocol):
     def urls(self) -> Sequence[str]: ...
 
 
-def server_options(default_listen: str, properties: str, product: str) -> Callable[[Command], Command]:
-    """Add the options for address, cluster, settings and logging, in this order."""
+def takes_properties(
+    file: str,
+    product: str,
+    *,
+    default_listen: str,
+    port: int,
+    bootstrap_name: str = "bootstrap.servers",
+    for_clients: Callable[[Mapping[str, str]], Mapping[str, str]],
+    defaults: Mapping[str, str] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options for address, cluster, settings and logging, in this order.
+
+    The command gets the server's settings as `properties`, and `quiet` and `log_format`. `for_clients` names the
+    properties of --command-config as the server does. `defaults` hold if there is no `file`.
+    """
     options = (
         click.option(
             "--listen",
@@ -50,19 +63,38 @@ def server_options(default_listen: str, properties: str, product: str) -> Callab
             "--config",
             "-c",
             "config_file",
-            help=f"{product}'s {properties}. Other options override it.",
+            help=f"{product}'s {file}. Other options override it.",
         ),
-        pairs_option("--set", "-s", "settings", help=f"Setting of {properties}. May be repeated."),
+        pairs_option("--set", "-s", "settings", help=f"Setting of {file}. May be repeated."),
         click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors."),
         log_format_option,
     )
 
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_properties(
+            listen: str | None,
+            bootstrap_server: str,
+            command_config: Path | None,
+            config_file: Path | None,
+            settings: Mapping[str, str],
+            **logging: Any,
+        ) -> None:
+            properties = file_properties(config_file) if config_file is not None else dict(defaults or {})
+            if command_config is not None:
+                properties |= for_clients(file_properties(command_config))
+            if bootstrap_server != DEFAULT_BOOTSTRAP_SERVER or bootstrap_name not in properties:
+                properties[bootstrap_name] = bootstrap_server
+            if listen is not None or "listeners" not in properties:
+                properties["listeners"] = http_listener(listen or default_listen, port)
+            command({**properties, **settings}, **logging)
 
-    return add
+        decorated: Callable[..., None] = with_properties
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 #: For servers of metrics, which have no file of settings.

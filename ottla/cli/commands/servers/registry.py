@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
     check_loopback,
     configure_log,
     file_properties,
     serve_until_stopped,
-    server_options,
     start_tool,
+    takes_properties,
 )
 from ottla.cli.commands.servers.start import DEFAULT_REGISTRY_LISTEN as DEFAULT_LISTEN
 from ottla.cli.commands.servers.start import http_listener
@@ -26,6 +25,10 @@ from ottla.cli.errors import JobError, require
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
     from ottla.registry.settings import RegistrySettings
+
+
+def _for_kafkastore(properties: Mapping[str, str]) -> dict[str, str]:
+    return {f"kafkastore.{name}": value for name, value in properties.items()}
 
 
 @click.group(short_help="Run the schema registry.")
@@ -37,16 +40,15 @@ def registry() -> None:
 
 
 @registry.command(short_help="Start a registry.")
-@server_options(DEFAULT_LISTEN, "schema-registry.properties", "Confluent's registry")
-def start(
-    listen: str | None,
-    bootstrap_server: str,
-    command_config: Path | None,
-    config_file: Path | None,
-    settings: dict[str, str],
-    quiet: bool,
-    log_format: str,
-) -> None:
+@takes_properties(
+    "schema-registry.properties",
+    "Confluent's registry",
+    default_listen=DEFAULT_LISTEN,
+    port=8081,
+    bootstrap_name="kafkastore.bootstrap.servers",
+    for_clients=_for_kafkastore,
+)
+def start(properties: dict[str, str], quiet: bool, log_format: str) -> None:
     """Start a registry; Ctrl-C stops it. Several registries on one cluster elect a writer.
 
     \b
@@ -55,14 +57,7 @@ def start(
       ottla registry start --bootstrap-server kafka1:9092 --listen 0.0.0.0:8081
       ottla registry start --config schema-registry.properties
     """
-    properties = file_properties(config_file)
-    if command_config is not None:
-        properties |= client_settings(command_config)
-    if bootstrap_server != DEFAULT_BOOTSTRAP_SERVER or "kafkastore.bootstrap.servers" not in properties:
-        properties["kafkastore.bootstrap.servers"] = bootstrap_server
-    if listen is not None or "listeners" not in properties:
-        properties["listeners"] = http_listener(listen or DEFAULT_LISTEN, 8081)
-    serve({**properties, **settings}, quiet=quiet, log_format=log_format)
+    serve(properties, quiet=quiet, log_format=log_format)
 
 
 def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str = "text") -> None:
@@ -115,10 +110,6 @@ def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
         raise JobError(error.message) from None
 
 
-def client_settings(file: Path) -> dict[str, str]:
-    return {f"kafkastore.{name}": value for name, value in file_properties(file).items()}
-
-
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """Start a registry in this process, for the brokers of `ottla start`.
 
@@ -130,7 +121,7 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
 
     if client_file is not None:
         check_loopback(listen, "--registry", "ottla registry start")
-    properties = {} if client_file is None else client_settings(client_file)
+    properties = _for_kafkastore(file_properties(client_file))
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8081)
     if client_file is not None:

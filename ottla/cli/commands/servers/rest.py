@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.http_servers import (
     cannot_listen,
     check_loopback,
     configure_log,
     file_properties,
     serve_until_stopped,
-    server_options,
     start_tool,
+    takes_properties,
 )
 from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener
 from ottla.cli.errors import JobError, require
@@ -25,6 +24,10 @@ from ottla.cli.errors import JobError, require
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
     from ottla.rest.settings import RestSettings
+
+
+def _for_clients(properties: Mapping[str, str]) -> dict[str, str]:
+    return {f"client.{name}": value for name, value in properties.items()}
 
 
 @click.group(short_help="Run the REST proxy.")
@@ -36,16 +39,14 @@ def rest() -> None:
 
 
 @rest.command(short_help="Start a REST proxy.")
-@server_options(DEFAULT_REST_LISTEN, "kafka-rest.properties", "Confluent's proxy")
-def start(
-    listen: str | None,
-    bootstrap_server: str,
-    command_config: Path | None,
-    config_file: Path | None,
-    settings: dict[str, str],
-    quiet: bool,
-    log_format: str,
-) -> None:
+@takes_properties(
+    "kafka-rest.properties",
+    "Confluent's proxy",
+    default_listen=DEFAULT_REST_LISTEN,
+    port=8082,
+    for_clients=_for_clients,
+)
+def start(properties: dict[str, str], quiet: bool, log_format: str) -> None:
     """Start a REST proxy; Ctrl-C stops it.
 
     \b
@@ -54,14 +55,7 @@ def start(
       ottla rest start --bootstrap-server kafka1:9092 --listen 0.0.0.0:8082
       ottla rest start --config kafka-rest.properties
     """
-    properties = file_properties(config_file)
-    if command_config is not None:
-        properties |= {f"client.{name}": value for name, value in file_properties(command_config).items()}
-    if bootstrap_server != DEFAULT_BOOTSTRAP_SERVER or "bootstrap.servers" not in properties:
-        properties["bootstrap.servers"] = bootstrap_server
-    if listen is not None or "listeners" not in properties:
-        properties["listeners"] = http_listener(listen or DEFAULT_REST_LISTEN, 8082)
-    serve({**properties, **settings}, quiet=quiet, log_format=log_format)
+    serve(properties, quiet=quiet, log_format=log_format)
 
 
 def read_settings(properties: Mapping[str, str]) -> RestSettings:
@@ -107,11 +101,9 @@ def start_beside(
 
     if client_file is not None:
         check_loopback(listen, "--rest", "ottla rest start")
-    properties = {
-        f"client.{name}": value
-        for name, value in file_properties(client_file).items()
-        if name not in ("sasl.username", "sasl.password")
-    }
+    properties = _for_clients(file_properties(client_file))
+    properties.pop("client.sasl.username", None)
+    properties.pop("client.sasl.password", None)
     properties |= {"bootstrap.servers": ",".join(brokers), "listeners": http_listener(listen, 8082)}
     if client_file is not None:
         properties["authentication.method"] = "PROPAGATE"
