@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from ottla import __version__
 from ottla.cluster.controller.failure_detection import SUSPECTS
 from ottla.cluster.image.change_notifications import CHANGES, config_notification
 from ottla.cluster.image.offline_replicas import OFFLINE, log_dir_event
@@ -26,6 +28,9 @@ from ottla.metadata.stores.store import (
 
 logger = logging.getLogger(__name__)
 
+FORMAT = "/ottla/format"  # {"version": 1, "format": N}
+METADATA_FORMAT = 1
+
 _LOOK_AGAIN_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 
@@ -37,10 +42,33 @@ async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
             "revert the migration first, as Kafka's documentation describes it"
         )
+    await _check_format(store)
     cluster_id = cluster_id or nodes.encode_uuid(nodes.random_uuid())
     paths = (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, nodes.CLUSTER_ID)
     await ensure_paths(store, paths, {nodes.CLUSTER_ID: nodes.encode_cluster_id(cluster_id)})
     return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
+
+
+async def _check_format(store: NodeStore) -> None:
+    """Refuse metadata that only newer releases understand. Without the node the metadata has format 1.
+
+    A release that writes metadata its predecessor would misread first creates the node, after the last broker of the
+    predecessor has stopped.
+    """
+    [node] = await store.get_many([FORMAT])
+    if node is None:
+        return
+    try:
+        needed = int(json.loads(node.data)["format"])
+    except (ValueError, TypeError, KeyError):
+        raise StoreError(
+            f"The node {FORMAT} of the cluster's metadata is damaged: {node.data[:100]!r}."
+        ) from None
+    if needed > METADATA_FORMAT:
+        raise StoreError(
+            f"The cluster's metadata has format {needed} of a newer Ottla, and Ottla {__version__} reads formats up to "
+            f"{METADATA_FORMAT}: start the version that the cluster ran before."
+        )
 
 
 async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:

@@ -46,6 +46,7 @@ CLIENT_COMMANDS = {
     ("configs", "set"): ("topic", "t", "a=b"),
     ("configs", "delete"): ("topic", "t", "a"),
     ("cluster", "rebalance"): (),
+    ("cluster", "roll"): ("--restart-command", "true {broker}"),
     ("capacity",): (),
     ("canary",): (),
     ("audit", "count"): ("t", "--tier", "source"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.membership import Membership, generate_broker_id, join_cluster
+from ottla.cluster.membership import FORMAT, Membership, generate_broker_id, join_cluster
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, read_brokers
 from ottla.metadata.configs.broker_config import BrokerConfig
@@ -39,6 +39,20 @@ async def test_the_first_broker_names_the_cluster_and_the_others_use_the_name(tm
         first = await join_cluster(store)
         assert len(first) == 22
         assert await join_cluster(store) == first
+
+
+async def test_metadata_of_a_newer_release_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.create(FORMAT, b'{"version": 1, "format": 1}')
+        await join_cluster(store)
+        await store.set(FORMAT, b'{"version": 2, "format": 2, "reason": "later"}')
+        with pytest.raises(
+            StoreError, match=r"format 2 of a newer Ottla, and Ottla \S+ reads formats up to 1: start"
+        ):
+            await join_cluster(store)
+        await store.set(FORMAT, b"2")
+        with pytest.raises(StoreError, match="is damaged"):
+            await join_cluster(store)
 
 
 async def test_ids_that_nobody_gave_begin_above_those_of_operators(tmp_path: Path) -> None:

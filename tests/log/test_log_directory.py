@@ -100,7 +100,7 @@ def test_the_identity_of_a_kraft_broker_is_read(tmp_path):
     directory.claim(4, "X")
     directory.abandon()
     (tmp_path / "meta.properties").write_text("version=9\n")
-    with pytest.raises(LogDirectoryError, match="unknown version"):
+    with pytest.raises(LogDirectoryError, match="version 9 of a newer broker"):
         LogDirectory.open(tmp_path)
     (tmp_path / "meta.properties").unlink()
     LogDirectory.open(tmp_path).abandon()

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
+_SUCCESSOR_CHECK_SECONDS = 0.1
+_NAMED = 5
 # Served only by Apache Kafka brokers: Ottla's controller sends no requests to brokers.
 _LEADER_AND_ISR = 4
 # A leaving broker answers for this long, so that clients learn their new leaders from it.
@@ -271,6 +273,8 @@ class ClusterMember:
 
     async def leave(self) -> None:
         """Controlled shutdown: hand over leadership before this broker stops."""
+        if self.others and self._broker.config.get_bool("controlled.shutdown.enable"):
+            await self._wait_for_successors()
         await self._detector.stop()
         await self._suspicions.stop()
         await self._broker.replicas.close()
@@ -290,6 +294,40 @@ class ClusterMember:
                 "ZooKeeper is unreachable: other brokers will lead when this broker's session has ended"
             )
         await self.controller.stop()
+
+    async def _wait_for_successors(self) -> None:
+        """Wait, within a bound, until a running replica of each partition led here has caught up and can lead.
+
+        Kafka tries to hand over `controlled.shutdown.max.retries` times, with a pause in between.
+        """
+        get = self._broker.config.get_int
+        seconds = get("controlled.shutdown.max.retries") * get("controlled.shutdown.retry.backoff.ms") / 1000
+        deadline = monotonic() + seconds
+        without = self._led_without_successor()
+        # Without ZooKeeper no ISR can grow.
+        while without and monotonic() < deadline and self._broker.replicas.leads_for_certain:
+            await asyncio.sleep(_SUCCESSOR_CHECK_SECONDS)
+            without = self._led_without_successor()
+        if without:
+            names = ", ".join(f"{topic}-{index}" for topic, index in without[:_NAMED])
+            more = f" and {len(without) - _NAMED} more" if len(without) > _NAMED else ""
+            logger.warning(
+                "Controlled shutdown: no other replica has caught up in %g s, so nobody leads %s%s until this broker "
+                "is back",
+                seconds,
+                names,
+                more,
+            )
+
+    def _led_without_successor(self) -> list[PartitionKey]:
+        """Return partitions led here that have a running replica elsewhere, but none in the ISR."""
+        found = []
+        for key, partition in self._image.partitions.items():
+            if partition.leader == self._id and len(partition.replicas) > 1:
+                able = set(self._image.able(partition, self.others)) & set(partition.replicas)
+                if able and not able & set(partition.isr):
+                    found.append(key)
+        return found
 
     @property
     def others(self) -> set[int]:

@@ -20,11 +20,13 @@ from ottla.broker.lifecycle.embedded_metadata import (
 )
 from ottla.broker.lifecycle.failed_disks import lost_logs, out_of_reach
 from ottla.broker.lifecycle.housekeeping import Housekeeping, log_cleaner
+from ottla.broker.lifecycle.readiness import readiness
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.metrics.broker_metrics import (
     PENDING_CONTROLLED_SHUTDOWN,
     RUNNING,
     SHUTTING_DOWN,
+    STARTING,
     BrokerMetrics,
     metrics_of_start,
 )
@@ -89,6 +91,7 @@ class Server:
         self._tls: TlsListeners
         self._authorizer: Authorizer | None = None
         self._endpoint: MetricsEndpoint | None = None
+        self._state = STARTING
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -106,6 +109,11 @@ class Server:
     @property
     def port(self) -> int:
         return self._listeners[0].port
+
+    @property
+    def shutdown_seconds(self) -> float:
+        """How long `stop` may take before the process should end without it."""
+        return self.config.get_int("ottla.shutdown.timeout.ms") / 1000
 
     @property
     def metrics_url(self) -> str | None:
@@ -177,12 +185,16 @@ class Server:
             listener.open(broker.dispatcher)
         if broker.count_audit is not None:
             broker.count_audit.start()
-        if broker.metrics is not None:
-            broker.metrics.state = RUNNING
+        self._enter(RUNNING)
         if broker.otlp_export is not None:
             broker.otlp_export.start(broker.node_id, broker.cluster_id)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
+
+    def _enter(self, state: int) -> None:
+        self._state = state
+        if self.broker.metrics is not None:
+            self.broker.metrics.state = state
 
     @property
     def _name(self) -> str:
@@ -388,15 +400,12 @@ class Server:
             await self.broker.count_audit.finish()
         member = self.broker.member
         hands_over = bool(member.others)
-        metrics = self.broker.metrics
-        if metrics is not None:
-            metrics.state = PENDING_CONTROLLED_SHUTDOWN
+        self._enter(PENDING_CONTROLLED_SHUTDOWN)
         if hands_over:
             await member.leave()  # clients can still ask this broker for the next leaders
         for listener in self._listeners:
             listener.close()
-        if metrics is not None:
-            metrics.state = SHUTTING_DOWN
+        self._enter(SHUTTING_DOWN)
         if not hands_over:
             await member.leave()
         await self._close_metrics()
@@ -443,6 +452,10 @@ class Server:
             login=login,
             names=self.config.get_list("metrics.allowed.hosts"),
             names_setting="metrics.allowed.hosts",
+            health_checks={
+                "/livez": self._livez,
+                "/readyz": lambda: self._readyz(with_names=login is None),
+            },
         )
         try:
             await endpoint.start()
@@ -452,6 +465,15 @@ class Server:
                 "Free it, or choose another metrics.port."
             ) from None
         self._endpoint = endpoint
+
+    async def _livez(self) -> tuple[bool, Mapping[str, object]]:
+        is_well = self._failed is None or not self._failed.done()
+        return is_well, {"status": "alive" if is_well else "failed", "broker": self.config.broker_id}
+
+    async def _readyz(self, *, with_names: bool) -> tuple[bool, Mapping[str, object]]:
+        broker = None if self._member is None else self.broker
+        found = await readiness(self._state, self.config.broker_id, broker, with_names=with_names)
+        return found.is_ready, found.as_json()
 
     def _scram_users(self) -> Mapping[str, Mapping[str, str]]:
         return {} if self._member is None else self.broker.image.scram_credentials

@@ -10,6 +10,7 @@ import click
 
 from ottla.cli import output
 from ottla.cli.client import Client
+from ottla.cli.commands.cluster_roll import roll
 from ottla.cli.commands.completion import complete_topics
 from ottla.cli.options import client_options, confirm_or_exit, count_option, json_option, yes_option
 
@@ -21,15 +22,19 @@ _SHOWN = 40
 _REPORT_EVERY = 5.0  # seconds, where a line cannot be overwritten
 
 
-@click.group(short_help="Spread the load over the brokers of a cluster.")
+@click.group(short_help="Balance a cluster, or restart it broker by broker.")
 def cluster() -> None:
-    """Spread the load over the brokers of a cluster.
+    """Balance a cluster, or restart it broker by broker.
 
     \b
     Examples:
       ottla cluster rebalance --dry-run
       ottla cluster rebalance --drain 2 --throttle 50000000
+      ottla cluster roll --restart-command 'systemctl restart ottla@{broker}'
     """
+
+
+cluster.add_command(roll)
 
 
 @cluster.command()

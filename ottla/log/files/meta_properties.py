@@ -49,6 +49,11 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
         )
     lines = text.splitlines()
     fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    if fields.get("version", "").isdecimal() and int(fields["version"]) > 1:
+        raise LogDirectoryError(
+            f"{path} has version {fields['version']} of a newer broker, and this one reads versions up to 1: start the "
+            "version that the directory was used with"
+        )
     if fields.get("version") not in ("0", "1"):
         raise LogDirectoryError(f"{path} has an unknown version: is {directory} a log directory?")
     broker_id = fields.get("broker.id", fields.get("node.id"))

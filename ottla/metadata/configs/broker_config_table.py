@@ -129,8 +129,9 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("delete.records.purgatory.purge.interval.requests", INT, "1",        None,        "Kafka's purgatory; Ottla has none.", NO_EFFECT),
     # Shutdown
     ("controlled.shutdown.enable",           BOOLEAN, "true", None, "Hand over leadership before stopping."),
-    ("controlled.shutdown.max.retries",      INT,     "3",    None, "How often handing over leadership is tried.", NO_EFFECT),
-    ("controlled.shutdown.retry.backoff.ms", LONG,    "5000", None, "The pause between two tries to hand over leadership.", NO_EFFECT),
+    ("controlled.shutdown.max.retries",      INT,     "3",    None, "How often handing over leadership is tried."),
+    ("controlled.shutdown.retry.backoff.ms", LONG,    "5000", None, "The pause between two tries to hand over leadership."),
+    ("ottla.shutdown.timeout.ms",            LONG,    "60000", Range(1000), "A broker that has not stopped after this time ends at once; the next start checks its logs.", UNLISTED),
     # Quotas
     ("quota.window.num",                                     INT,   "11", Range(1), "Windows over which client quotas are measured."),
     ("quota.window.size.seconds",                            INT,   "1",  Range(1), "The length of a window over which client quotas are measured."),

@@ -7,6 +7,7 @@ are always the same.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
@@ -20,6 +21,8 @@ from ottla.monitoring.metrics.text import CONTENT_TYPE
 from ottla.security.cross_site import SETTING, CrossSite, is_loopback
 
 Login = Callable[[str | None, str], Awaitable[int]]
+# Returns whether all is well, and the JSON object of the answer.
+HealthCheck = Callable[[], Awaitable[tuple[bool, Mapping[str, object]]]]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,8 @@ class MetricsEndpoint:
     """Serves the text made by `render`. Foreign web pages are rejected, see `ottla.security.cross_site`.
 
     `login` returns 200, 401 or 403 for an Authorization header and the caller's address. Without it everyone may read
-    the metrics. Owner: the event loop.
+    the metrics. `health_checks` are further paths, such as `/readyz`, which need no login: 200 if all is well,
+    otherwise 503. Owner: the event loop.
     """
 
     def __init__(
@@ -62,9 +66,11 @@ class MetricsEndpoint:
         login: Login | None = None,
         names: Collection[str] = (),
         names_setting: str = SETTING,
+        health_checks: Mapping[str, HealthCheck] | None = None,
     ) -> None:
         self.host = host
         self._login = login
+        self._health_checks = health_checks or {}
         if not is_loopback(host):
             names = (*names, socket.gethostname(), socket.getfqdn())
         self._cross_site = CrossSite(host, names=names, checks_host=login is None, setting=names_setting)
@@ -148,7 +154,7 @@ class MetricsEndpoint:
         if refusal is not None:
             reason = HTTPStatus(refusal.status).phrase
             return f"{refusal.status} {reason}", "text/plain", f"{refusal.message}\n".encode()
-        if self._login is not None and path != _HEALTH:
+        if self._login is not None and path != _HEALTH and path not in self._health_checks:
             status = await self._login(headers.get("authorization"), caller)
             if status == 401:
                 challenge = '401 Unauthorized\r\nWWW-Authenticate: Basic realm="metrics"'
@@ -161,6 +167,10 @@ class MetricsEndpoint:
             return "200 OK", CONTENT_TYPE, (await self._render()).encode()
         if path == _HEALTH:
             return "200 OK", "text/plain", b"ok"
+        if (check := self._health_checks.get(path)) is not None:
+            is_well, state = await check()
+            status_line = "200 OK" if is_well else "503 Service Unavailable"
+            return status_line, "application/json", json.dumps(state).encode() + b"\n"
         found = "200 OK" if path == "/" else "404 Not Found"
         return found, "text/plain", f"The metrics are at {self._path}.\n".encode()
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -423,12 +425,37 @@ async def _serve(
         failed = asyncio.ensure_future(server.failed())
         await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if finish is not None:
-            await asyncio.to_thread(finish)
-        await server.stop()
+        with _bounded_stop(server.shutdown_seconds):
+            if finish is not None:
+                await asyncio.to_thread(finish)
+            await server.stop()
     if failed.done():
         raise JobError(failed.result())
     failed.cancel()
+
+
+@contextmanager
+def _bounded_stop(seconds: float) -> Iterator[None]:
+    """End the process if the shutdown hangs, for example in a disk that no longer answers.
+
+    Acknowledged records are safe: they are with the operating system, and the next start checks the logs.
+    """
+
+    def give_up() -> None:
+        click.echo(
+            f"Error: The broker has not stopped in {seconds:g} s (ottla.shutdown.timeout.ms) and ends now. The next "
+            "start checks its logs.",
+            err=True,
+        )
+        end_at_once(1)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _spare_the_collector() -> None:
