@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shlex
 import sys
 import threading
@@ -74,6 +75,12 @@ def _beside_option(
     help="Kafka's server.properties. Other options override it.",
 )
 @pairs_option("--set", "-s", "settings", help="Setting of server.properties. May be repeated.")
+@click.option(
+    "--env",
+    "from_environment",
+    is_flag=True,
+    help="Read settings from KAFKA_… and OTTLA_… variables, as Kafka's container images do.",
+)
 @click.option(
     "--brokers",
     type=click.IntRange(1),
@@ -158,6 +165,7 @@ class StartOptions:
     data: Path | None
     config_file: Path | None
     settings: dict[str, str]
+    from_environment: bool
     brokers: int | None
     secure: bool | None
     certificate: Path | None
@@ -182,6 +190,23 @@ class StartOptions:
             self.registry = self.registry or DEFAULT_REGISTRY_LISTEN
             self.rest = self.rest or DEFAULT_REST_LISTEN
             self.console = self.console or DEFAULT_CONSOLE_LISTEN
+        if self.from_environment:
+            self.settings = {**self._environment(), **self.settings}
+
+    def _environment(self) -> dict[str, str]:
+        """Return the settings in the environment, except those that options replace."""
+        from ottla.broker.configuration import ConfigError
+        from ottla.broker.environment import settings_from_environment
+
+        if self.brokers is not None:
+            raise click.UsageError("--env is for one broker, and --brokers starts several: leave one out.")
+        try:
+            found = settings_from_environment(os.environ)
+        except ConfigError as error:
+            raise JobError(str(error)) from None
+        replaced = [] if self.listen is None else ["listeners", "advertised.listeners"]
+        replaced += [] if self.data is None else ["log.dirs", "log.dir"]
+        return {name: value for name, value in found.items() if name not in replaced}
 
     @property
     def address(self) -> str:
