@@ -56,7 +56,7 @@ def settings_from_environment(
         settings[name] = _read(variable, value) if from_file else value
     if (base := environment.get(_ID_BASE)) is not None:
         settings.setdefault("broker.id", str(_broker_id(base, host_name or socket.gethostname())))
-    return _with_listeners(_without_kraft(settings))
+    return _with_broker_id(_with_listeners(_without_kraft(settings)))
 
 
 def _setting(variable: str) -> tuple[str, bool] | None:
@@ -108,6 +108,23 @@ def _broker_id(base: str, host_name: str) -> int:
             f"{_ID_BASE} needs a host name that ends with a number, and this one is {host_name}: set KAFKA_BROKER_ID."
         )
     return int(base) + int(number[1])
+
+
+def _with_broker_id(settings: dict[str, str]) -> dict[str, str]:
+    """Fill {broker} in advertised listeners with the id. In a port, 32090+{broker} is a sum.
+
+    Brokers that share their variables can then have a port or a name each outside of their network.
+    """
+    advertised = settings.get("advertised.listeners", "")
+    if "{broker}" not in advertised:
+        return settings
+    broker_id = settings.get("broker.id", settings.get("node.id", ""))
+    if not broker_id.isdecimal():
+        raise ConfigError(
+            f"KAFKA_ADVERTISED_LISTENERS has {{broker}} in it, which needs KAFKA_BROKER_ID or {_ID_BASE}."
+        )
+    advertised = re.sub(r"(\d+)\+\{broker\}", lambda port: str(int(port[1]) + int(broker_id)), advertised)
+    return {**settings, "advertised.listeners": advertised.replace("{broker}", broker_id)}
 
 
 # Files for Kafka's images

@@ -104,6 +104,17 @@ def test_listeners_and_advertised_listeners_fit(
     assert (found["listeners"], found.get("advertised.listeners")) == (listeners, advertised)
 
 
+def test_brokers_that_share_variables_advertise_addresses_of_their_own() -> None:
+    shared = {
+        "OTTLA_BROKER_ID_BASE": "100",
+        "KAFKA_ADVERTISED_LISTENERS": "A://b-{broker}.x:9094,B://x:32000+{broker}",
+    }
+    assert settings("pod-2", **shared)["advertised.listeners"] == "A://b-102.x:9094,B://x:32102"
+    del shared["OTTLA_BROKER_ID_BASE"]
+    with pytest.raises(ConfigError, match="needs KAFKA_BROKER_ID or OTTLA_BROKER_ID_BASE"):
+        settings(**shared)
+
+
 def test_variables_for_one_node_of_kraft_start_a_broker() -> None:
     found = settings_from_environment(
         {
