@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from ottla.table_settings import SPEC_EXPECTS, parse_partition_spec
+
 Value = bool | int | float | str | list[str] | None
 
 
@@ -187,6 +189,20 @@ class Pattern(Validator):
     def check(self, name: str, value: Value) -> None:
         if not isinstance(value, str) or self._pattern.fullmatch(value) is None:
             raise InvalidValue.of(name, str(value), f"it must be {self._expects}")
+
+
+class PartitionSpec(Validator):
+    """Partitions of a table."""
+
+    @property
+    def expects(self) -> str:
+        return SPEC_EXPECTS
+
+    def check(self, name: str, value: Value) -> None:
+        try:
+            parse_partition_spec(str(value or ""))
+        except ValueError as error:
+            raise InvalidValue.of(name, value, str(error)) from None
 
 
 class ThrottledReplicas(Validator):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ottla import table_settings as tables
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
     DOUBLE,
@@ -19,6 +20,7 @@ from ottla.metadata.configs.config_defs import (
     ConfigDef,
     InvalidValue,
     OneOf,
+    PartitionSpec,
     Pattern,
     Range,
     ThrottledReplicas,
@@ -51,6 +53,10 @@ SUBJECT_STRATEGIES = OneOf((TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
 # Ottla's own: see docs/how-to/mirror-topics.md.
 MIRROR_ENDS = Pattern(rf"|{PROMOTING}|\d+:\d+(,\d+:\d+)*", f"{PROMOTING}, or partition:offset pairs")
 TOPIC_ID = Pattern(r"|[A-Za-z0-9_-]{22}", "a topic id as kafka-topics shows it")
+
+# Topics as tables: see docs/reference/tables.md.
+TABLE_CATALOG = Pattern(tables.CATALOG_PATTERN, tables.CATALOG_EXPECTS)
+TABLE_NAMESPACE = Pattern(tables.NAMESPACE_PATTERN, tables.NAMESPACE_EXPECTS)
 
 SEGMENT_BYTES = Range(1048576, once_low=14)
 THROTTLED = ThrottledReplicas()
@@ -91,6 +97,19 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     (MIRROR_LINK,               STRING,  "",         None,        "The mirror link that alone writes to the topic; empty for an ordinary topic.", UNLISTED),
     (MIRROR_PROMOTED,           STRING,  "",         MIRROR_ENDS, "End offsets of the mirrored records, as partition:offset pairs, after promotion to an ordinary topic.", UNLISTED),
     (MIRROR_TOPIC_ID,           STRING,  "",         TOPIC_ID,    "The id of the source's topic, which a mirror topic is created with.", UNLISTED),
+    *((name, type_, tables.DEFAULTS.get(name), validator, documentation, UNLISTED) for name, type_, validator, documentation in [
+        (tables.FORMAT,                STRING, OneOf(tables.FORMATS), "The format of the table that the topic is written to; unset means that the topic is no table."),
+        (tables.CATALOG,               STRING, TABLE_CATALOG,         "The name of the table's catalog, whose properties the table job knows."),
+        (tables.NAMESPACE,             STRING, TABLE_NAMESPACE,       "The namespace of the table in its catalog."),
+        (tables.MODE,                  STRING, OneOf(tables.MODES),   "The columns of the table: the value as bytes, by the schema of each record, by the latest schema, or inferred from JSON."),
+        (tables.WRITE_MODE,            STRING, OneOf(tables.WRITE_MODES), "Whether the table has a row for each record, or the latest row of each key."),
+        (tables.PARTITION_SPEC,        STRING, PartitionSpec(),       "The partitions of a new table, such as day(__timestamp), bucket(16, customer)."),
+        (tables.TARGET_LAG_MS,         LONG,   Range(tables.LEAST[tables.TARGET_LAG_MS]), "How far the table may be behind the topic; the table job commits this often."),
+        (tables.SNAPSHOT_RETENTION_MS, LONG,   Range(-1),             "The age at which a snapshot of the table expires; -1 is no limit."),
+        (tables.SNAPSHOTS_KEPT,        INT,    Range(tables.LEAST[tables.SNAPSHOTS_KEPT]), "Snapshots that are kept whatever their age."),
+        (tables.COMPACTION_MIN_FILES,  INT,    Range(tables.LEAST[tables.COMPACTION_MIN_FILES]), "The number of small files at which they are merged; 0 never merges them."),
+        (tables.TARGET_FILE_BYTES,     LONG,   Range(tables.LEAST[tables.TARGET_FILE_BYTES]), "The size of data files that writing and compaction aim at."),
+    ]),
     ("preallocate",             BOOLEAN, "false",    None,        "Reserve a new segment's full size on disk at once."),
     ("remote.log.copy.disable", BOOLEAN, "false",    None,        "Stop copying segments to tiered storage, keep reading it."),
     ("remote.log.delete.on.disable", BOOLEAN, "false",    None,        "Delete the tiered data when tiered storage is disabled for the topic."),
@@ -179,6 +198,8 @@ def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[st
         raise _invalid(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )
+    if (reason := tables.contradiction(configs)) is not None:
+        raise _invalid(reason)
     if values.get("remote.storage.enable"):
         raise _invalid(
             "Tiered Storage functionality is disabled in the broker. "
