@@ -47,11 +47,11 @@ _TABLES = {
 
 
 class Finder(Protocol):
-    """Finds connectors not written in Python."""
+    """Finds plugins not written in Python."""
 
-    def find(self, name: str) -> Plugin | None: ...
+    def find(self, name: str, kind: PluginKind) -> Plugin | None: ...
 
-    def all(self) -> Iterable[Plugin]: ...
+    def all(self, kind: PluginKind) -> Iterable[Plugin]: ...
 
 
 _finders: list[Finder] = []
@@ -114,12 +114,19 @@ def find(name: str, kind: PluginKind = PluginKind.CONNECTOR) -> Plugin:
         found = _of_python(name, kind)
         if found is not None:
             return found
-    if kind is PluginKind.CONNECTOR:
-        for finder in _finders:
-            elsewhere = finder.find(name)
-            if elsewhere is not None:
-                return elsewhere
+    elsewhere = find_elsewhere(name, kind)
+    if elsewhere is not None:
+        return elsewhere
     raise _not_found(name, kind)
+
+
+def find_elsewhere(name: str, kind: PluginKind) -> Plugin | None:
+    """Ask the registered finders for a name that Python does not know."""
+    for finder in _finders:
+        found = finder.find(name, kind)
+        if found is not None:
+            return found
+    return None
 
 
 def load_class(name: str, kind: PluginKind = PluginKind.CONNECTOR) -> type[Any]:
@@ -134,9 +141,8 @@ def available(kinds: Iterable[PluginKind] = tuple(PluginKind)) -> list[Plugin]:
         for plugin in _known(kind).values():
             if _is_usable(plugin):
                 found[plugin.class_name, plugin.type] = plugin
-        if kind is PluginKind.CONNECTOR:
-            for plugin in (each for finder in _finders for each in finder.all()):
-                found.setdefault((plugin.class_name, plugin.type), plugin)
+        for plugin in (each for finder in _finders for each in finder.all(kind)):
+            found.setdefault((plugin.class_name, plugin.type), plugin)
     return sorted(found.values(), key=lambda each: (each.type, each.class_name))
 
 

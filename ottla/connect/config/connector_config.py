@@ -31,6 +31,7 @@ from ottla.connect.config.validators import (
 )
 from ottla.connect.converters.loading import converter_class
 from ottla.connect.data.java_regex import InvalidPattern, compile_java
+from ottla.connect.plugins import PluginKind
 from ottla.connect.transforms import chain
 
 
@@ -97,7 +98,8 @@ def _not_empty(name: str, value: Any) -> None:
 
 
 def _converter(name: str, value: Any) -> None:
-    converter_class(value, name)
+    header = name == "header.converter"
+    converter_class(value, name, PluginKind.HEADER_CONVERTER if header else PluginKind.CONVERTER)
 
 
 _Row = tuple[str, ConfigType, Any, Importance, str, int, str, str, Validator | None, str]

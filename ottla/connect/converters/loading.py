@@ -8,6 +8,8 @@ from typing import Any
 
 from ottla.connect.config.config_def import ConfigError, invalid
 from ottla.connect.converters.converter import Converter
+from ottla.connect.errors import ConnectError
+from ottla.connect.plugins import PluginKind, find_elsewhere
 
 _DEFAULTS = {"header": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}
 
@@ -25,7 +27,8 @@ def load_converter(config: Mapping[str, str], worker_defaults: Mapping[str, str]
         name, source = worker_defaults.get(setting) or _DEFAULTS.get(role, ""), worker_defaults
     if not name:
         raise ConfigError(f'Missing required configuration "{setting}" which has no default value.')
-    converter = converter_class(name, setting)()
+    kind = PluginKind.HEADER_CONVERTER if role == "header" else PluginKind.CONVERTER
+    converter = converter_class(name, setting, kind)()
     prefix = f"{setting}."
     settings = {key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix)}
     settings["converter.type"] = role
@@ -33,17 +36,28 @@ def load_converter(config: Mapping[str, str], worker_defaults: Mapping[str, str]
     return converter
 
 
-def converter_class(name: str, setting: str = "key.converter") -> type[Converter]:
+def converter_class(
+    name: str, setting: str = "key.converter", kind: PluginKind = PluginKind.CONVERTER
+) -> type[Converter]:
     """Find a class by Java name, by alias with or without "Converter", or by Python path: `my.module:MyConverter`."""
     from ottla.connect.converters import PLUGINS
 
     name = name.strip()
-    found = load_class(name, PLUGINS, "Converter")
+    found = load_class(name, PLUGINS, "Converter") or load_elsewhere(name, setting, kind)
     if found is None:
         raise invalid(setting, name, f"Class {name} could not be found.")
     if not (isinstance(found, type) and issubclass(found, Converter)):
         raise invalid(setting, name, f"{name} is not a converter: it does not extend Converter.")
     return found
+
+
+def load_elsewhere(name: str, setting: str, kind: PluginKind) -> type[Any] | None:
+    """Load a class from the jars of `plugin.path`. Raises ConfigError if Java cannot run."""
+    plugin = find_elsewhere(name, kind)
+    try:
+        return None if plugin is None else plugin.load()
+    except ConnectError as error:
+        raise invalid(setting, name, error.message) from None
 
 
 def load_class(name: str, plugins: Mapping[str, str], suffix: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -15,18 +14,17 @@ from ottla.connect.api import (
     SourceOffset,
     SourcePartition,
 )
-from ottla.connect.config.config_def import NO_DEFAULT, ConfigDef, ConfigType, Importance
 from ottla.connect.errors import ConnectError
 from ottla.connect.java import machine
+from ottla.connect.java.config_definitions import definition_of
 from ottla.connect.java.contexts import connector_context
-from ottla.connect.java.data import from_java, offset_to_java, to_java_config
+from ottla.connect.java.data import offset_to_java, to_java_config
 from ottla.connect.java.jars import JavaPlugin, Libraries
 from ottla.connect.java.tasks import Calls, JavaSinkTask, JavaSourceTask
 
 
 @cache
-def class_for(plugin: JavaPlugin, libraries: Libraries) -> type[Connector]:
-    plugin = replace(plugin, jars=(*plugin.jars, *libraries.rest))
+def connector_class(plugin: JavaPlugin, libraries: Libraries) -> type[Connector]:
     kind = plugin.type or _kind(plugin, libraries)
     about = {"plugin": plugin, "libraries": libraries}
     simple = plugin.class_name.rpartition(".")[2]
@@ -59,7 +57,7 @@ class _JavaConnector(Connector):
         self._java: Any = machine.new(self.plugin)
         self._started = False
         self.version = str(self._call(self._java.version) or "")  # type: ignore[misc]
-        self.config_def = _definition(self._call(self._java.config))  # type: ignore[misc]
+        self.config_def = definition_of(self._call(self._java.config))  # type: ignore[misc]
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -102,45 +100,3 @@ class JavaSourceConnector(_JavaConnector, SourceConnector):
 class JavaSinkConnector(_JavaConnector, SinkConnector):
     _is_source = False
     delivery = "at least once"
-
-
-def _definition(java: Any) -> ConfigDef:
-    """Convert the definition without validators. The connector's `validate` checks the values."""
-    import jpype
-
-    definition = ConfigDef()
-    no_default = jpype.JClass("org.apache.kafka.common.config.ConfigDef").NO_DEFAULT_VALUE
-    for entry in java.configKeys().entrySet():
-        key = entry.getValue()
-        default = _field(key, "defaultValue")
-        name, group = str(_field(key, "name")), _field(key, "group")
-        definition.define(
-            name,
-            ConfigType[str(_field(key, "type").name())],
-            NO_DEFAULT if default is not None and no_default.equals(default) else _default(default),
-            Importance[str(_field(key, "importance").name())],
-            str(_field(key, "documentation") or ""),
-            group=None if group is None else str(group),
-            order=int(_field(key, "orderInGroup")),
-            width=str(_field(key, "width").name()),
-            display_name=str(_field(key, "displayName") or name),
-            dependents=tuple(str(each) for each in _field(key, "dependents")),
-        )
-    return definition
-
-
-def _field(key: Any, name: str) -> Any:
-    """Read a public field. In some Kafka releases a method of the same name hides it."""
-    return key.getClass().getField(name).get(key)
-
-
-def _default(value: Any) -> Any:
-    import jpype
-
-    if value is None:
-        return None
-    if isinstance(value, jpype.java.util.Collection):
-        return [str(each) for each in value]
-    if isinstance(value, jpype.java.lang.Class):
-        return str(value.getName())
-    return from_java(value)

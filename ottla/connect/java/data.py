@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.connect.converters.json_converter import JsonConverter
-from ottla.connect.data.record import Header, SinkRecord, SourceRecord
+from ottla.connect.data.record import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.data.schema import Schema
 from ottla.connect.java import machine
 from ottla.connect.java.jars import Libraries
@@ -28,6 +28,7 @@ class Crossing:
         self._python = JsonConverter()
         self._python.configure({"schemas.enable": "true"})
         self._sink_record: Any = jpype.JClass("org.apache.kafka.connect.sink.SinkRecord")
+        self._source_record: Any = jpype.JClass("org.apache.kafka.connect.source.SourceRecord")
         self._headers: Any = jpype.JClass("org.apache.kafka.connect.header.ConnectHeaders")
         kinds = jpype.JClass("org.apache.kafka.common.record.TimestampType")
         self._timestamp_types = {
@@ -36,48 +37,67 @@ class Crossing:
             1: kinds.LOG_APPEND_TIME,
         }
         self._long = jpype.JClass("java.lang.Long")
+        self._int = jpype.JClass("java.lang.Integer")
 
     # From Java
 
     def source_record(self, record: Any) -> SourceRecord:
-        topic = str(record.topic())
-        key_schema, key = self._from_java(topic, record.keySchema(), record.key())
-        value_schema, value = self._from_java(topic, record.valueSchema(), record.value())
-        headers = []
-        for each in record.headers():
-            schema, content = self._from_java(topic, each.schema(), each.value())
-            headers.append(Header(str(each.key()), content, schema))
-        partition, timestamp = record.kafkaPartition(), record.timestamp()
         return SourceRecord(
-            topic=topic,
-            value=value,
-            value_schema=value_schema,
-            key=key,
-            key_schema=key_schema,
-            partition=None if partition is None else int(partition),
-            timestamp=None if timestamp is None else int(timestamp),
-            headers=headers,
+            **self.fields(record),
             source_partition=from_java_map(record.sourcePartition()),
             source_offset=from_java_map(record.sourceOffset()),
         )
 
-    def _from_java(self, topic: str, schema: Any, value: Any) -> tuple[Schema | None, Any]:
+    def fields(self, record: Any) -> dict[str, Any]:
+        """Return the fields that sources, sinks and transforms share, by name."""
+        topic = str(record.topic())
+        key_schema, key = self.from_java(topic, record.keySchema(), record.key())
+        value_schema, value = self.from_java(topic, record.valueSchema(), record.value())
+        headers = []
+        for each in record.headers():
+            schema, content = self.from_java(topic, each.schema(), each.value())
+            headers.append(Header(str(each.key()), content, schema))
+        partition, timestamp = record.kafkaPartition(), record.timestamp()
+        return {
+            "topic": topic,
+            "value": value,
+            "value_schema": value_schema,
+            "key": key,
+            "key_schema": key_schema,
+            "partition": None if partition is None else int(partition),
+            "timestamp": None if timestamp is None else int(timestamp),
+            "headers": headers,
+        }
+
+    def from_java(self, topic: str, schema: Any, value: Any) -> tuple[Schema | None, Any]:
         if schema is None and value is None:
             return None, None
         return self._python.to_connect(topic, bytes(self._java.fromConnectData(topic, schema, value)))
 
     # To Java
 
+    def record_to_java(self, record: ConnectRecord) -> Any:
+        if isinstance(record, SinkRecord):
+            return self.sink_record(record)
+        given = record if isinstance(record, SourceRecord) else None
+        key, value, headers = self._contents(record)
+        return self._source_record(
+            None if given is None else offset_to_java(given.source_partition),
+            None if given is None else offset_to_java(given.source_offset),
+            record.topic,
+            None if record.partition is None else self._int(record.partition),
+            key.schema(),
+            key.value(),
+            value.schema(),
+            value.value(),
+            None if record.timestamp is None else self._long(record.timestamp),
+            headers,
+        )
+
     def sink_record(self, record: SinkRecord) -> Any:
-        topic = record.topic
-        key = self._to_java(topic, record.key_schema, record.key)
-        value = self._to_java(topic, record.value_schema, record.value)
-        headers = self._headers()
-        for each in record.headers:
-            content = self._to_java(topic, each.schema, each.value)
-            headers.add(each.key, content.value(), content.schema())
+        key, value, headers = self._contents(record)
         return self._sink_record(
-            topic,
+            record.topic,
             record.partition,
             key.schema(),
             key.value(),
@@ -89,7 +109,20 @@ class Crossing:
             headers,
         )
 
-    def _to_java(self, topic: str, schema: Schema | None, value: Any) -> Any:
+    def _contents(self, record: ConnectRecord) -> tuple[Any, Any, Any]:
+        topic = record.topic
+        headers = self._headers()
+        for each in record.headers:
+            content = self.to_java(topic, each.schema, each.value)
+            headers.add(each.key, content.value(), content.schema())
+        return (
+            self.to_java(topic, record.key_schema, record.key),
+            self.to_java(topic, record.value_schema, record.value),
+            headers,
+        )
+
+    def to_java(self, topic: str, schema: Schema | None, value: Any) -> Any:
+        """Return Java's SchemaAndValue."""
         data = None if schema is None and value is None else self._python.from_connect(topic, schema, value)
         import jpype
 

@@ -1,8 +1,8 @@
-"""Registers the connectors in `plugin.path` beside those in Python."""
+"""Registers the plugins in `plugin.path` beside those in Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from ottla.connect.config.worker_config import WorkerConfig
 from ottla.connect.java import jars
 from ottla.connect.plugins import Plugin, PluginKind
 
-#: Class name prefix that selects the connector from a jar even if Python has an equivalent.
+#: Class name prefix that selects the plugin from a jar even if Python has an equivalent.
 PREFIX = "java:"
 
 _known: set[tuple[str, ...]] = set()
@@ -29,21 +29,29 @@ class _JavaFinder:
     def __init__(self, worker: WorkerConfig) -> None:
         self._worker = worker
 
-    def find(self, name: str) -> Plugin | None:
-        found = jars.find(name.removeprefix(PREFIX), self._worker.plugin_path)
-        return None if found is None else self._plugin(found)
+    def find(self, name: str, kind: PluginKind) -> Plugin | None:
+        found = jars.find(name.removeprefix(PREFIX), self._worker.plugin_path, _types(kind))
+        return None if found is None else self._plugin(found, kind)
 
-    def all(self) -> Iterable[Plugin]:
-        """Name a connector that Python has as well so that the name selects the one in the jar."""
-        ours = plugins.names()
-        found = (self._plugin(each) for each in jars.plugins(self._worker.plugin_path))
+    def all(self, kind: PluginKind) -> Iterable[Plugin]:
+        """Name a plugin that Python has as well so that the name selects the one in the jar."""
+        ours = plugins.names(kind)
+        found = [
+            self._plugin(each, kind)
+            for each in jars.plugins(self._worker.plugin_path)
+            if each.type in _types(kind)
+        ]
         return [
             replace(each, class_name=PREFIX + each.class_name) if each.class_name in ours else each
             for each in found
         ]
 
-    def _plugin(self, found: jars.JavaPlugin) -> Plugin:
-        return _JavaPlugin(found.class_name, found.class_name, PluginKind.CONNECTOR, found, self._worker)
+    def _plugin(self, found: jars.JavaPlugin, kind: PluginKind) -> Plugin:
+        return _JavaPlugin(found.class_name, found.class_name, kind, found, self._worker)
+
+
+def _types(kind: PluginKind) -> Sequence[str]:
+    return jars.CONNECTORS if kind is PluginKind.CONNECTOR else (kind.name.lower(),)
 
 
 @dataclass(frozen=True)
@@ -52,9 +60,21 @@ class _JavaPlugin(Plugin):
     worker: WorkerConfig
 
     def load(self) -> type[Any]:
-        from ottla.connect.java.connectors import class_for
+        from ottla.connect.java.connectors import connector_class
+        from ottla.connect.java.converters import converter_class, header_converter_class
+        from ottla.connect.java.transforms import predicate_class, transform_class
 
-        return class_for(self.found, jars.libraries(self.worker.properties, self.worker.plugin_path))
+        libraries = jars.libraries(self.worker.properties, self.worker.plugin_path)
+        # Behind its own jars, each plugin sees a copy of Kafka's other libraries.
+        plugin = replace(self.found, jars=(*self.found.jars, *libraries.rest))
+        class_of: Callable[[jars.JavaPlugin, jars.Libraries], type[Any]] = {
+            PluginKind.CONNECTOR: connector_class,
+            PluginKind.CONVERTER: converter_class,
+            PluginKind.HEADER_CONVERTER: header_converter_class,
+            PluginKind.TRANSFORMATION: transform_class,
+            PluginKind.PREDICATE: predicate_class,
+        }[self.kind]
+        return class_of(plugin, libraries)
 
     @property
     def type(self) -> str:

@@ -1,4 +1,4 @@
-"""Finds the connectors in the jars of `plugin.path`, and Kafka's jars for them, without starting Java."""
+"""Finds the plugins in the jars of `plugin.path`, and Kafka's jars for them, without starting Java."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from ottla.connect.errors import ConnectError
 #: Directory of Kafka's jars: `libs` in the Kafka distribution.
 LIBS_SETTING = "kafka.libs.path"
 
-_SERVICES = {
-    "source": "META-INF/services/org.apache.kafka.connect.source.SourceConnector",
-    "sink": "META-INF/services/org.apache.kafka.connect.sink.SinkConnector",
+_INTERFACES = {
+    "source": "source.SourceConnector",
+    "sink": "sink.SinkConnector",
+    "converter": "storage.Converter",
+    "header_converter": "storage.HeaderConverter",
+    "transformation": "transforms.Transformation",
+    "predicate": "transforms.predicates.Predicate",
 }
+_SERVICES = {type: f"META-INF/services/org.apache.kafka.connect.{name}" for type, name in _INTERFACES.items()}
+CONNECTORS = ("source", "sink")
 #: Libraries that the worker provides to plugins: Connect's interfaces, the client, and logging.
 _SHARED = re.compile(
     r"(connect-api|kafka-clients|slf4j-.*|jakarta\.ws\.rs-api|lz4-java|snappy-java|zstd-jni|log4j-.*)-\d.*\.jar"
@@ -30,7 +36,7 @@ _JSON = re.compile(r"(connect-json|jackson-.*|jakarta\.activation.*)-\d.*\.jar")
 @dataclass(frozen=True)
 class JavaPlugin:
     class_name: str
-    #: source or sink, or empty if only loading the class can tell.
+    #: As in REST answers: source, sink, converter, … Empty if only loading the class can tell.
     type: str
     version: str
     jars: tuple[str, ...]
@@ -58,17 +64,17 @@ def plugins(plugin_path: Sequence[str]) -> list[JavaPlugin]:
     return found
 
 
-def find(name: str, plugin_path: Sequence[str]) -> JavaPlugin | None:
-    known = plugins(plugin_path)
+def find(name: str, plugin_path: Sequence[str], types: Sequence[str] = CONNECTORS) -> JavaPlugin | None:
+    known = [each for each in plugins(plugin_path) if each.type in types]
     for each in known:
         if each.class_name == name:
             return each
-    aliased = [each for each in known if name in _aliases(each.class_name)]
+    aliased = [each for each in known if name in _aliases(each)]
     if len({each.class_name for each in aliased}) == 1:
         return aliased[0]
-    # Older connectors declare nothing, so search for the class file.
+    # Older plugins declare nothing, so search for the class file.
     entry = f"{name.replace('.', '/')}.class"
-    for jars in _locations(plugin_path):
+    for jars in (*_locations(plugin_path), *_undeclared(plugin_path)):
         for jar in jars:
             if "." in name and entry in _entries(jar):
                 return JavaPlugin(name, "", _version(jar), jars)
@@ -93,7 +99,7 @@ def libraries(properties: Mapping[str, str], plugin_path: Sequence[str]) -> Libr
     ]
     if missing:
         raise ConnectError(
-            f"Connectors in Java need {' and '.join(missing)} of Apache Kafka: set {LIBS_SETTING} in the worker's "
+            f"Plugins in Java need {' and '.join(missing)} of Apache Kafka: set {LIBS_SETTING} in the worker's "
             "properties to the directory libs of a Kafka distribution."
         )
     return Libraries(shared, json, rest)
@@ -131,6 +137,14 @@ def _locations(plugin_path: Sequence[str]) -> Iterator[tuple[str, ...]]:
                     yield jars
 
 
+def _undeclared(plugin_path: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the jars beside each other in a path directory, each with the others behind it."""
+    for place in map(Path, plugin_path):
+        own = sorted(map(str, place.glob("*.jar")))
+        for jar in own:
+            yield (jar, *(each for each in own if each != jar))
+
+
 @cache
 def _entries(jar: str) -> frozenset[str]:
     try:
@@ -155,6 +169,7 @@ def _version(jar: str) -> str:
     return "" if found is None else found[1]
 
 
-def _aliases(class_name: str) -> set[str]:
-    simple = class_name.rpartition(".")[2]
-    return {simple, simple.removesuffix("Connector")}
+def _aliases(plugin: JavaPlugin) -> set[str]:
+    simple = plugin.class_name.rpartition(".")[2]
+    suffix = "Connector" if plugin.type in CONNECTORS else plugin.type.title().replace("_", "")
+    return {simple, simple.removesuffix(suffix), simple.replace("$", "")}

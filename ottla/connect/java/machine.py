@@ -24,7 +24,7 @@ def start(libraries: Libraries) -> None:
         import jpype
         import jpype.config
     except ImportError:
-        raise ConnectError("Connectors in Java need JPype: pip install 'ottla[java-connectors]'.") from None
+        raise ConnectError("Plugins in Java need JPype: pip install 'ottla[java-connectors]'.") from None
     with _lock:
         if jpype.isJVMStarted():
             if _started_by not in (0, os.getpid()):
@@ -80,6 +80,16 @@ def new(plugin: JavaPlugin, class_name: str | None = None) -> Any:
             return load(plugin.jars, name)()
     except _java_errors() as error:
         raise ConnectError(f"The Java class {name} cannot be loaded: {error}") from error
+
+
+def new_of(plugin: JavaPlugin, interface: str) -> Any:
+    """Create an object of the plugin. Raises ConnectError if its class does not implement the interface."""
+    import jpype
+
+    made = new(plugin)
+    if not isinstance(made, jpype.JClass(interface)):
+        raise ConnectError(f"{plugin.class_name} is not a {interface.rpartition('.')[2]}.")
+    return made
 
 
 def load(jars: tuple[str, ...], name: str) -> Any:

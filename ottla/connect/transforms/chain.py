@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.connect.config.config_def import (
     ConfigDef,
@@ -15,12 +15,15 @@ from ottla.connect.config.config_def import (
     invalid,
     parse_value,
 )
-from ottla.connect.converters.loading import load_class
+from ottla.connect.converters.loading import load_class, load_elsewhere
 from ottla.connect.data.record import ConnectRecord
+from ottla.connect.errors import ConnectError
+from ottla.connect.plugins import PluginKind
 from ottla.connect.transforms.base import C, Predicate, Transform
 from ottla.connect.transforms.functions import FunctionTransform
 
 Config = Mapping[str, str]
+P = TypeVar("P", Transform, Predicate)
 
 
 @dataclass(slots=True)
@@ -123,14 +126,22 @@ def transform_of(name: str, setting: str) -> Transform:
     """Find a transform by Java name, alias, or `module:attribute` of a Python class or function. Not yet configured."""
     from ottla.connect.transforms import PLUGINS
 
-    found = load_class(name.strip(), PLUGINS, "")
+    name = name.strip()
+    found = load_class(name, PLUGINS, "") or load_elsewhere(name, setting, PluginKind.TRANSFORMATION)
     if found is None:
         raise invalid(setting, name, f"Class {name} could not be found.")
     if isinstance(found, type) and issubclass(found, Transform):
-        return found()
+        return _made(found, setting, name)
     if callable(found) and not isinstance(found, type):
         return FunctionTransform(found)
     raise invalid(setting, name, "Not a Transformation")
+
+
+def _made(kind: type[P], setting: str, name: str) -> P:
+    try:
+        return kind()
+    except ConnectError as error:  # a class in a jar that does not load
+        raise invalid(setting, name, error.message) from None
 
 
 def _transform(alias: str, config: Config) -> Transform:
@@ -149,12 +160,13 @@ def _new_predicate(alias: str, config: Config) -> Predicate:
 
     setting = f"predicates.{alias}.type"
     name = _required(config, setting)
-    found = load_class(name.strip(), PREDICATES, "")
+    name = name.strip()
+    found = load_class(name, PREDICATES, "") or load_elsewhere(name, setting, PluginKind.PREDICATE)
     if found is None:
         raise invalid(setting, name, f"Class {name} could not be found.")
     if not (isinstance(found, type) and issubclass(found, Predicate)):
         raise invalid(setting, name, "Not a Predicate")
-    return found()
+    return _made(found, setting, name)
 
 
 def _required(config: Config, setting: str) -> str:

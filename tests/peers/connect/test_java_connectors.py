@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from bench.peers.apache_kafka import VERSION, Unavailable, application_classpath, kafka_jars, resolve
+from ottla.connect.config.providers import ConfigProviders
 from ottla.connect.plugins import PluginKind, available, find
 from ottla.connect.runtime.engine import State
+from ottla.connect.worker.validation.connector_configs import plugin_definitions, validate
 from ottla.testing import Broker
 from tests.connect.connectors.postgres import PASSWORD, PostgresDatabase, postgres, postgres_server
 from tests.connect.runtime.conftest import Worker, new_worker, offset_topic, wait_for, worker
@@ -63,6 +65,16 @@ def test_the_connectors_of_the_plugin_path_are_known(java_worker: Worker) -> Non
     assert loaded.validate({"file": "f"})["topic"] == [
         'Missing required configuration "topic" which has no default value.'
     ]
+
+
+def test_validation_lists_the_settings_of_a_java_connector(java_worker: Worker) -> None:
+    config = {"name": "v", "connector.class": _FILE_SOURCE, "topic": "t", "batch.size": "many"}
+    answer = validate(config, java_worker.config, ConfigProviders.from_config({}), from_operator=True)
+    entries = {each["value"]["name"]: each for each in answer.configs}
+    assert entries["file"]["definition"]["documentation"].startswith("Source filename.")
+    assert entries["batch.size"]["definition"]["default_value"] == "2000"
+    assert "Invalid value many for configuration batch.size" in entries["batch.size"]["value"]["errors"][0]
+    assert "batch.size" in {each["name"] for each in plugin_definitions(_FILE_SOURCE)}
 
 
 def test_a_java_source_gives_each_line_once_over_restarts(

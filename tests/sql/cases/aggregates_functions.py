@@ -76,8 +76,9 @@ SUMS = [
     _after_each("AVG", "of DECIMAL", "DECIMAL(4, 1)", "AVG(v)", [1.5, 2.5], [1.5, 2.0]),
     _after_each("AVG", "of * is that of the times", "INT", "AVG(*)", [1, 1, 1], [10.0, 10.5, 11.0]),
     _after_each("SUM", "of nothing is that of the times", "INT", "SUM()", [1, 1], [10, 21]),
-    _after_each("STDDEV_SAMP", "of DOUBLE", "DOUBLE", "STDDEV_SAMP(v)", [1.0, 3.0, 5.0], [0.0, sqrt(2), 2.0]),
-    _after_each("STDDEV_SAMP", "of INT with nulls", "INT", "STDDEV_SAMP(v)", [1, None, 3], [0.0, 0.0, sqrt(2)]),
+    _after_each("STDDEV_SAMP", "of DOUBLE", "DOUBLE", "STDDEV_SAMP(v)", [1.0, 3.0, 5.0], [0.0, 2.0, 4.0]),
+    _after_each("STDDEV_SAMP", "of INT with nulls", "INT", "STDDEV_SAMP(v)", [1, None, 3], [0.0, 0.0, 2.0]),
+    _after_each("STDDEV_SAMPLE", "of DOUBLE", "DOUBLE", "STDDEV_SAMPLE(v)", [1.0, 3.0, 5.0], [0.0, sqrt(2), 2.0]),
     _rows(
         "CORRELATION", "of two columns", "CORRELATION(a, b)",
         [{"a": 1, "b": 2.0}, {"a": 2, "b": 4.0}, {"a": None, "b": 9.0}, {"a": 3, "b": 6.0}],

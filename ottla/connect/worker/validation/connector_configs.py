@@ -111,11 +111,11 @@ def plugin_definitions(name: str) -> list[Json]:
     """Return the settings of any plugin. For a connector these are its own settings, then the common ones."""
     for kind in PluginKind:
         try:
-            plugin = find(name, kind)
+            found = find(name, kind).load()
+            # Plugins in jars know their settings only as objects, and undeclared ones their kind.
+            own = getattr(found() if isinstance(found, type) else found, "config_def", None)
         except ClientError:
             continue
-        found = plugin.load()
-        own = getattr(found, "config_def", None)
         keys = dict(own.keys) if isinstance(own, ConfigDef) else {}
         if kind is PluginKind.CONNECTOR:
             common = sink_config({}) if issubclass(found, SinkConnector) else source_config({})
@@ -129,7 +129,7 @@ def _definition(connector: type[Connector], config: Mapping[str, str], worker: W
     found = ConfigDef()
     for key in common.keys.values():
         found.keys[key.name] = _with_default_of_worker(key, connector, worker)
-    for key in connector.config_def.keys.values():
+    for key in connector().config_def.keys.values():
         found.keys.setdefault(key.name, key)
     return found
 
