@@ -182,6 +182,8 @@ def pairs_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, multiple=True, callback=key_value_pairs, metavar="KEY=VALUE", **settings)
 
 
+spark_settings_option = pairs_option("--conf", "conf", help="Spark setting. May be repeated.")
+
 bootstrap_server_option = click.option(
     "--bootstrap-server",
     "-b",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.spark.session import LIGHT_JVM, default_master, driver_java_options, session
@@ -17,8 +18,10 @@ _SETTINGS = {
 }
 
 
-def mirror_session(app_name: str, master: str | None) -> SparkSession:
+def mirror_session(
+    app_name: str, master: str | None, config: Mapping[str, str] | None = None
+) -> SparkSession:
     settings = dict(_SETTINGS)
     if (master or default_master()).startswith("local"):
         settings["spark.driver.extraJavaOptions"] = driver_java_options(*LIGHT_JVM)
-    return session(app_name, master, settings)
+    return session(app_name, master, {**settings, **(config or {})})

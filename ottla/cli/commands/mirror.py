@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.commands.mirror_link import link
 from ottla.cli.commands.servers.http_servers import file_properties
-from ottla.cli.options import pairs_option
+from ottla.cli.options import pairs_option, spark_settings_option
 
 if TYPE_CHECKING:
     from ottla.mirror.settings import FlowSettings
@@ -32,8 +32,16 @@ def mirror() -> None:
 )
 @pairs_option("--set", "-s", "settings", help="Setting of mm2.properties. May be repeated.")
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@spark_settings_option
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
-def start(properties: Path, clusters: str, settings: dict[str, str], master: str | None, quiet: bool) -> None:
+def start(
+    properties: Path,
+    clusters: str,
+    settings: dict[str, str],
+    master: str | None,
+    conf: dict[str, str],
+    quiet: bool,
+) -> None:
     """Run the flows of a mm2.properties.
 
     \b
@@ -54,7 +62,7 @@ def start(properties: Path, clusters: str, settings: dict[str, str], master: str
 
         return parse_flows(given, targets)
 
-    run_flows(read, master, quiet=quiet)
+    run_flows(read, master, conf, quiet=quiet)
 
 
 mirror.add_command(link)

@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from ottla.cli.commands.servers.http_servers import file_properties
+from ottla.cli.options import spark_settings_option
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -44,11 +45,12 @@ _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmati
 @link.command(short_help="Copy topics until Ctrl-C.")
 @_properties
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
-def start(properties: Path, reverse: bool, master: str | None) -> None:
+@spark_settings_option
+def start(properties: Path, reverse: bool, master: str | None, conf: dict[str, str]) -> None:
     """Create the mirror topics, and copy records and group offsets until Ctrl-C."""
     from ottla.cli.jobs.mirror import run_link
 
-    run_link(file_properties(properties), master, reverse=reverse)
+    run_link(file_properties(properties), master, conf, reverse=reverse)
 
 
 @link.command(short_help="Show the mirror topics and their lag.")

@@ -30,7 +30,11 @@ _LOOK_SECONDS = 0.5
 
 
 def run_flows(
-    read: Callable[[], Sequence[FlowSettings]], master: str | None = None, *, quiet: bool = False
+    read: Callable[[], Sequence[FlowSettings]],
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
     """`read` returns the flows. Their errors are reported before Spark starts."""
     if find_spec("pyspark") is None:
@@ -52,7 +56,7 @@ def run_flows(
     if not quiet:
         output.note("Starting Spark …")
     with interruptible_start(), stderr_to(java_log()):
-        spark = mirror_session("ottla mirror", master)
+        spark = mirror_session("ottla mirror", master, conf)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     maker = MirrorMaker(spark, flows)
@@ -115,7 +119,7 @@ def _linked(properties: Properties, reverse: bool) -> Iterator[tuple[LinkSetting
         yield link, source, target
 
 
-def run_link(properties: Properties, master: str | None, *, reverse: bool) -> None:
+def run_link(properties: Properties, master: str | None, conf: Mapping[str, str], *, reverse: bool) -> None:
     if find_spec("pyspark") is None:
         raise JobError("Mirroring needs packages that are not installed: pip install 'ottla[spark]'.")
     with _linked(properties, reverse) as (link, _, target):
@@ -132,7 +136,7 @@ def run_link(properties: Properties, master: str | None, *, reverse: bool) -> No
     log_to_stderr()
     output.note("Starting Spark …")
     with interruptible_start(), stderr_to(java_log()):
-        spark = mirror_session("ottla mirror link", master)
+        spark = mirror_session("ottla mirror link", master, conf)
     set_by_signals(stopping)
     spark.sparkContext.setLogLevel("OFF")
     mover = LinkMover(spark, link)

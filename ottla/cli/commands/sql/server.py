@@ -13,7 +13,13 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, file_option, pairs_option, schema_registry_options
+from ottla.cli.options import (
+    client_options,
+    file_option,
+    pairs_option,
+    schema_registry_options,
+    spark_settings_option,
+)
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
@@ -32,6 +38,7 @@ DEFAULT_LISTEN = "127.0.0.1:8088"
 @file_option("--config", "-c", "config_file", help="ksql-server.properties. Other options override it.")
 @pairs_option("--set", "-s", "settings", help="Setting of ksql-server.properties. May be repeated.")
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@spark_settings_option
 @click.option(
     "--checkpoints",
     metavar="DIR",
@@ -51,6 +58,7 @@ def server(
     config_file: Path | None,
     settings: dict[str, str],
     master: str | None,
+    conf: dict[str, str],
     checkpoints: str | None,
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
@@ -88,7 +96,7 @@ def server(
     registry = {**schema_registry, **read.schema_registry}
     if named is not None and named.name != "DEFAULT":
         registry = {**read.schema_registry, **schema_registry}
-    uvloop.run(_serve(client, read, master, checkpoints, functions, registry))
+    uvloop.run(_serve(client, read, master, conf, checkpoints, functions, registry))
 
 
 def _given(config_file: Path | None, settings: dict[str, str], listen: str | None) -> dict[str, str]:
@@ -131,6 +139,7 @@ async def _serve(
     client: Client,
     settings: ServerSettings,
     master: str | None,
+    conf: dict[str, str],
     checkpoints: str | None,
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
@@ -140,7 +149,7 @@ async def _serve(
 
     try:
         running = SqlServer(
-            lambda: _spark(master),
+            lambda: _spark(master, conf),
             bootstrap_servers=client.bootstrap_servers,
             listeners=settings.listeners,
             service_id=settings.service_id,
@@ -170,11 +179,11 @@ async def _serve(
         raise JobError("Spark has ended unexpectedly; start the server again, and its queries go on.")
 
 
-def _spark(master: str | None) -> Any:
+def _spark(master: str | None, conf: dict[str, str]) -> Any:
     from ottla.cli.commands.sql.sql import java_log, stderr_to
     from ottla.spark.interruptible import interruptible_start
     from ottla.spark.session import session
 
     output.note("Starting Spark …")
     with interruptible_start(), stderr_to(java_log()):
-        return session("ottla sql server", master)
+        return session("ottla sql server", master, conf)

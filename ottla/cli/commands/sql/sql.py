@@ -18,7 +18,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.sql.server import server as server_command
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, file_option, schema_registry_options
+from ottla.cli.options import client_options, file_option, schema_registry_options, spark_settings_option
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ _LOOK_EVERY = 0.3
     help="Run a script and exit. Queries of a repeated run continue from their checkpoints.",
 )
 @click.option("--master", metavar="URL", help="Spark master. [default: local[*]]")
+@spark_settings_option
 @click.option(
     "--checkpoints",
     metavar="DIR",
@@ -132,6 +133,7 @@ def sql(
     statements: str | None,
     file: Path | None,
     master: str | None,
+    conf: dict[str, str],
     checkpoints: str | None,
     functions: tuple[str, ...],
     as_json: bool,
@@ -163,7 +165,7 @@ def sql(
         session = _connect(server, user, client.timeout)
     else:
         client.ensure_reachable()
-        session = _open(client, master, checkpoints, functions, schema_registry)
+        session = _open(client, master, conf, checkpoints, functions, schema_registry)
         if sys.stderr.isatty():
             session.progress = output.note
     try:
@@ -182,6 +184,7 @@ def sql(
 def _open(
     client: Client,
     master: str | None,
+    conf: dict[str, str],
     checkpoints: str | None,
     functions: tuple[str, ...],
     schema_registry: dict[str, str],
@@ -190,7 +193,7 @@ def _open(
 
     with _sentences(None):
         return SqlSession(
-            lambda: _start_spark(master),
+            lambda: _start_spark(master, conf),
             bootstrap_servers=client.bootstrap_servers,
             checkpoints=checkpoints,
             properties=client.properties,
@@ -267,7 +270,7 @@ def _wait(session: SqlSession) -> None:
                 return
 
 
-def _start_spark(master: str | None) -> SparkSession:
+def _start_spark(master: str | None, conf: dict[str, str]) -> SparkSession:
     import logging
 
     from ottla.jvm.java import NoJava
@@ -282,7 +285,7 @@ def _start_spark(master: str | None) -> SparkSession:
         output.note("Starting Spark …")
     try:
         with interruptible_start(), stderr_to(java_log()):
-            spark = session("ottla sql", master)
+            spark = session("ottla sql", master, conf)
     except NoJava as error:
         raise JobError(str(error)) from None
     # PySpark's own handler cancels every job on Ctrl-C, those of other queries too.
