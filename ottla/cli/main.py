@@ -51,6 +51,9 @@ COMMANDS = {
     "completion": "ottla.cli.commands.completion:completion",
 }
 
+# Other names of commands, which the help does not list.
+ALIASES = {"dead-letters": "deadletter"}
+
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
 KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
@@ -83,7 +86,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        target = COMMANDS.get(name)
+        target = COMMANDS.get(ALIASES.get(name, name))
         if target is None:
             return None
         module, _, attribute = target.partition(":")
@@ -93,7 +96,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *ALIASES) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], (*COMMANDS, *KAFKA_TOOLS), n=1)

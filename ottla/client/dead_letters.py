@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ottla.client.admin.groups import CommittedOffset, committed
@@ -10,11 +10,15 @@ from ottla.client.admin.offsets import Partition, earliest_offsets
 from ottla.client.admin.topics import partitions_of
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
+from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import commit_offsets
+from ottla.protocol import share_dead_letters as share
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records import Record, read_records
 
 # Headers of dead-letter records: origin of the record, and the reason of its failure.
 #
-# There are two sets: Ottla's, and Kafka Connect's for records that a sink could not store.
+# There are three sets: Ottla's, Kafka Connect's for records that a sink could not store, and those of share groups.
 
 PREFIX = "ottla.dead.letter."
 ERROR = PREFIX + "error"
@@ -34,20 +38,91 @@ CONNECT_NAMES = {
     CONNECT_PREFIX + "partition": PARTITION,
     CONNECT_PREFIX + "offset": OFFSET,
 }
+#: Names of share groups (KIP-1191). By default their letters have neither the key nor the value of the record.
+SHARE_NAMES = {
+    share.MESSAGE: REASON,
+    share.TOPIC: TOPIC,
+    share.PARTITION: PARTITION,
+    share.OFFSET: OFFSET,
+}
+_NAMES = CONNECT_NAMES | SHARE_NAMES
+_PREFIXES = (PREFIX, CONNECT_PREFIX, share.PREFIX)
 
 
 def why(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
-    """Return the headers' information under Ottla's names, even if Kafka Connect wrote them."""
+    """Return the headers' information under Ottla's names, even if Kafka or Kafka Connect wrote them."""
     return {
-        CONNECT_NAMES.get(name, name): (value or b"").decode("utf-8", "replace")
+        _NAMES.get(name, name): (value or b"").decode("utf-8", "replace")
         for name, value in headers
-        if name.startswith(PREFIX) or name in CONNECT_NAMES
+        if name.startswith(PREFIX) or name in _NAMES
     }
 
 
 def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
     """Return the headers from before the failure."""
-    return [(name, value) for name, value in headers if not name.startswith((PREFIX, CONNECT_PREFIX))]
+    return [(name, value) for name, value in headers if not name.startswith(_PREFIXES)]
+
+
+# The records behind the letters of share groups, fetched by their offsets.
+
+_FETCH = FetchOptions(max_bytes=1 << 20, max_wait_ms=100)
+
+
+class Letter(Protocol):
+    @property
+    def timestamp(self) -> int | None: ...
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+class Originals:
+    """Records as they were before they became dead letters."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._fetched: dict[Partition, dict[int, Record]] = {}
+
+    def of(self, letter: Letter) -> Record | None:
+        """Return the record, or None if it is gone and the letter has no copy."""
+        known = why(letter.headers)
+        if not any(name == share.TOPIC for name, _ in letter.headers):
+            timestamp = known.get(TIMESTAMP, "")
+            own = int(timestamp) if timestamp.isdigit() else letter.timestamp or 0
+            return Record(0, own, letter.key, letter.value, own_headers(letter.headers))
+        partition, offset = known.get(PARTITION, ""), known.get(OFFSET, "")
+        found = None
+        if partition.isdigit() and offset.isdigit():
+            found = self._fetch((known[TOPIC], int(partition)), int(offset))
+        if found is not None:
+            return Record(0, found.timestamp, found.key, found.value, found.headers)
+        if letter.key is None and letter.value is None:
+            return None
+        return Record(0, letter.timestamp or 0, letter.key, letter.value, own_headers(letter.headers))
+
+    def _fetch(self, partition: Partition, offset: int) -> Record | None:
+        fetched = self._fetched.setdefault(partition, {})
+        if offset not in fetched:
+            fetched.clear()
+            fetcher = PartitionFetcher(self._cluster, TopicPartition(*partition), _FETCH)
+            try:
+                records = self._cluster.retrying(lambda: fetcher.fetch(offset), [partition[0]]).records
+                for _, batch in read_records(records):
+                    fetched.update({record.offset: record for record in batch})
+            except ClientError as error:
+                if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    raise
+            except KafkaError as error:
+                raise ClientError(f"Offset {offset} of {partition[0]}-{partition[1]}: {error}") from None
+            finally:
+                fetcher.close()
+        return fetched.get(offset)
 
 
 # Progress of replaying a dead-letter topic.

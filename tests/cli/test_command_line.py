@@ -42,6 +42,7 @@ CLIENT_COMMANDS = {
     ("sql",): ("-e", "SHOW TOPICS;"),
     ("deadletter", "list"): ("t",),
     ("deadletter", "replay"): ("t",),
+    ("deadletter", "redrive"): ("t",),
     ("configs", "describe"): ("topic", "t"),
     ("configs", "set"): ("topic", "t", "a=b"),
     ("configs", "delete"): ("topic", "t", "a"),

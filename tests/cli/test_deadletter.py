@@ -103,3 +103,58 @@ def test_ranges_of_offsets_are_kept_short():
     assert format_ranges(ranges[1:]) == "9,20-22"
     assert parse_ranges("9,20-22") == ranges[1:]
     assert parse_ranges("") == parse_ranges("something else") == []
+
+
+def bury_for_share_group(ottla, name, topic, offset, **copy):
+    headers = {"topic": topic, "partition": "0", "offset": str(offset), "group": "g", "delivery.count": "1"}
+    headers = {f"__dlq.errors.{key}": value for key, value in headers.items()}
+    headers["__dlq.errors.message"] = "Offset rejected by client."
+    record = {"key": None, "value": None, **copy, "headers": headers}
+    ottla("produce", name, "--json-lines", stdin=json.dumps(record).encode() + b"\n")
+
+
+@pytest.fixture
+def letters(ottla, unique):
+    """A dead-letter topic of share groups, and a topic with three records."""
+    topic, name = unique("jobs"), unique("dlq.")
+    for each in (topic, name):
+        ottla("topics", "create", each, "--partitions", "1")
+    for number in range(3):
+        record = {
+            "key": f"k{number}",
+            "value": f"v{number}",
+            "headers": {"trace": "t"},
+            "timestamp": 1700000000000,
+        }
+        ottla("produce", topic, "--json-lines", stdin=json.dumps(record).encode() + b"\n")
+    yield topic, name
+    for each in (topic, name):
+        ottla("topics", "delete", each, "--yes")
+
+
+def test_letters_of_share_groups_are_redriven_with_the_records_at_their_offsets(ottla, letters, unique):
+    topic, name = letters
+    bury_for_share_group(ottla, name, topic, 2)
+    bury_for_share_group(ottla, name, topic, 1)
+    shown = ottla("dead-letters", "list", name)
+    assert f"{topic}-0@2" in shown.text
+    assert "Offset rejected by client." in shown.text
+    assert ottla("dead-letters", "redrive", name).text == "Sent back 2 records.\n"
+    rows = [json.loads(line) for line in ottla("consume", topic, "-B", "-e", "--json").lines]
+    assert [(row["key"], row["value"]) for row in rows[3:]] == [("k2", "v2"), ("k1", "v1")]
+    assert all(row["headers"] == [["trace", "t"]] and row["timestamp"] == 1700000000000 for row in rows)
+    assert ottla("dead-letters", "redrive", name).text == "Sent back 0 records.\n"
+
+
+def test_a_record_that_was_deleted_is_sent_from_the_copy_or_reported(ottla, letters):
+    topic, name = letters
+    bury_for_share_group(ottla, name, topic, 999)
+    bury_for_share_group(ottla, name, topic, 998, key="k", value="copied")
+    sent = ottla("deadletter", "redrive", name)
+    assert sent.text == "Sent back 1 record.\n"
+    assert "1 record cannot be sent back" in sent.err
+    assert values(ottla, topic) == ["copied", "v0", "v1", "v2"]
+    assert [letter["replayed"] for letter in ottla("deadletter", "list", name, "--json").json] == [
+        False,
+        True,
+    ]

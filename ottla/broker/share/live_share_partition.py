@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.fetch.delayed_fetch import PartitionReader
+from ottla.broker.share.dead_letters import AT_ONCE, DeadLetterWriter, dead_letter_topic
 from ottla.broker.share.state_persister import WRITE, StatePersister
 from ottla.coordinator.share.share_coordinator import UNINITIALIZED, ShareKey, state_batches
 from ottla.coordinator.share.share_partition import (
@@ -17,8 +18,10 @@ from ottla.coordinator.share.share_partition import (
     AcquiredBatch,
     Acquisition,
     Change,
+    DeliveryRules,
     SharePartition,
     StateBatch,
+    Undelivered,
 )
 from ottla.log.batch import BatchScan
 from ottla.log.files.descriptors import EMPTY_REGION, FileRegion
@@ -105,13 +108,15 @@ class _Write:
 class LiveSharePartition:
     """A share-partition that writes each state change before anyone can see it, one write at a time.
 
-    Invariant: decided but unwritten changes are in `_writing` or `_queued`. Owner: the event loop.
+    Invariant: decided but unwritten changes are in `_writing` or `_queued`, and records without their dead letters in
+    `_undelivered` or in the hands of `_burying`. Owner: the event loop.
     """
 
     def __init__(
         self,
         broker: Broker,
         persister: StatePersister,
+        dead_letters: DeadLetterWriter,
         key: ShareKey,
         partition: Partition,
         found: share_state.ReadStatePartitionResult,
@@ -124,6 +129,7 @@ class LiveSharePartition:
         self.on_fenced: Callable[[LiveSharePartition], None] | None = None
         self._broker = broker
         self._persister = persister
+        self._dead_letters = dead_letters
         self._leader_epoch = partition.leader_epoch
         self._state_epoch = found.state_epoch
         self._timer: asyncio.TimerHandle | None = None
@@ -131,11 +137,15 @@ class LiveSharePartition:
         self._archived: list[StateBatch] = []  # written together with the next change
         self._writing: list[_Write] = []
         self._task: asyncio.Task[None] | None = None
+        self._burying: asyncio.Task[None] | None = None
         self._ended = False
+        self._handed_over = False
         if found.start_offset == UNINITIALIZED:
             self.share = SharePartition(first_offset)
         else:
             self.share = SharePartition(found.start_offset, state_batches(found.state_batches))
+        self._undelivered: list[Undelivered] = self.share.undelivered()
+        self._bury()
 
     def is_of(self, partition: Partition) -> bool:
         return self.partition is partition and self._leader_epoch == partition.leader_epoch
@@ -206,7 +216,7 @@ class LiveSharePartition:
                 ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
             )
         deadline_ms = self._broker.now_ms() + self.lock_ms
-        change = self.share.acknowledge(member_id, batches, self._count_limit, deadline_ms)
+        change = self.share.acknowledge(member_id, batches, self._rules, deadline_ms)
         if not change:
             self._watch_locks()
             return None
@@ -216,7 +226,7 @@ class LiveSharePartition:
         return write.future
 
     def release(self, member_id: str) -> None:
-        change = self.share.release(member_id, self._count_limit)
+        change = self.share.release(member_id, self._rules)
         if change:
             self._write(change, anyway=True)
 
@@ -232,25 +242,35 @@ class LiveSharePartition:
             queued, self._queued = self._queued, []
             for write in queued:
                 write.finish(KafkaError(error))
+            self._handed_over = True  # the next leader finds the records without dead letters in the state
+            if self._burying is not None:
+                self._burying.cancel()
         self._try_complete_fetches()
 
     @property
     def is_writing(self) -> bool:
-        return self._task is not None
+        return self._task is not None or self._burying is not None
 
     async def until_stored(self) -> None:
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        """Wait for a moment at which a successor can read the state."""
+        self._handed_over = True
+        while tasks := [task for task in (self._task, self._burying) if task is not None]:
+            await asyncio.wait(tasks)
 
     def abandon(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for task in (self._task, self._burying):
+            if task is not None:
+                task.cancel()
 
     # Internals
 
     @property
     def _count_limit(self) -> int:
         return self._own_int(DELIVERY_COUNT_LIMIT)
+
+    @property
+    def _rules(self) -> DeliveryRules:
+        return DeliveryRules(self._count_limit, bool(dead_letter_topic(self._broker, self.key.group_id)))
 
     @property
     def _lock_limit(self) -> int:
@@ -325,6 +345,7 @@ class LiveSharePartition:
         for write in writes:
             if error is None or write.anyway:
                 write.change.commit()
+                self._undelivered += write.change.undelivered
             else:
                 write.change.roll_back()
             write.finish(None if error is None else for_member(error))
@@ -333,6 +354,7 @@ class LiveSharePartition:
             if error.code in _FENCED and self.on_fenced is not None:
                 self.on_fenced(self)
         self.share.settle()
+        self._bury()
         if not self._ended:
             self._watch_locks()
             if was_full or error is not None or any(write.change.frees for write in writes):
@@ -343,6 +365,25 @@ class LiveSharePartition:
     def _try_complete_fetches(self) -> None:
         for watcher in tuple(self.watchers):
             watcher.try_complete(self, 0)
+
+    # Dead letters
+
+    def _bury(self) -> None:
+        if self._undelivered and self._burying is None and not self._handed_over:
+            self._burying = self._broker.loop.create_task(self._bury_all())
+
+    async def _bury_all(self) -> None:
+        try:
+            while self._undelivered and not self._handed_over:
+                letters, self._undelivered = self._undelivered[:AT_ONCE], self._undelivered[AT_ONCE:]
+                is_done = await self._dead_letters.write(
+                    self.key, self.partition, letters, self._count_limit, lambda: not self._handed_over
+                )
+                change = self.share.bury(letter.offset for letter in letters)
+                if is_done and change:
+                    self._write(change, anyway=True)
+        finally:
+            self._burying = None
 
     # Locks
 
@@ -357,7 +398,7 @@ class LiveSharePartition:
 
     def _expire(self) -> None:
         self._timer = None
-        change = self.share.expire(self._broker.now_ms(), self._count_limit)
+        change = self.share.expire(self._broker.now_ms(), self._rules)
         if change:
             self._write(change, anyway=True)
         self._watch_locks()

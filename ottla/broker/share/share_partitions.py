@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.leadership import PartitionStateLog
+from ottla.broker.share.dead_letters import DeadLetterWriter
 from ottla.broker.share.live_share_partition import LiveSharePartition, first_offset, for_member
 from ottla.broker.share.share_sessions import ShareSession, ShareSessions
 from ottla.broker.share.state_persister import READ, StatePersister
@@ -32,9 +33,10 @@ class SharePartitions:
     Owner: the event loop.
     """
 
-    def __init__(self, broker: Broker, persister: StatePersister) -> None:
+    def __init__(self, broker: Broker, persister: StatePersister, dead_letters: DeadLetterWriter) -> None:
         self._broker = broker
         self._persister = persister
+        self._dead_letters = dead_letters
         self._live: dict[ShareKey, LiveSharePartition] = {}
         self._loading: dict[ShareKey, tuple[int, asyncio.Task[LiveSharePartition]]] = {}
         self._ending: dict[ShareKey, list[LiveSharePartition]] = {}
@@ -117,7 +119,9 @@ class SharePartitions:
             begin = await first_offset(self._broker, key.group_id, partition)
         if partition.leader_epoch != epoch or not partition.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        live = LiveSharePartition(self._broker, self._persister, key, partition, found, begin)
+        live = LiveSharePartition(
+            self._broker, self._persister, self._dead_letters, key, partition, found, begin
+        )
         live.on_fenced = self._fenced
         self._live[key] = live
         return live
@@ -164,7 +168,10 @@ class Sharing:
         self.persister = StatePersister(
             config.broker_id, self.coordinator, broker.image, peers, _PATIENCE_SECONDS
         )
-        self.partitions = SharePartitions(broker, self.persister)
+        self._dead_letter_peers = Peers(broker.dialer, timeout_ms / 1000 + _MARGIN_SECONDS)
+        self.partitions = SharePartitions(
+            broker, self.persister, DeadLetterWriter(broker, self._dead_letter_peers, timeout_ms)
+        )
         self.sessions = ShareSessions(
             config.get_int("group.share.max.share.sessions"), self._session_ended, self.partitions.end_group
         )
@@ -185,6 +192,7 @@ class Sharing:
     def close(self) -> None:
         self.partitions.close()
         self.persister.close()
+        self._dead_letter_peers.close()
         self.coordinator.runtime.close()
 
     def _session_ended(self, group_id: str, member_id: str, session: ShareSession) -> None:

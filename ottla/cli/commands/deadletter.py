@@ -24,11 +24,12 @@ reason_option = click.option(
 )
 
 
-@click.group(short_help="List and replay records that a pipeline could not read.")
+@click.group(short_help="List and replay records that a pipeline or a share group could not process.")
 def deadletter() -> None:
     """List records that a pipeline could not read, and send them back once it can.
 
-    Dead letters of Kafka Connect work as well, if errors.deadletterqueue.context.headers.enable was true.
+    Dead letters of share groups work as well. So do those of Kafka Connect, if
+    errors.deadletterqueue.context.headers.enable was true.
 
     \b
     Examples:
@@ -89,9 +90,11 @@ def _origin(topic: str | None, partition: str | None, offset: str | None) -> str
 def replay(client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, dry_run: bool) -> None:
     """Send dead letters back to the topics they came from, each once.
 
-    Keeps key, value, timestamp and headers of the original record. The offsets of the group ottla-deadletter-TOPIC
-    record the progress, so the next run sends only new dead letters. Delete that group with `ottla groups delete` to
-    start over.
+    Keeps key, value, timestamp and headers of the original record. The letters of share groups only say where the
+    record is: it is fetched from there, and if it has been deleted, the letter's copy is sent.
+
+    The offsets of the group ottla-deadletter-TOPIC record the progress, so the next run sends only new dead letters.
+    Delete that group with `ottla groups delete` to start over.
     """
     from ottla.cli.jobs.dead_letters import replay as replay_all
 
@@ -101,6 +104,11 @@ def replay(client: Client, topic: str, to: str | None, reason: re.Pattern[str] |
             f"{summary.unknown} {_records(summary.unknown)} of '{topic}' without the headers of a dead letter "
             "left alone: with --to they can be sent too."
         )
+    if summary.gone:
+        output.warn(
+            f"{summary.gone} {_records(summary.gone)} cannot be sent back: they have been deleted from their topics, "
+            "and the dead letters have no copy (errors.deadletterqueue.copy.record.enable)."
+        )
     left = f", {summary.filtered} with other reasons left" if summary.filtered else ""
     verb = "Would send back" if dry_run else "Sent back"
     output.done(f"{verb} {summary.replayed} {_records(summary.replayed)}{left}.")
@@ -108,3 +116,6 @@ def replay(client: Client, topic: str, to: str | None, reason: re.Pattern[str] |
 
 def _records(count: int) -> str:
     return "record" if count == 1 else "records"
+
+
+deadletter.add_command(replay, "redrive")

@@ -16,10 +16,9 @@ from ottla.client.dead_letters import (
     OFFSET,
     PARTITION,
     REASON,
-    TIMESTAMP,
     TOPIC,
+    Originals,
     Progress,
-    own_headers,
     why,
 )
 
@@ -43,6 +42,7 @@ class ReplaySummary:
     replayed: int = 0
     filtered: int = 0
     unknown: int = 0  # records without the headers of a dead letter
+    gone: int = 0  # letters without a copy whose records have been deleted
 
 
 def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None) -> list[DeadLetter]:
@@ -60,17 +60,23 @@ def replay(
     """Send back every new dead letter. After an interruption, some may be sent twice."""
     summary = ReplaySummary()
     progress = Progress(client.cluster, topic)
+    originals = Originals(client.cluster)
     productions: dict[str, Production] = {}
     for batch in _batches(client, topic):
         wanted, passed = _choose(batch, progress, to, reason, summary)
-        progress.add([*(message for _, message in wanted), *passed])
-        summary.replayed += len(wanted)
+        found = [(target, message, originals.of(message)) for target, message in wanted]
+        revived = [(target, message, original) for target, message, original in found if original is not None]
+        progress.add([*(message for _, message, _ in revived), *passed])
+        summary.replayed += len(revived)
+        summary.gone += len(found) - len(revived)
         if dry_run:
             continue
-        for target, message in wanted:
+        for target, _, original in revived:
             if target not in productions:
                 productions[target] = Production(client, target, ProduceOptions(idempotent=True))
-            productions[target].send(_revived(message))
+            productions[target].send(
+                OutgoingMessage(original.value, original.key, original.headers, None, original.timestamp)
+            )
         for production in productions.values():
             production.flush()
             if production.summary.failed:
@@ -126,16 +132,4 @@ def _letter(message: ConsumedMessage, replayed: bool) -> DeadLetter:
         headers.get(ERROR),
         headers.get(REASON),
         replayed,
-    )
-
-
-def _revived(message: ConsumedMessage) -> OutgoingMessage:
-    """Return the record as it was before the failure, with its own headers and timestamp."""
-    timestamp = why(message.headers).get(TIMESTAMP, "")
-    return OutgoingMessage(
-        message.value,
-        message.key,
-        own_headers(message.headers),
-        None,
-        int(timestamp) if timestamp.isdigit() else message.timestamp,
     )

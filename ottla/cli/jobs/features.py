@@ -5,21 +5,22 @@ from __future__ import annotations
 from ottla.cli.errors import JobError
 
 METADATA_VERSION = "metadata.version"
-# Levels of metadata.version from 7 on, by the names that Kafka 4.3 knows; the last is for releases to come.
+# Levels of metadata.version from 7 on, by the names that Kafka 4.4 knows; the last is for releases to come.
 _LOWEST = 7
 _RELEASES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
     "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0",
-    "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0",
+    "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0", "4.4-IV1", "4.4-IV2",
+    "4.5-IV0",
 )  # fmt: skip
-LATEST = "4.3-IV0"
+LATEST = "4.4-IV2"
 # Feature → its levels above 0, each with the release that begins to use it.
 _LEVELS = {
     "kraft.version": {1: "3.9-IV0"},
     "transaction.version": {1: "4.0-IV2", 2: "4.0-IV2"},
     "group.version": {1: "4.0-IV0"},
     "eligible.leader.replicas.version": {1: "4.1-IV0"},
-    "share.version": {1: "4.2-IV0"},
+    "share.version": {1: "4.2-IV0", 2: "4.4-IV0"},
     "streams.version": {1: "4.2-IV1"},
 }
 _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}

@@ -15,10 +15,9 @@ from ottla.client.dead_letters import (
     OFFSET,
     PARTITION,
     REASON,
-    TIMESTAMP,
     TOPIC,
+    Originals,
     Progress,
-    own_headers,
     why,
 )
 from ottla.client.produce import produce
@@ -138,31 +137,29 @@ def _replay(
     cluster: Cluster, topic: str, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
 ) -> int:
     progress = Progress(cluster, topic)
-    waiting: list[tuple[str, Message]] = []
+    originals = Originals(cluster)
+    waiting: list[tuple[str, Message, Record]] = []
     size = sent = 0
 
     def send() -> None:
-        for target in {each for each, _ in waiting}:
-            produce(cluster, target, [_revived(message) for each, message in waiting if each == target])
-        progress.add([message for _, message in waiting])
+        for target in {each for each, _, _ in waiting}:
+            produce(cluster, target, [record for each, _, record in waiting if each == target])
+        progress.add([message for _, message, _ in waiting])
         progress.commit()
         waiting.clear()
 
     for target, message in _chosen(cluster, keys, progress, pattern, to):
-        waiting.append((target, message))
-        size += len(message.value or b"")
+        record = originals.of(message)
+        if record is None:
+            continue  # deleted, and the letter has no copy: it stays in the list as not sent back
+        waiting.append((target, message, record))
+        size += len(record.value or b"")
         sent += 1
         if len(waiting) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
             send()
             size = 0
     send()
     return sent
-
-
-def _revived(message: Message) -> Record:
-    timestamp = why(message.headers).get(TIMESTAMP, "")
-    own = int(timestamp) if timestamp.isdigit() else message.timestamp
-    return Record(0, own, message.key, message.value, own_headers(message.headers))
 
 
 def _row(message: Message, done: bool) -> dict[str, Any]:

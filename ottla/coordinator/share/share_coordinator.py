@@ -169,7 +169,12 @@ class BatchValue(Protocol):
 
 def state_batches(values: Iterable[BatchValue]) -> Iterable[StateBatch]:
     """Raises ValueError for batches that no leader would write."""
-    known = (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+    known = (
+        DeliveryState.AVAILABLE,
+        DeliveryState.ACKNOWLEDGED,
+        DeliveryState.ARCHIVING,
+        DeliveryState.ARCHIVED,
+    )
     for value in values:
         if value.delivery_state not in known:
             raise ValueError(f"delivery state {value.delivery_state} is not known")

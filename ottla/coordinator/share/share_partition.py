@@ -8,6 +8,9 @@ A record leaves Acquired in two steps: the new state is written first and takes 
 member can acquire the record. All records before the start offset are finished; records from the end offset on have
 never been delivered.
 
+If the group has a dead-letter topic (KIP-1191), a record passes Archiving on its way to Archived. It stays there until
+its dead letter is written. Archiving is written to the state, so that the next leader can finish the work.
+
 Members acquire and return records in batches of the log, or in several batches combined. A member that acquires one
 record of such a batch usually acquires all of it, even beyond its limit. Repeated redelivery suggests that no member
 can process a record. Each further delivery therefore halves the number of neighbours delivered with it. The last
@@ -29,6 +32,7 @@ class DeliveryState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 
@@ -43,6 +47,28 @@ class AcknowledgeType(IntEnum):
 _WIDEST_GAP = 10_000
 _LEAST_DOUBTFUL = 2
 _DONE = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+_IN_FLIGHT = (DeliveryState.ACQUIRED, DeliveryState.ARCHIVING)
+
+
+class DeliveryRules(NamedTuple):
+    """Settings of the group that decide where a record goes after a failed delivery."""
+
+    count_limit: int
+    dead_letters: bool = False
+
+    def given_up(self) -> DeliveryState:
+        return DeliveryState.ARCHIVING if self.dead_letters else DeliveryState.ARCHIVED
+
+    def freed(self, count: int) -> DeliveryState:
+        return DeliveryState.AVAILABLE if count < self.count_limit else self.given_up()
+
+
+class Undelivered(NamedTuple):
+    """A record that waits for its dead letter. `rejected` is None if an earlier leader gave the record up."""
+
+    offset: int
+    deliveries: int
+    rejected: bool | None
 
 
 class StateBatch(NamedTuple):
@@ -83,7 +109,7 @@ class _Batch:
 
 
 class _Record:
-    __slots__ = ("batch", "count", "deadline_ms", "decided", "member_id", "state")
+    __slots__ = ("batch", "count", "deadline_ms", "decided", "member_id", "rejected", "state")
 
     def __init__(self, batch: _Batch, state: DeliveryState = DeliveryState.AVAILABLE, count: int = 0) -> None:
         self.batch = batch
@@ -92,15 +118,21 @@ class _Record:
         self.member_id = ""
         self.deadline_ms = 0
         self.decided = False  # True while the record's new state is being written
+        self.rejected: bool | None = None
 
 
 class Change:
-    """New states for acquired records: written first, then committed or rolled back."""
+    """New states for records: written first, then committed or rolled back."""
 
-    __slots__ = ("_records", "batches")
+    __slots__ = ("_records", "batches", "undelivered")
 
     def __init__(self, decided: Sequence[tuple[int, _Record, DeliveryState]]) -> None:
         self._records = [(record, state) for _, record, state in decided]
+        self.undelivered = [
+            Undelivered(offset, record.count, record.rejected)
+            for offset, record, state in decided
+            if state is DeliveryState.ARCHIVING
+        ]
         self.batches = list(merged((offset, state, record.count) for offset, record, state in decided))
         for _, record, _ in decided:
             record.decided = True
@@ -250,7 +282,8 @@ class SharePartition:
 
     @property
     def locked(self) -> int:
-        return sum(record.state is DeliveryState.ACQUIRED for record in self._records.values())
+        """Return the number of records that a member holds, or whose dead letters are not written yet."""
+        return sum(record.state in _IN_FLIGHT for record in self._records.values())
 
     @property
     def in_flight(self) -> int:
@@ -303,7 +336,7 @@ class SharePartition:
     # Acknowledgement
 
     def acknowledge(
-        self, member_id: str, batches: Sequence[Acknowledgement], count_limit: int, deadline_ms: int
+        self, member_id: str, batches: Sequence[Acknowledgement], rules: DeliveryRules, deadline_ms: int
     ) -> Change:
         """Apply all acknowledgements or none. Raises KafkaError(INVALID_RECORD_STATE) for records not locked."""
         decided: list[tuple[int, _Record, int]] = []
@@ -324,16 +357,40 @@ class SharePartition:
             elif kind == AcknowledgeType.ACCEPT:
                 changed.append((offset, record, DeliveryState.ACKNOWLEDGED))
             elif kind == AcknowledgeType.RELEASE:
-                changed.append((offset, record, _freed(record, count_limit)))
+                record.rejected = False
+                changed.append((offset, record, rules.freed(record.count)))
+            elif kind == AcknowledgeType.REJECT:
+                record.rejected = True
+                changed.append((offset, record, rules.given_up()))
             else:
                 changed.append((offset, record, DeliveryState.ARCHIVED))
         return Change(changed)
 
-    def release(self, member_id: str, count_limit: int) -> Change:
-        return self._release(count_limit, lambda record: record.member_id == member_id)
+    def release(self, member_id: str, rules: DeliveryRules) -> Change:
+        return self._release(rules, lambda record: record.member_id == member_id)
 
-    def expire(self, now_ms: int, count_limit: int) -> Change:
-        return self._release(count_limit, lambda record: record.deadline_ms <= now_ms)
+    def expire(self, now_ms: int, rules: DeliveryRules) -> Change:
+        return self._release(rules, lambda record: record.deadline_ms <= now_ms)
+
+    # Dead letters
+
+    def undelivered(self) -> list[Undelivered]:
+        return [
+            Undelivered(offset, record.count, record.rejected)
+            for offset, record in self._records.items()
+            if record.state is DeliveryState.ARCHIVING
+        ]
+
+    def bury(self, offsets: Iterable[int]) -> Change:
+        """Finish records whose dead letters are written."""
+        return Change(
+            [
+                (offset, record, DeliveryState.ARCHIVED)
+                for offset in offsets
+                if (record := self._records.get(offset)) is not None
+                and record.state is DeliveryState.ARCHIVING
+            ]
+        )
 
     def next_deadline(self) -> int | None:
         return min((r.deadline_ms for r in self._records.values() if _is_locked(r)), default=None)
@@ -369,14 +426,13 @@ class SharePartition:
 
     # Internals
 
-    def _release(self, count_limit: int, wanted: Callable[[_Record], bool]) -> Change:
-        return Change(
-            [
-                (offset, record, _freed(record, count_limit))
-                for offset, record in self._records.items()
-                if _is_locked(record) and wanted(record)
-            ]
-        )
+    def _release(self, rules: DeliveryRules, wanted: Callable[[_Record], bool]) -> Change:
+        decided = []
+        for offset, record in self._records.items():
+            if _is_locked(record) and wanted(record):
+                record.rejected = False
+                decided.append((offset, record, rules.freed(record.count)))
+        return Change(decided)
 
     def _extend(self, end: int, state: DeliveryState = DeliveryState.AVAILABLE) -> None:
         batch = _Batch(self.end_offset, end - 1)
@@ -395,10 +451,6 @@ class SharePartition:
 
 def _is_locked(record: _Record) -> bool:
     return record.state is DeliveryState.ACQUIRED and not record.decided
-
-
-def _freed(record: _Record, count_limit: int) -> DeliveryState:
-    return DeliveryState.ARCHIVED if record.count >= count_limit else DeliveryState.AVAILABLE
 
 
 def merged(records: Iterable[tuple[int, int, int]]) -> Iterator[StateBatch]:

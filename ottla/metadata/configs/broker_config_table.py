@@ -284,6 +284,8 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.share.record.lock.duration.ms",     INT,  "30000", Range(1000, 3600000),  "How long a consumer may take over a record before others get it."),
     ("group.share.min.record.lock.duration.ms", INT,  "15000", Range(1000, 30000),    "The least lock duration that a share group may set."),
     ("group.share.max.record.lock.duration.ms", INT,  "60000", Range(30000, 3600000), "The largest lock duration that a share group may set."),
+    ("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, "false", None, "Create the dead-letter topic of a share group with its first dead letter.", CLUSTER_WIDE),
+    ("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", None, "The beginning of the names of all dead-letter topics of share groups; empty allows every name.", CLUSTER_WIDE),
     ("share.fetch.purgatory.purge.interval.requests", INT,  "1000",  None,                  "Kafka's purgatory; Ottla has none.", NO_EFFECT),
     # State topic of share groups
     ("share.coordinator.threads",          INT, "1",   Range(1), "Kafka's coordinator threads; Ottla has one loop.", NO_EFFECT),

@@ -32,6 +32,8 @@ RENEW_ACKNOWLEDGE_ENABLE = "share.renew.acknowledge.enable"
 RECORD_LOCK_DURATION = "share.record.lock.duration.ms"
 DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
 PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_COPY_RECORD = "errors.deadletterqueue.copy.record.enable"
 _STANDBY_REPLICAS = "streams.num.standby.replicas"
 _INITIAL_DELAY = "streams.initial.rebalance.delay.ms"
 
@@ -96,6 +98,10 @@ GROUP_RESOURCE_CONFIGS = config_table([
      "Whether a share group sees records of open and aborted transactions."),
     (RENEW_ACKNOWLEDGE_ENABLE, BOOLEAN, "true", None,
      "Whether members of a share group may lock records for longer while they work on them."),
+    (DEAD_LETTER_TOPIC, STRING, "", None,
+     "The topic for dead letters of a share group: records that members rejected, or that were delivered too often."),
+    (DEAD_LETTER_COPY_RECORD, BOOLEAN, "false", None,
+     "Whether a dead letter carries the key and the value of the record, beside the headers that say where it is."),
 ])
 # fmt: on
 

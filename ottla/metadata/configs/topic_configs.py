@@ -76,6 +76,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     (VALUE_STRATEGY,            STRING,  TOPIC_NAME, SUBJECT_STRATEGIES, "The subject that the schemas of values must be registered under.", UNLISTED),
     (VALUE_VALIDATION,          BOOLEAN, "false",    None,        "Refuse records whose value has no schema in the registry.", UNLISTED),
     ("delete.retention.ms",     LONG,    "86400000", Range(0), "How long a tombstone stays in a compacted topic, so that slow readers still see the deletion."),
+    ("errors.deadletterqueue.group.enable", BOOLEAN, "false", None, "Let share groups use the topic for their dead letters."),
     ("file.delete.delay.ms",    LONG,    "60000",    Range(0),    "How long a segment that was dropped keeps its files before they are removed."),
     ("flush.messages",          LONG,    LONG_MAX,   Range(1),    "Force an fsync after this many records."),
     ("flush.ms",                LONG,    LONG_MAX,   Range(0),    "Force an fsync after this many milliseconds."),

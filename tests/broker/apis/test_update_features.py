@@ -56,7 +56,7 @@ def test_the_level_that_a_feature_has_is_accepted(client: Any, version: int, kin
 )  # fmt: skip
 def test_another_level_is_refused_with_the_reason(client: Any, asked: FeatureUpdateKey, reason: str) -> None:
     for version in (1, 2):
-        answer = update(client, feature("share.version", 1), asked, version=version)
+        answer = update(client, feature("share.version", 2), asked, version=version)
         assert answer.error_code == INVALID
         assert answer.error_message == (
             "The update failed for all features since the following feature had an error: Invalid update version "

@@ -21,7 +21,7 @@ def test_a_feature_stays_as_it_is(tools):
     refused = tools("features", "disable", "--feature", "share.version", code=1)
     assert refused.out == (
         "Could not disable share.version. The update failed for all features since the following feature had an error: "
-        "Invalid update version 0 for feature share.version. It comes with the brokers of this cluster, which have 1 "
+        "Invalid update version 0 for feature share.version. It comes with the brokers of this cluster, which have 2 "
         "and cannot change it.\n"
     )
     assert refused.err == "1 out of 1 operation(s) failed.\n"
@@ -32,7 +32,7 @@ def test_a_feature_stays_as_it_is(tools):
 
 @pytest.mark.parametrize("tool", ["features", "storage"])
 def test_the_features_of_a_release_are_told_without_a_broker(alone, tool):
-    assert alone(tool, "version-mapping").lines[0] == "metadata.version=30 (4.3-IV0)"
+    assert alone(tool, "version-mapping").lines[0] == "metadata.version=33 (4.4-IV2)"
     assert alone(tool, "version-mapping", "--release-version", "4.0").lines == [
         "metadata.version=25 (4.0)",
         "kraft.version=1",

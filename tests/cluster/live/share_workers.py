@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
@@ -21,8 +22,15 @@ class Delivery(NamedTuple):
 
 
 def begin_at_the_beginning(cluster: Cluster, group: str) -> None:
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+    configure_group(cluster, group, {"share.auto.offset.reset": "earliest"})
+
+
+def configure_group(cluster: Cluster, group: str, values: Mapping[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in values.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result()
@@ -55,10 +63,22 @@ def commit(consumer: ShareConsumer) -> set[tuple[str, int]]:
     return {(where.topic, where.partition) for where, error in answered.items() if error is None}
 
 
-class Workers:
-    """Workers accept every record; `accepted` has the time of the broker's confirmation."""
+def accept_all(_value: bytes) -> AcknowledgeType:
+    return AcknowledgeType.ACCEPT
 
-    def __init__(self, cluster: Cluster, topic: str, group: str, count: int) -> None:
+
+class Workers:
+    """Workers accept every record, or decide by its value; `accepted` has the time of the broker's confirmation."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        group: str,
+        count: int,
+        fate: Callable[[bytes], AcknowledgeType] = accept_all,
+    ) -> None:
+        self._fate = fate
         self._cluster = cluster
         self._topic = topic
         self._group = group
@@ -94,7 +114,7 @@ class Workers:
         with self._lock:
             self.deliveries += [Delivery(m.value(), m.delivery_count(), begun) for m in messages]
         for message in messages:
-            consumer.acknowledge(message, AcknowledgeType.ACCEPT)
+            consumer.acknowledge(message, self._fate(message.value() or b""))
         confirmed = commit(consumer)
         now = time.monotonic()
         with self._lock:

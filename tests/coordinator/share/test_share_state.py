@@ -274,6 +274,6 @@ def test_nothing_is_answered_before_it_is_replicated_and_nothing_deleted_that_is
 
 def test_a_delivery_state_that_is_not_known_is_refused() -> None:
     state = ShareState(1)
-    state.put(0, 0, [StateBatch(0, 0, 3, 1)])
-    with pytest.raises(ValueError, match="delivery state 3"):
+    state.put(0, 0, [StateBatch(0, 0, 5, 1)])
+    with pytest.raises(ValueError, match="delivery state 5"):
         apply({}, *snapshot_record(KEY, state))

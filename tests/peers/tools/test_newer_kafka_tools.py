@@ -167,7 +167,6 @@ def test_both_tools_say_the_same(broker, args):
 
 
 OFFLINE = [
-    ("version-mapping",),
     ("version-mapping", "--release-version", "4.1"),
     ("version-mapping", "--release-version", "3.9-IV0"),
     ("feature-dependencies", "--feature", "metadata.version=23", "--feature", "share.version=1"),
