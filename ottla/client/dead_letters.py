@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ottla.client.admin.groups import CommittedOffset, committed
@@ -166,6 +166,14 @@ class Progress:
 
     def is_done(self, message: Placed) -> bool:
         return any(message.offset in each for each in self._done[message.topic, message.partition])
+
+    def waiting(self, ends: Mapping[Partition, int]) -> int:
+        """Count the offsets below these ends that are not done."""
+        return sum(
+            max(end - sum(len(range(each.start, min(each.stop, end))) for each in self._done[key]), 0)
+            for key, end in ends.items()
+            if key in self._done
+        )
 
     def add(self, messages: Iterable[Placed]) -> None:
         """Mark these as done. Raises ClientError if the metadata cannot hold all gaps."""

@@ -7,6 +7,7 @@ import secrets
 from ottla.console.access.audit_log import AuditLog
 from ottla.console.access.login import Logins, Sessions, Signer
 from ottla.console.cluster.site import Site
+from ottla.console.health.observer import Observer
 from ottla.console.pages import all_routes
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import App
@@ -30,6 +31,9 @@ class Console:
             )
             for each in settings.clusters
         }
+        self.observers = {
+            name: Observer(site, self.sites, settings.refresh_seconds) for name, site in self.sites.items()
+        }
         signer = Signer(settings.secret or secrets.token_bytes(32))
         sessions = Sessions(signer, seconds=settings.session_seconds, secure=settings.tls is not None)
         users = dict(settings.users) or None
@@ -50,6 +54,7 @@ class Console:
             scheme=self._scheme,
             signer=signer,
             masks=settings.masks,
+            observers=self.observers,
         )
         self.app.add(all_routes(settings, signer))
         self._server = HttpServer(
@@ -72,8 +77,12 @@ class Console:
         await self._server.start()
         for site in self.sites.values():
             site.start()
+        for observer in self.observers.values():
+            observer.start()
 
     async def stop(self) -> None:
         await self._server.stop(grace_seconds=1.0)
+        for observer in self.observers.values():
+            await observer.stop()
         for site in self.sites.values():
             await site.stop()

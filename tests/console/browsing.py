@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from html import unescape
 from html.parser import HTMLParser
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,7 @@ class Form:
         self.action = attributes.get("action") or ""
         self.method = (attributes.get("method") or "get").lower()
         self.fields: dict[str, str] = {}
+        self.page = ""  # URL of the page with the form
 
 
 class _Forms(HTMLParser):
@@ -32,6 +34,7 @@ class _Forms(HTMLParser):
         self._open: Form | None = None
         self._select: str | None = None
         self._textarea: str | None = None
+        self._option = False  # its text is its value
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -42,6 +45,7 @@ class _Forms(HTMLParser):
         elif tag == "option" and self._open is not None and self._select is not None:
             if "selected" in given or self._select not in self._open.fields:
                 self._open.fields[self._select] = given.get("value") or ""
+                self._option = "value" not in given
         elif self._open is None or not name:
             return
         elif tag == "input":
@@ -56,6 +60,9 @@ class _Forms(HTMLParser):
             self._open.fields[name] = ""
 
     def handle_data(self, data: str) -> None:
+        if self._open is not None and self._select is not None and self._option:
+            self._open.fields[self._select] = data.strip()
+            self._option = False
         if self._open is not None and self._textarea is not None:
             self._open.fields[self._textarea] += data
 
@@ -92,6 +99,7 @@ class Visitor:
         parser.feed(page.text)
         found = [each for each in parser.forms if each.action.partition("?")[0].endswith(action)]
         assert found, f"There is no form for {action} among {[each.action for each in parser.forms]}"
+        found[0].page = str(page.url)
         return found[0]
 
     def submit(self, path: str, action: str, **fields: Any) -> httpx.Response:
@@ -102,9 +110,8 @@ class Visitor:
 
     def send(self, form: Form, **fields: Any) -> httpx.Response:
         given = {**form.fields, **fields}
-        return self.http.post(
-            form.action, data={name: each for name, each in given.items() if each is not None}
-        )
+        data = {name: each for name, each in given.items() if each is not None}
+        return self.http.post(form.action, data=data, headers={"Referer": form.page})
 
     def token(self) -> str:
         page = self.get("topics")
@@ -136,4 +143,4 @@ def write(broker: Broker, topic: str, values: Sequence[bytes | None], **options:
 def text_of(page: httpx.Response) -> str:
     """Return the visible text, without tags."""
     plain = re.sub(r"<[^>]+>", " ", page.text)
-    return re.sub(r"\s+", " ", plain)
+    return unescape(re.sub(r"\s+", " ", plain))

@@ -13,6 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ logger = logging.getLogger("ottla.console.audit")
 _KEPT = 500
 #: Room for the lines of all concurrent changes.
 _ROOM = 64 << 10
+_CHECK_SECONDS = 5.0
 
 
 class CannotLog(Exception):
@@ -35,6 +37,9 @@ class AuditLog:
         self._reserve = None if file is None else file.with_name(f"{file.name}.reserve")
         self._last: deque[dict[str, Any]] = deque(maxlen=_KEPT)
         self._writing = asyncio.Lock()
+        #: Why the file cannot be written, as of the last attempt.
+        self.problem: str | None = None
+        self._checked = float("-inf")  # monotonic
 
     async def write(
         self,
@@ -65,7 +70,9 @@ class AuditLog:
         async with self._writing:
             try:
                 await asyncio.to_thread(self._append, self._file, line)
+                self.problem = None
             except OSError as error:
+                self.problem = f"The audit log {self._file} cannot be written ({error.strerror})."
                 logger.error("The audit log %s cannot be written: %s", self._file, error.strerror)
 
     async def ensure_room(self) -> None:
@@ -73,13 +80,23 @@ class AuditLog:
         if self._file is None:
             return
         async with self._writing:
+            self._checked = time.monotonic()
             try:
                 await asyncio.to_thread(self._hold_room, self._file)
+                self.problem = None
             except OSError as error:
+                self.problem = f"The audit log {self._file} cannot be written ({error.strerror})."
                 raise CannotLog(
                     f"The audit log {self._file} cannot be written ({error.strerror}). Every change is "
                     "logged first, so nothing was changed."
                 ) from None
+
+    async def check(self) -> str | None:
+        """Return why changes are refused, checking the file at most every few seconds."""
+        if self._file is not None and time.monotonic() - self._checked > _CHECK_SECONDS:
+            with suppress(CannotLog):
+                await self.ensure_room()
+        return self.problem
 
     def last(self) -> list[dict[str, Any]]:
         return list(reversed(self._last))

@@ -23,6 +23,7 @@ class LagHistory:
         self._partitions: dict[str, dict[Partition, deque[tuple[float, int]]]] = {}
         self._wanted: dict[str, None] = {}  # in the order of last views
         self._next = 0
+        self.measured_at = 0.0
 
     def want(self, group: str) -> None:
         self._wanted.pop(group, None)
@@ -42,6 +43,7 @@ class LagHistory:
         return [*chosen.values(), *(groups[name] for name in others)]
 
     def add(self, now: float, positions: Mapping[str, Mapping[Partition, Position]]) -> None:
+        self.measured_at = now
         for group, of_group in positions.items():
             lags = {partition: each.lag for partition, each in of_group.items() if each.lag is not None}
             self._totals.setdefault(group, deque(maxlen=_POINTS)).append((now, sum(lags.values())))
@@ -57,6 +59,10 @@ class LagHistory:
 
     def groups(self) -> list[str]:
         return sorted(self._totals)
+
+    def last(self, group: str) -> int:
+        points = self._totals.get(group)
+        return points[-1][1] if points else 0
 
     def total(self, group: str) -> list[tuple[float, int]]:
         return list(self._totals.get(group, ()))

@@ -143,10 +143,12 @@ class Snapshots:
         silent = 0.0 if self._asked is None else time.monotonic() - self._asked
         return silent if silent >= self._silence_seconds else None
 
-    async def current(self) -> Snapshot:
-        """Raises ClientError if the cluster does not answer."""
-        self.looked_at = time.monotonic()
-        age = self.looked_at - self._taken
+    async def current(self, *, is_visit: bool = True) -> Snapshot:
+        """Raises ClientError if the cluster does not answer. Background work is no visit."""
+        now = time.monotonic()
+        if is_visit:
+            self.looked_at = now
+        age = now - self._taken
         if self._last is not None and age < self._fresh_seconds:
             return self._last
         taking = self._begin()
@@ -154,6 +156,10 @@ class Snapshots:
             await asyncio.wait([taking], timeout=_PATIENCE)
             return self._last
         return await asyncio.shield(taking)
+
+    @property
+    def last(self) -> Snapshot | None:
+        return self._last
 
     async def renewed(self) -> Snapshot:
         return await asyncio.shield(self._begin())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ottla.console.access.login import Signer
 from ottla.console.pages import (
+    alerts,
     audit,
     connectors,
     groups,
@@ -41,6 +42,7 @@ def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     yield from DeadLetters(messages).routes()
     yield from Sql().routes()
     for routes in (
+        alerts.routes,
         groups.routes,
         group_changes_routes,
         transactions.routes,

@@ -8,7 +8,8 @@ from typing import Any
 from ottla.client.errors import ClientError
 from ottla.console.access.hidden_values import HIDDEN, ConnectorConfig
 from ottla.console.access.roles import Level
-from ottla.console.remote import NotThere, Remote, part
+from ottla.console.services.connect import NOT_STARTED, all_connectors, topics_in
+from ottla.console.services.remote import NotThere, Remote, part
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.paging import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
@@ -21,8 +22,6 @@ ACTIONS = {
     "resume": ("PUT", "/resume"),
     "stop": ("PUT", "/stop"),
 }
-# A new connector has a config, but no status until a worker starts it.
-_NOT_STARTED: dict[str, Any] = {"connector": {"state": "UNASSIGNED"}}
 
 
 def routes() -> Iterator[Route]:
@@ -51,33 +50,6 @@ async def connectors(visit: Visit) -> Page | Response:
     return Page("connectors/connectors.html", {"connectors": [row for row in rows if sees(row["name"])]})
 
 
-def all_connectors(remote: Remote) -> list[dict[str, Any]]:
-    statuses = remote.request("GET", "/connectors?expand=status") or {}
-    infos = remote.request("GET", "/connectors?expand=info") or {}
-    rows = []
-    for name in sorted({*statuses, *infos}):
-        status = statuses.get(name, {}).get("status", _NOT_STARTED)
-        info = infos.get(name, {}).get("info", {})
-        tasks = status.get("tasks", [])
-        rows.append(
-            {
-                "name": name,
-                "type": info.get("type") or status.get("type", ""),
-                "class": info.get("config", {}).get("connector.class", ""),
-                "state": status.get("connector", {}).get("state", ""),
-                "tasks": len(tasks),
-                "failed": sum(each.get("state") == "FAILED" for each in tasks),
-                "topics": topics_in(info.get("config", {})),
-            }
-        )
-    return rows
-
-
-def topics_in(config: Mapping[str, str]) -> list[str]:
-    found = [*config.get("topics", "").split(","), *config.get("topic", "").split(",")]
-    return sorted({each.strip() for each in found if each.strip()})
-
-
 async def state(visit: Visit) -> Page | Response:
     remote, name = remote_of(visit), visit.params["connector"]
 
@@ -87,7 +59,7 @@ async def state(visit: Visit) -> Page | Response:
         try:
             status = remote.request("GET", f"{path}/status")
         except NotThere:
-            status = _NOT_STARTED
+            status = NOT_STARTED
         try:
             topics = remote.request("GET", f"{path}/topics").get(name, {}).get("topics", [])
         except ClientError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from typing import Any
 
 from ottla.client.admin.configs import Resource, describe_configs
 from ottla.client.admin.log_dirs import LogDir
+from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
-from ottla.console.cluster.site import reasons
+from ottla.console.cluster.site import Site
 from ottla.console.cluster.snapshot import Snapshot
 from ottla.console.flows import Flow, add_connectors, add_groups, add_mirrors, add_pipelines, add_queries
+from ottla.console.health.problem import verdict
 from ottla.console.pages.topics import setting_rows
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.charts import draw
@@ -25,6 +28,7 @@ from ottla.monitoring.capacity.measuring import measure
 # Overview of the cluster and its brokers.
 
 _SHOWN = 20
+_PATIENCE = 2.5
 
 
 def routes() -> Iterator[Route]:
@@ -43,10 +47,26 @@ async def home(visit: Visit) -> Page | Response:
 
 
 async def clusters(visit: Visit) -> Page | Response:
+    """List the clusters with what is known about their health; one that does not answer delays nobody."""
+    sites = list(visit.app.sites.values())
+    states = await asyncio.gather(*(_state(visit, each) for each in sites))
     found = [
-        {"name": each.name, "servers": each.settings.client.servers} for each in visit.app.sites.values()
+        {"name": each.name, "servers": each.settings.client.servers, **state}
+        for each, state in zip(sites, states, strict=True)
     ]
     return Page("cluster/clusters.html", {"clusters": found})
+
+
+async def _state(visit: Visit, site: Site) -> dict[str, Any]:
+    asked = asyncio.create_task(visit.app.observers[site.name].problems(visit.user))
+    try:
+        found = await asyncio.wait_for(asyncio.shield(asked), _PATIENCE)
+    except (ClientError, TimeoutError):
+        asked.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return {"health": "unknown", "problems": None, "brokers": None}
+    snapshot = site.snapshots.last
+    brokers = len(snapshot.topology.brokers) if snapshot is not None else None
+    return {"health": verdict(found), "problems": sum(each.counts for each in found), "brokers": brokers}
 
 
 async def to_overview(visit: Visit) -> Page | Response:
@@ -55,15 +75,14 @@ async def to_overview(visit: Visit) -> Page | Response:
 
 async def overview(visit: Visit) -> Page | Response:
     """Show numbers for the topics and groups visible to the user."""
-    site = visit.site
     snapshot = await visit.snapshot()
-    found = reasons(snapshot, silent_seconds=site.snapshots.silent_seconds)
+    found = await visit.problems()
     rate, history = _throughput(visit, snapshot)
     data = {
         "cluster_id": snapshot.topology.cluster_id,
         "controller": snapshot.topology.controller,
-        "health": "ok" if not found else found[0].severity,
-        "reasons": found,
+        "health": verdict(found),
+        "reasons": [each for each in found if each.counts],
         "brokers": brokers(snapshot),
         "topics": sum(not topic.internal for topic in snapshot.topics.values()),
         "internal_topics": sum(topic.internal for topic in snapshot.topics.values()),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.client.schema_registry import Schema, SchemaRegistry
+from ottla.client.schema_registry import Reference, RegistryError, Schema, SchemaRegistry
 from ottla.console.access.roles import Level
-from ottla.console.remote import part
+from ottla.console.services.remote import part
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.paging import Change, Plan, is_confirmed, listing, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
 _MOST_LINES = 4000
+_REFERENCE = re.compile(r"\s*(\S+)\s*=\s*(\S+)\s+(\d{1,9})\s*")
 TYPES = ("AVRO", "PROTOBUF", "JSON")
 LEVELS = (
     "BACKWARD",
@@ -119,7 +121,7 @@ def pretty(schema: Schema) -> str:
 
 def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
     """Return lines with their kind: same, added or removed. Very long texts are not compared."""
-    old, new = pretty(before).splitlines(), pretty(after).splitlines()
+    old, new = _lines(before), _lines(after)
     if len(old) + len(new) > _MOST_LINES:
         return [("removed", line) for line in old] + [("added", line) for line in new]
     found: list[tuple[str, str]] = []
@@ -132,17 +134,28 @@ def diff(before: Schema, after: Schema) -> list[tuple[str, str]]:
     return found
 
 
+def _lines(schema: Schema) -> list[str]:
+    references = [f"{each.name} = {each.subject} {each.version}" for each in schema.references]
+    return [*pretty(schema).splitlines(), *(f"reference {each}" for each in references)]
+
+
 # -- changes --
 
 
 async def form(visit: Visit) -> Page | Response:
     registry = registry_of(visit)
-    given = {"subject": visit.query.get("subject", ""), "type": "AVRO", "schema": ""}
+    given = {"subject": visit.query.get("subject", ""), "type": "AVRO", "schema": "", "references": ""}
     if given["subject"]:
         visit.require_of("schema", Level.VIEWER, given["subject"])
         try:
             latest = await visit.site.calls.run(registry.latest, given["subject"])
-            given |= {"type": latest.type, "schema": pretty(latest)}
+            given |= {
+                "type": latest.type,
+                "schema": pretty(latest),
+                "references": "\n".join(
+                    f"{each.name} = {each.subject} {each.version}" for each in latest.references
+                ),
+            }
         except ClientError:
             pass  # new subject
     return Page("schemas/new_schema.html", {}, more={"given": given, "types": TYPES, "problem": None})
@@ -152,8 +165,10 @@ async def register(visit: Visit) -> Page | Response:
     registry = registry_of(visit)
     subject, kind, text = visit.needed("subject"), visit.form.get("type", "AVRO"), visit.needed("schema")
     visit.require_of("schema", Level.OPERATOR, subject)
-    schema = Schema(text, kind)
+    given = {"subject": subject, "type": kind, "schema": text, "references": visit.form.get("references", "")}
     try:
+        schema = Schema(text, kind, _references(given["references"]))
+        await visit.site.calls.run(_check_text, registry, subject, schema)
         if is_confirmed(visit):
             number = await visit.site.calls.run(registry.register, subject, schema)
             await visit.log("register schema", subject, details={"id": number, "type": kind})
@@ -164,7 +179,6 @@ async def register(visit: Visit) -> Page | Response:
     except ClientError as error:
         if visit.form.get("confirmed") == "1":
             await visit.log("register schema", subject, f"failed: {error.message}")
-        given = {"subject": subject, "type": kind, "schema": text}
         more = {"given": given, "types": TYPES, "problem": error.message}
         return Page("schemas/new_schema.html", {}, 400, more)
     verdict = "it is the first one" if not versions_ else "yes" if fits else "no: the registry will refuse it"
@@ -179,6 +193,43 @@ async def register(visit: Visit) -> Page | Response:
     return plan_page(visit, plan)
 
 
+def _references(text: str) -> tuple[Reference, ...]:
+    """Parse `name = subject version` lines. Raises ClientError."""
+    found = []
+    for line in filter(str.strip, text.splitlines()):
+        match = _REFERENCE.fullmatch(line)
+        if match is None:
+            raise ClientError(f"'{line.strip()}' is not 'name = subject version'.")
+        found.append(Reference(match[1], match[2], int(match[3])))
+    return tuple(found)
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    references = [each._asdict() for each in schema.references]
+    return {"schema": schema.text, "schemaType": schema.type, "references": references}
+
+
+def _check_text(registry: SchemaRegistry, subject: str, schema: Schema) -> None:
+    """Raises ClientError if the text is no schema. Of a new subject, a registry reads only what is registered."""
+    try:
+        registry.request("POST", f"/subjects/{part(subject)}", _body(schema))
+        return
+    except RegistryError as error:
+        if not error.is_not_found:
+            raise
+    try:
+        from ottla.registry.schemas import InvalidSchema, parse
+    except ImportError:
+        return  # then the registry checks it when it is registered
+    known: dict[str, Any] = {}
+    try:
+        for name, other in registry.referenced(schema).items():
+            known[name] = parse(other.type, other.text, dict(known), stored=True)
+        parse(schema.type, schema.text, known)
+    except InvalidSchema as error:
+        raise ClientError(f"This is no valid schema of type {schema.type}: {error}") from None
+
+
 def check(registry: SchemaRegistry, subject: str, schema: Schema) -> tuple[bool, list[str], list[int]]:
     """Return True if a schema fits the existing versions, the problems, and those versions. Raises ClientError."""
     try:
@@ -187,7 +238,7 @@ def check(registry: SchemaRegistry, subject: str, schema: Schema) -> tuple[bool,
         if getattr(error, "error_code", 40401) != 40401:
             raise
         versions_ = []
-    body = {"schema": schema.text, "schemaType": schema.type}
+    body = _body(schema)
     path = f"/compatibility/subjects/{part(subject)}/versions"
     if versions_:
         answer = registry.request("POST", path, body, {"verbose": "true"})

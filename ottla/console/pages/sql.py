@@ -10,7 +10,7 @@ from typing import Any
 from ottla.client.errors import ClientError
 from ottla.console.access.hidden_values import without_logins
 from ottla.console.access.roles import Level
-from ottla.console.remote import Remote
+from ottla.console.services.remote import Remote
 from ottla.console.web.app import CLUSTER, Route
 from ottla.console.web.streaming import EVENT_STREAM, FromThread, event
 from ottla.console.web.visit import Page, Visit

@@ -17,8 +17,11 @@ from ottla.console.access.audit_log import AuditLog, CannotLog
 from ottla.console.access.login import FLASH_COOKIE, Logins, Sessions, Signer, cookies_of
 from ottla.console.access.roles import NOBODY, Kind, Level, User
 from ottla.console.cluster.site import Site
-from ottla.console.remote import NotThere
+from ottla.console.health.observer import Observer
+from ottla.console.health.problem import badges
+from ottla.console.services.remote import NotThere
 from ottla.console.settings import Mask
+from ottla.console.web.failures import failure_page
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Access, HttpError, Request, Response, Router, json_response
@@ -30,7 +33,7 @@ Handler = Callable[[Visit], Awaitable[Page | Response]]
 
 HTML, JSON = "text/html", "application/json"
 _ANY = (HTML, JSON, "text/event-stream", "text/csv", "application/octet-stream", "text/css",
-        "text/javascript", "image/svg+xml")  # fmt: skip
+        "text/javascript", "text/plain", "image/svg+xml")  # fmt: skip
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", JSON)
 CLUSTER = "/clusters/{cluster}"
 _PARAMETERS = {"topic": "topic", "group": "group", "schema": "subject", "connector": "connector"}
@@ -91,8 +94,10 @@ class App:
         scheme: str = "http",
         signer: Signer,
         masks: Sequence[Mask] = (),
+        observers: Mapping[str, Observer] | None = None,
     ) -> None:
         self.sites = sites
+        self.observers = observers or {}
         self.sessions = sessions
         self.logins = logins
         self.audit = audit
@@ -103,11 +108,14 @@ class App:
         self.templates = Templates(self.static)
         self.router = Router(self._error, consumes=_FORMS, produces=_ANY)
         self.routes: list[Route] = []
+        self._pages: dict[str, Route] = {}
         self.router.add("GET", "/static/{name}", self._static, access=Access.ANYONE)
 
     def add(self, routes: Iterable[Route]) -> None:
         for route in routes:
             self.routes.append(route)
+            if route.method == "GET":
+                self._pages[route.path] = route
             page, data = self._answering(route, json=False), self._answering(route, json=True)
             self.router.add(route.method, route.path, page, access=route.access)
             if route.method == "GET" and route.json:
@@ -125,21 +133,44 @@ class App:
             if site is not None:
                 user = replace(user, connect_configs=site.settings.connect_configs)
             visit = Visit(self, request, user, session, site, wants_json=json)
-            if not route.public:
-                self._check_rights(visit, route)
-            if route.method == "POST":
-                await visit.read_form()
-                self._check_origin(visit)
-                await self._check_audit(visit, route)
             try:
-                result = await route.handler(visit)
-            except ClientError as error:
-                raise of_client(error) from None
-            except KafkaError as error:  # damaged records, detected by clients on reading
-                raise HttpError(502, 502, f"Records of the cluster cannot be read: {error}.") from None
-            return self._response(visit, result)
+                return self._response(visit, await self._run(visit, route))
+            except HttpError as error:
+                if json or not _wants_page(request):
+                    raise
+                return await failure_page(self, visit, route, error)
 
         return answer
+
+    async def _run(self, visit: Visit, route: Route) -> Page | Response:
+        """Raises HttpError."""
+        if not route.public:
+            self._check_rights(visit, route)
+        if visit.request.method == "POST":
+            await visit.read_form()
+            self._check_origin(visit)
+            await self._check_audit(visit, route)
+        try:
+            return await route.handler(visit)
+        except ClientError as error:
+            raise of_client(error) from None
+        except KafkaError as error:  # damaged records, detected by clients on reading
+            raise HttpError(502, 502, f"Records of the cluster cannot be read: {error}.") from None
+
+    async def page_at(self, visit: Visit, target: str) -> tuple[Page, Visit] | None:
+        """Return a page of the same visitor, for showing a form again. Raises HttpError and ClientError."""
+        request = Request(
+            "GET", target, dict(visit.request.headers), visit.request.content, peer=visit.request.peer
+        )
+        self.router.find(request)
+        route = self._pages.get(request.route)
+        if route is None or route.public:
+            return None
+        site = self._site(request)
+        there = Visit(self, request, visit.user, visit.session, site)
+        self._check_rights(there, route)
+        result = await route.handler(there)
+        return (result, there) if isinstance(result, Page) else None
 
     def _site(self, request: Request) -> Site | None:
         name = request.params.get("cluster")
@@ -177,8 +208,7 @@ class App:
             raise HttpError(503, 503, str(error)) from None
 
     def _to_login(self, request: Request, json: bool) -> Response:
-        wants_page = request.method == "GET" and not json and "text/html" in request.headers.get("accept", "")
-        if not wants_page:
+        if request.method != "GET" or json or not _wants_page(request):
             raise HttpError(401, 401, "Log in first.")
         target = request.path + (f"?{request.query_string}" if request.query_string else "")
         return Response(
@@ -195,8 +225,15 @@ class App:
             return result
         if visit.wants_json:
             return json_response(plain(result.data), result.status, headers=headers)
+        return self.rendered(visit, result)
+
+    def rendered(self, visit: Visit, result: Page, failure: str | None = None) -> Response:
+        """Render a page. `failure` is why the form on it was refused."""
+        headers = dict(SECURITY_HEADERS)
         flash = self.sessions.read_flash(cookies_of(visit.request.headers.get("cookie", "")))
-        body = self.templates.render(result.template, self._values(visit, result, flash))
+        body = self.templates.render(
+            result.template, {**self._values(visit, result, flash), "failure": failure}
+        )
         if visit.session.source == "none" and self.logins.is_new(visit.request):
             headers["Set-Cookie"] = self.sessions.cookie(visit.session)
         elif flash is not None:
@@ -212,6 +249,7 @@ class App:
             "flash": flash,
             "sites": self.sites,
             "asks_for_login": self.logins.asks and bool(visit.user.name),
+            "badges": badges(visit.known_problems()),
         }
 
     def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
@@ -243,14 +281,17 @@ class App:
 
     def _error(self, error: HttpError, request: Request | None) -> Response:
         headers = {**SECURITY_HEADERS, **error.headers}
-        wants_page = request is not None and "text/html" in request.headers.get("accept", "")
-        if not wants_page or (request is not None and request.path.endswith(".json")):
+        if request is None or not _wants_page(request) or request.path.endswith(".json"):
             return json_response(
                 {"error_code": error.error_code, "message": error.message}, error.status, headers=headers
             )
         values = {"status": error.status, "message": error.message}
         body = self.templates.render("error.html", values)
         return Response(error.status, body, "text/html; charset=utf-8", headers)
+
+
+def _wants_page(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
 
 
 def of_client(error: ClientError) -> HttpError:

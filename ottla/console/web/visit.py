@@ -13,6 +13,7 @@ from ottla.console.access.login import Session
 from ottla.console.access.roles import Kind, Level, User
 from ottla.console.cluster.site import Site
 from ottla.console.cluster.snapshot import Snapshot
+from ottla.console.health.problem import Problem
 from ottla.http import HttpError, Request, Response
 
 if TYPE_CHECKING:
@@ -128,6 +129,21 @@ class Visit:
         snapshots = self.site.snapshots
         whole = await (snapshots.renewed() if renewed else snapshots.current())
         return whole.seen_by(self.user)
+
+    async def problems(self) -> list[Problem]:
+        """Return the problems of the cluster that the user may see, worst first."""
+        audit = await self.app.audit.check()
+        return await self.app.observers[self.site.name].problems(self.user, self._told(audit))
+
+    def known_problems(self) -> list[Problem]:
+        if self._site is None or not self.user.roles:
+            return []
+        return self.app.observers[self.site.name].known_problems(
+            self.user, self._told(self.app.audit.problem)
+        )
+
+    def _told(self, audit: str | None) -> str | None:
+        return audit if self.user.may_everywhere(Level.ADMIN) else None
 
     # Responses
 

@@ -1,0 +1,1 @@
+"""Other servers beside a cluster, as the console asks them."""
