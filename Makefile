@@ -24,7 +24,7 @@ start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, t
 # on one worker, which shares its brokers among the tests.
 .PHONY: test
 test: spark ## Run the tests
-	$(BIN)/python -m pytest -m "not peers and not slow and not spark and not walks" -n 5 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not peers and not slow and not spark and not walks and not deploy" -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
@@ -42,6 +42,11 @@ servers: ## Install MariaDB, Redis, nginx and mosquitto from Debian's packages (
 .PHONY: test-walks
 test-walks: install ## Walk through five tutorials with the installed wheel, each on a machine of its own (root, namespaces)
 	$(BIN)/python -m pytest tests/walks -n 0
+
+.PHONY: test-deploy
+test-deploy: install ## Build the container image, run it, and check the Compose files, the Helm chart and the systemd units (Go, root)
+	sh scripts/deploy_tools.sh .deploy-tools
+	$(BIN)/python -m pytest tests/deploy tests/packaging -n 0
 
 .PHONY: test-peers
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka

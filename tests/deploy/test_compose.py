@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +100,10 @@ def test_the_image_runs_without_root_and_checks_its_health() -> None:
     assert 'ENTRYPOINT ["tini", "--", "ottla"]' in text
 
 
+@pytest.mark.deploy
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_compose_accepts_the_file(file: Path) -> None:
-    tool = os.environ.get("OTTLA_DOCKER_COMPOSE") or shutil.which("docker-compose")
-    if tool is None:
-        pytest.skip("docker-compose is not installed: make test-deploy builds it")
-    done = subprocess.run(
-        [tool, "-f", file, "config", "--format", "json"], capture_output=True, text=True, check=False
-    )
+def test_compose_accepts_the_file(file: Path, tool: Callable[[str], str]) -> None:
+    command = [tool("docker-compose"), "-f", str(file), "config", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)["services"]) == set(services(file))
