@@ -48,6 +48,7 @@ COMMANDS = {
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
+    "install": "ottla.cli.commands.install:install",
     "completion": "ottla.cli.commands.completion:completion",
 }
 

@@ -68,6 +68,7 @@ CLIENT_COMMANDS = {
 
 # These commands run their own server, or contact none.
 NO_CLIENTS = {
+    "install",
     "start",
     "certs",
     "completion",

@@ -19,6 +19,7 @@ from ottla.cli import output
 from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.secured_data import private_files
+from ottla.cli.notify import notify
 from ottla.cli.options import directory_option, file_option, pairs_option
 from ottla.cli.signals import end_at_once, ending_signals
 
@@ -446,10 +447,12 @@ async def _serve(
             await preparing
         if announce is not None:
             announce(server)
+        notify("READY=1")
         asked = asyncio.ensure_future(stopping.wait())
         failed = asyncio.ensure_future(server.failed())
         await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        notify("STOPPING=1")
         with _bounded_stop(server.shutdown_seconds):
             if finish is not None:
                 await asyncio.to_thread(finish)
