@@ -573,6 +573,16 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
     yield "", consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group, "other"]), 0
     yield "", share_groups.ShareGroupDescribeRequest(group_ids=[group, "other"]), None
     yield "", streams_groups.StreamsGroupDescribeRequest(group_ids=[group, "other"]), None
+    yield (
+        "",
+        streams_groups.StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id=group,
+            member_id="m",
+            topology_epoch=1,
+            topology_description=streams_groups.TopologyDescription(),
+        ),
+        None,
+    )
     yield "", configs.ListConfigResourcesRequest(), 0
     yield (
         "named",

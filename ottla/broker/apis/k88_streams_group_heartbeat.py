@@ -2,8 +2,8 @@
 
 Behaviour
 - A member joins with epoch 0 and the topology of the application, stays with its epoch and leaves with -1. As in Kafka
-  4.3, static members (instance ids, -2), regular expressions for source topics, new versions of a topology and task
-  offsets are rejected.
+  4.3, static members (instance ids, -2), regular expressions for source topics and new versions of a topology are
+  rejected. Task offsets are rejected in version 0 and not used in version 1, since there are no warm-up tasks.
 - The broker creates the internal topics and assigns the tasks. `status` reports obstacles: missing source topics,
   mismatched partitions, internal topics not created yet, a delayed assignment.
 - A member first revokes tasks outside its target, confirms this in its next heartbeat, and gets new tasks once no other
@@ -11,14 +11,17 @@ Behaviour
 - An empty classic group becomes a streams group when the first member joins with this API; its offsets survive.
 - The response includes the endpoints for interactive queries if they changed since the endpoint epoch of the request.
 
+- If the broker keeps topology descriptions, it asks one member after another for one (KIP-1331), with growing pauses.
+
 Version notes
-- 0 is the only version.
+- 0 first version; 1 task offsets, `topology_description_required`, and `acceptable_recovery_lag` as 64 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sized
 
+from ottla.broker.apis.k93_streams_group_topology_description_update import keeps_descriptions
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
@@ -46,6 +49,10 @@ from ottla.protocol.messages.streams_groups import (
 from ottla.security.acls import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, READ_GROUP
 
 _MOST_ENTRIES = 5000
+_DESCRIPTIONS_SINCE = _TASK_OFFSETS_SINCE = 1
+# Kafka's defaults. The broker assigns no warm-up tasks, so it has no use for the offsets.
+_TASK_OFFSET_INTERVAL_MS = 60_000
+_ACCEPTABLE_RECOVERY_LAG = 10_000
 
 
 def handle(
@@ -58,7 +65,7 @@ def handle(
         context.require(DESCRIBE_TOPIC, name)
         if not count % SLICE:
             yield None
-    _check(request)
+    _check(request, context.version)
     endpoint = request.user_endpoint
     result = broker.groups.streams.heartbeat(
         request.group_id,
@@ -79,18 +86,24 @@ def handle(
         ),
     )
     if isinstance(result, StreamsHeartbeatResult):
-        return _response(broker, context, result)
-    return _when_stored(broker, context, result)
+        return _response(broker, request, context, result)
+    return _when_stored(broker, request, context, result)
 
 
 async def _when_stored(
-    broker: Broker, context: RequestContext, result: Awaitable[StreamsHeartbeatResult]
+    broker: Broker,
+    request: StreamsGroupHeartbeatRequest,
+    context: RequestContext,
+    result: Awaitable[StreamsHeartbeatResult],
 ) -> StreamsGroupHeartbeatResponse:
-    return _response(broker, context, await result)
+    return _response(broker, request, context, await result)
 
 
 def _response(
-    broker: Broker, context: RequestContext, result: StreamsHeartbeatResult
+    broker: Broker,
+    request: StreamsGroupHeartbeatRequest,
+    context: RequestContext,
+    result: StreamsHeartbeatResult,
 ) -> StreamsGroupHeartbeatResponse:
     response = StreamsGroupHeartbeatResponse(
         member_id=result.member_id,
@@ -112,6 +125,14 @@ def _response(
             )
             for one in result.endpoints
         ]
+    if context.version >= _DESCRIPTIONS_SINCE:
+        response.task_offset_interval_ms = _TASK_OFFSET_INTERVAL_MS
+        response.acceptable_recovery_lag = _ACCEPTABLE_RECOVERY_LAG
+        is_stale = any(status.code is StatusCode.STALE_TOPOLOGY for status in result.statuses)
+        if request.member_epoch >= 0 and not is_stale and keeps_descriptions(broker):
+            response.topology_description_required = broker.groups.streams.asks_for_description(
+                request.group_id, result.topology_epoch
+            )
     denied = []
     if result.to_create and not context.allows(CREATE_CLUSTER, quiet=True):
         denied = [topic.name for topic in result.to_create if not context.allows(CREATE_TOPIC, topic.name)]
@@ -161,6 +182,8 @@ def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
         request.active_tasks,
         request.standby_tasks,
         request.warmup_tasks,
+        request.task_offsets,
+        request.task_end_offsets,
     ]
     if request.topology is not None:
         subtopologies = request.topology.subtopologies
@@ -176,7 +199,7 @@ def _check_size(request: StreamsGroupHeartbeatRequest) -> None:
         )
 
 
-def _check(request: StreamsGroupHeartbeatRequest) -> None:
+def _check(request: StreamsGroupHeartbeatRequest, version: int) -> None:
     problem = None
     is_joining = request.member_epoch == JOIN_EPOCH
     if not request.member_id:
@@ -187,9 +210,9 @@ def _check(request: StreamsGroupHeartbeatRequest) -> None:
         problem = "Static membership is not yet supported."
     elif request.rack_id == "":
         problem = "RackId can't be empty."
-    elif request.task_offsets is not None:
+    elif request.task_offsets is not None and version < _TASK_OFFSETS_SINCE:
         problem = "TaskOffsets are not supported yet."
-    elif request.task_end_offsets is not None:
+    elif request.task_end_offsets is not None and version < _TASK_OFFSETS_SINCE:
         problem = "TaskEndOffsets are not supported yet."
     elif is_joining:
         problem = _problem_of_join(request)

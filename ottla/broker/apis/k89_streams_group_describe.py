@@ -6,8 +6,10 @@ Behaviour
   application.
 - As in Kafka, tasks that a member still has to revoke are not listed as its own.
 
+- A topology description is shown on request, if a member has sent one for the current topology (KIP-1331).
+
 Version notes
-- 0 is the only version.
+- 0 first version; 1 topology descriptions, and the name of the assignor.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ from ottla.protocol.messages.streams_groups import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     TopicInfo,
+    TopologyDescription,
 )
 from ottla.protocol.messages.streams_groups import TaskIds as DescribedTasks
+
+_NOT_REQUESTED, _NOT_STORED, _AVAILABLE = 0, 1, 3
+_ASSIGNOR = "sticky"
 
 SPLIT = Split("group_ids", "groups", size=16)
 
@@ -47,13 +53,34 @@ def handle(
     for description in broker.groups.streams.describe(allowed):
         described = _describe(description)
         topology = description.topology
-        topics = () if topology is None else topology.topology.topics()
+        topics = set() if topology is None else set(topology.topology.topics())
+        if request.include_topology_description and not description.error:
+            _add_topology_description(described, description.topology_description)
+            topics |= _topics_of(description.topology_description)
         if not finish_description(
             context, described, topics, with_operations=request.include_authorized_operations
         ):
-            described.topology = None  # it names the topics
+            described.topology = described.topology_description = None  # they name the topics
+            described.topology_description_status = _NOT_REQUESTED
         groups.append(described)
     return StreamsGroupDescribeResponse(groups=groups)
+
+
+def _add_topology_description(described: DescribedGroup, description: TopologyDescription | None) -> None:
+    described.topology_description = description
+    described.topology_description_status = _NOT_STORED if description is None else _AVAILABLE
+
+
+def _topics_of(description: TopologyDescription | None) -> set[str]:
+    if description is None:
+        return set()
+    nodes = [node for each in description.subtopologies for node in each.nodes]
+    nodes += [each.source for each in description.global_stores]
+    return {
+        topic
+        for node in nodes
+        for topic in (*node.source_topics, *([] if node.sink_topic is None else [node.sink_topic]))
+    }
 
 
 def _describe(group: StreamsGroupDescription) -> DescribedGroup:
@@ -66,6 +93,7 @@ def _describe(group: StreamsGroupDescription) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         topology=None if group.topology is None else _topology(group.topology),
         members=[_member(member, target) for member, target in group.members],
+        assignor_name=None if group.error else _ASSIGNOR,
     )
 
 

@@ -23,9 +23,9 @@ _NAMES = (
     "ListConfigResources:74:1 DescribeTopicPartitions:75:0 ShareGroupHeartbeat:76:1 ShareGroupDescribe:77:1 "
     "ShareFetch:78:2 ShareAcknowledge:79:2 AddRaftVoter:80:1 RemoveRaftVoter:81:0 "
     "InitializeShareGroupState:83:0 ReadShareGroupState:84:0 WriteShareGroupState:85:1 "
-    "DeleteShareGroupState:86:0 ReadShareGroupStateSummary:87:1 StreamsGroupHeartbeat:88:0 "
-    "StreamsGroupDescribe:89:0 DescribeShareGroupOffsets:90:1 AlterShareGroupOffsets:91:0 "
-    "DeleteShareGroupOffsets:92:0"
+    "DeleteShareGroupState:86:0 ReadShareGroupStateSummary:87:1 StreamsGroupHeartbeat:88:1 "
+    "StreamsGroupDescribe:89:1 DescribeShareGroupOffsets:90:1 AlterShareGroupOffsets:91:0 "
+    "DeleteShareGroupOffsets:92:0 StreamsGroupTopologyDescriptionUpdate:93:0"
 )
 KNOWN = {int(key): (name, int(newest)) for name, key, newest in (part.split(":") for part in _NAMES.split())}
 

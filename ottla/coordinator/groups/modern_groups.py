@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.coordinator.groups.base.base_group import Group
 from ottla.coordinator.groups.classic.classic_group import ClassicGroup
@@ -249,6 +249,13 @@ class StreamsGroups:
         runtime.run(shard, replaced, replaced.die(ErrorCode.REBALANCE_IN_PROGRESS, runtime.clock()))
         runtime.run(shard, group, effects)
         return when_stored(pending, result)
+
+    def asks_for_description(self, group_id: str, topology_epoch: int) -> bool:
+        group = self._runtime.get(group_id, StreamsGroup)[1]
+        return topology_epoch >= 0 and group.description.asks(topology_epoch, self._runtime.clock())
+
+    def describe_topology(self, group_id: str, member_id: str, topology_epoch: int, description: Any) -> None:
+        self._runtime.get(group_id, StreamsGroup)[1].describe_topology(member_id, topology_epoch, description)
 
     def describe(self, group_ids: Iterable[str]) -> Iterator[StreamsGroupDescription]:
         for group_id in group_ids:

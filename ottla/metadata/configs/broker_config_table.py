@@ -189,6 +189,8 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("log.retention.check.interval.ms", LONG, "300000", Range(1),         "How often old segments are looked for."),
     ("log.local.retention.bytes",       LONG, "-2",     Range(-2),        "Bytes kept locally beside tiered storage; -2 means all that is kept.", CLUSTER_WIDE),
     ("log.local.retention.ms",          LONG, "-2",     Range(-2),        "Time kept locally beside tiered storage; -2 means all that is kept.", CLUSTER_WIDE),
+    ("log.remote.copy.lag.bytes",       LONG, "-1",     Range(-1),        "Bytes behind the newest record before a segment is copied to tiered storage.", CLUSTER_WIDE),
+    ("log.remote.copy.lag.ms",          LONG, "0",      Range(-1),        "Age before a segment is copied to tiered storage.", CLUSTER_WIDE),
     ("log.cleanup.policy",              LIST, "delete", CLEANUP_POLICIES, "Treatment of old segments: delete, compact, both, or none.", CLUSTER_WIDE),
     # Flushing
     ("log.flush.interval.messages",                   LONG, LONG_MAX, Range(1), "Records between two fsyncs.", CLUSTER_WIDE),
@@ -317,6 +319,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("producer.id.expiration.ms",                 INT, "86400000", Range(1), "How long an idle producer's last sequence numbers are remembered.", CLUSTER_WIDE),
     ("producer.id.expiration.check.interval.ms",  INT, "600000",  Range(1), "How often idle producers are looked for.", INTERNAL),
     ("transactional.id.expiration.ms",            INT, "604800000", Range(1), "How long a transactional id without transactions is remembered."),
+    ("transaction.two.phase.commit.enable",       BOOLEAN, "false", None,  "Let producers with the right TWO_PHASE_COMMIT keep transactions open without a timeout (KIP-939)."),
     ("transaction.max.timeout.ms",                INT, "900000",  Range(1), "The longest timeout of a transaction."),
     ("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000",   Range(1), "How often transactions that timed out are looked for."),
     ("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000", Range(1), "How often transactional ids that expired are looked for."),
@@ -343,6 +346,8 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.streams.num.standby.replicas",       INT, "0",     Range(0), "Standby replicas of each task of a streams group."),
     ("group.streams.max.standby.replicas",       INT, "2",     Range(0), "The most standby replicas that a streams group may set."),
     ("group.streams.initial.rebalance.delay.ms", INT, "3000",  Range(0), "How long a new streams group waits for more members."),
+    ("group.streams.topology.description.plugin.class", CLASS, None, OneOf(("org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin",)),
+     "Keeps descriptions of the topologies of streams groups, in memory; without it no application is asked for one."),
     ("group.streams.max.size",                   INT, INT_MAX, Range(1), "The most members of a streams group."),
     # Authorization and principals
     ("authorizer.class.name",          STRING,  "",          None,      "Authorizer class. Empty allows everything."),

@@ -91,6 +91,7 @@ _FAMILIES: dict[str, dict[int, str]] = {
     "streams_groups": {
         88: "StreamsGroupHeartbeat",
         89: "StreamsGroupDescribe",
+        93: "StreamsGroupTopologyDescriptionUpdate",
     },
     "acls": {
         29: "DescribeAcls",

@@ -72,7 +72,7 @@ class Topology(Struct):
     subtopologies: list[Subtopology] = array(Subtopology)
 
 
-class StreamsGroupHeartbeatRequest(Request, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request, key=88, versions="0-1", flexible="0+"):
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -108,19 +108,21 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition] = array(TopicPartition)
 
 
-class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     member_id: str = string()
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
-    acceptable_recovery_lag: int = int32()
+    acceptable_recovery_lag_legacy: int = int32("0")
     task_offset_interval_ms: int = int32()
+    acceptable_recovery_lag: int = int64("1+")
     status: list[Status] | None = array(Status, nullable="0+")
     active_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, nullable="0+", default=None)
+    topology_description_required: bool = boolean("1+")
     endpoint_information_epoch: int = int32()
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, nullable="0+", default=None
@@ -130,9 +132,34 @@ class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+
 # StreamsGroupDescribe, key 89
 
 
-class StreamsGroupDescribeRequest(Request, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Request, key=89, versions="0-1", flexible="0+"):
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
+    include_topology_description: bool = boolean("1+")
+
+
+class TopologyDescriptionNode(Struct):
+    name: str = string()
+    node_type: int = int8()  # 1 source, 2 processor, 3 sink
+    source_topics: list[str] = array(string)
+    sink_topic: str | None = string(nullable="0+", default=None)
+    stores: list[str] = array(string)
+    successors: list[str] = array(string)
+
+
+class TopologyDescriptionSubtopology(Struct):
+    subtopology_id: str = string()
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode)
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    source: TopologyDescriptionNode = struct(TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = struct(TopologyDescriptionNode)
+
+
+class TopologyDescription(Struct):
+    subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
+    global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
 
 
 class DescribedSubtopology(Struct):
@@ -184,8 +211,27 @@ class DescribedGroup(Struct):
     topology: DescribedTopology | None = struct(DescribedTopology, nullable="0+")
     members: list[Member] = array(Member)
     authorized_operations: int = int32(default=-2147483648)
+    topology_description: TopologyDescription | None = struct(TopologyDescription, "1+", nullable="1+")
+    topology_description_status: int = int8("1+")
+    assignor_name: str | None = string("1+", nullable="1+", default=None)
 
 
-class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+# StreamsGroupTopologyDescriptionUpdate, key 93
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Request, key=93, versions="0", flexible="0+"):
+    group_id: str = string()
+    member_id: str = string()
+    topology_epoch: int = int32()
+    topology_description: TopologyDescription = struct(TopologyDescription)
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Response, key=93, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)

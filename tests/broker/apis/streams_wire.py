@@ -93,7 +93,7 @@ class StreamsWire:
         request = StreamsGroupHeartbeatRequest(
             **{"group_id": self.group, "member_id": member_id, "member_epoch": epoch, **fields}
         )
-        answer: Any = self.client.call(request)
+        answer: Any = self.client.call(request, 0)
         if answer.error_code:
             return ErrorCode(answer.error_code).name, answer.error_message
         statuses = [(status.status_code, status.status_detail) for status in answer.status]
@@ -119,7 +119,7 @@ class StreamsWire:
 
     def describe(self) -> Any:
         request = StreamsGroupDescribeRequest(group_ids=[self.group], include_authorized_operations=False)
-        answer: Any = self.client.call(request)
+        answer: Any = self.client.call(request, 0)
         [group] = answer.groups
         return group
 

@@ -85,7 +85,7 @@ def replace(
 @pytest.mark.parametrize("version", range(1, 5))
 def test_every_version_describes_a_topic(client: WireClient, topic: str, version: int) -> None:
     result = describe(client, TOPIC, topic, version=version)
-    assert (result.error_code, len(result.configs)) == (ErrorCode.NONE, 34)
+    assert (result.error_code, len(result.configs)) == (ErrorCode.NONE, 37)
     values = {each.name: each.value for each in result.configs}
     assert values["retention.ms"] == "604800000"
     types = {each.name: each.config_type for each in result.configs}
@@ -107,7 +107,7 @@ def test_synonyms_and_documentation_only_on_request(client: WireClient, topic: s
 def test_keys_choose_and_unknown_ones_are_left_out(client: WireClient, topic: str) -> None:
     result = describe(client, TOPIC, topic, ["flush.ms", "nonsense", "flush.ms"])
     assert [each.name for each in result.configs] == ["flush.ms"]
-    assert len(describe(client, TOPIC, topic, []).configs) == 34
+    assert len(describe(client, TOPIC, topic, []).configs) == 37
 
 
 def test_a_broker_shows_what_can_be_changed_and_hides_secrets(client: WireClient) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ottla.coordinator.groups.base.base_group import (
     Assignment,
@@ -53,6 +54,7 @@ from ottla.coordinator.groups.streams.topology import (
     configure,
     validate,
 )
+from ottla.coordinator.groups.streams.topology_description import DescriptionKeeper
 from ottla.coordinator.runtime import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -73,6 +75,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         self._endpoint_epoch = 0
         self._shutdown_member_id: str | None = None
         self._initial_delay_ends_ms = 0
+        self.description = DescriptionKeeper()
 
     # Properties
 
@@ -116,8 +119,22 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             epoch=now.epoch,
             assignment_epoch=now.target_epoch,
             topology=None if now.topology is None else self._topology_now(),
+            topology_description=None if now.topology is None else self.description.of(now.topology.epoch),
             members=[(m, now.targets.get(m.member_id, NO_TASKS)) for m in self.members.values()],
         )
+
+    def describe_topology(self, member_id: str, topology_epoch: int, description: Any) -> None:
+        """Keep the description that a member sends."""
+        if member_id not in self.members:
+            self.no_member(member_id)
+        topology = self.state_now.topology
+        current = -1 if topology is None else topology.epoch
+        if topology_epoch != current:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topology epoch {topology_epoch} does not match the group's current topology epoch {current}.",
+            )
+        self.description.store(topology_epoch, description)
 
     # StreamsGroupHeartbeat
 
@@ -212,6 +229,7 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
             reconciled.epoch,
             self.pace.heartbeat_interval_ms,
             self._statuses(reconciled, delayed),
+            topology_epoch=self._topology_now().topology.epoch,
             to_create=self._topology_now().to_create,
         )
         has_changed = reconciled.assigned.ids() != member.assigned.ids()

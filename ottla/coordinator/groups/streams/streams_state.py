@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ottla.coordinator.groups.modern.consumer_state import FIRST_EPOCH
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic, Status, Topology
@@ -262,6 +262,8 @@ class StreamsHeartbeatResult:
     tasks: Tasks | None = None
     endpoint_epoch: int = 0
     endpoints: list[EndpointPartitions] | None = None
+    # The epoch of the group's topology.
+    topology_epoch: int = -1
     # Internal topics for the broker to create now.
     to_create: tuple[InternalTopic, ...] = ()
 
@@ -277,6 +279,7 @@ class StreamsGroupDescription:
     epoch: int = 0
     assignment_epoch: int = 0
     topology: ConfiguredTopology | None = None
+    topology_description: Any = None
     members: list[tuple[StreamsMember, Tasks]] = field(default_factory=list)
 
 
