@@ -373,39 +373,6 @@ def test_nodes_stand_beside_what_leads_to_them() -> None:
     assert [(one == two) for one, two in lines] == [True, True]
 
 
-# -- dead letters --
-
-
-def test_dead_letters_are_sent_back_once(
-    broker: Broker, visitor: Visitor, names: Callable[[], str], tmp_path: Path
-) -> None:
-    source, letters = names(), names()
-    for each in (source, letters):
-        broker.create_topic(each)
-    for number, reason in enumerate(("not JSON", "no schema", "not JSON")):
-        headers = [
-            ("own", b"kept"),
-            ("ottla.dead.letter.topic", source.encode()),
-            ("ottla.dead.letter.partition", b"0"),
-            ("ottla.dead.letter.offset", str(number).encode()),
-            ("ottla.dead.letter.reason", reason.encode()),
-        ]
-        broker.produce(letters, b"value %d" % number, key=b"k", headers=headers)
-    where = f"topics/{letters}/dead-letters"
-    assert (visitor.json(where)["total"], visitor.json(where, reason="json")["total"]) == (3, 2)
-    plan = visitor.send(visitor.form(visitor.get(where, reason="json"), "/replay"))
-    assert "2 messages more" in plan.text
-    done = visitor.send(visitor.form(plan, "/replay"))
-    assert "2 messages were sent back." in done.text
-    returned = visitor.json(f"topics/{source}/messages", **{"from": "oldest"})["messages"]
-    assert [each["value"] for each in returned] == ["value 0", "value 2"]
-    assert returned[0]["headers"] == [["own", "kept"]]
-    assert [each["replayed"] for each in visitor.json(where)["letters"]] == [True, False, True]
-    plan = visitor.submit(where, "/replay")
-    assert "1 messages more" in plan.text
-    assert "1 messages were sent back." in visitor.send(visitor.form(plan, "/replay")).text
-
-
 def test_pages_without_their_server_say_what_is_missing(open_console: Callable[..., InBackground]) -> None:
     running = open_console()
     with Visitor(running.url) as visitor:

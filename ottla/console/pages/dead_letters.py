@@ -1,40 +1,23 @@
-"""Dead letters: unreadable records of pipelines and connectors, with reasons, and their replay."""
+"""Dead letters: unreadable records of pipelines and connectors by reason, and sending them back."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ottla.client.admin.offsets import earliest_offsets, latest_offsets
-from ottla.client.cluster import Cluster
-from ottla.client.dead_letters import (
-    ERROR,
-    OFFSET,
-    PARTITION,
-    REASON,
-    TOPIC,
-    Originals,
-    Progress,
-    why,
-)
-from ottla.client.produce import produce
+from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, REASON, TOPIC, own_headers
 from ottla.console.access.roles import Level
-from ottla.console.messages.reading import Message, read_range
+from ottla.console.messages.dead_letters import Letter, Selection, ends_of, newest_letters, send_back, targets
+from ottla.console.messages.decoding import MOST_ITEMS, Decoder
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.topics import TOPIC as TOPIC_PATH
 from ottla.console.pages.topics import topic_state
 from ottla.console.web.app import Route
-from ottla.console.web.paging import Change, Plan, is_confirmed, plan_page
+from ottla.console.web.paging import Change, Plan, is_confirmed, listing, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
-from ottla.protocol.record_format import Record
 
-_MOST = 5000
-_AT_ONCE = 500
-_BYTES_AT_ONCE = 16 << 20
+_MOST_KINDS = 50
 
 
 class DeadLetters:
@@ -46,132 +29,136 @@ class DeadLetters:
         yield Route("POST", f"{TOPIC_PATH}/dead-letters/replay", self.replay, Level.OPERATOR)
 
     async def letters(self, visit: Visit) -> Page | Response:
+        """Show the newest letters with their values, a page at a time, and the reasons of all that were read."""
         state = await topic_state(visit)
-        pattern = _pattern(visit.query.get("reason", ""))
+        is_masked = self._messages.masker(visit, state.name) is not None
+        selection = _selection(visit.query)
+        if is_masked:  # reasons often quote the value, so they are neither shown nor searched
+            selection = Selection()
         keys = [(state.name, each.number) for each in state.partitions]
-        rows = await visit.site.calls.read(_rows, keys)
-        if self._messages.masker(visit, state.name) is not None:
-            # The reason often quotes the value.
-            rows = [{**row, "reason": "•••"} for row in rows]
-        shown = [row for row in rows if pattern is None or pattern.search(row["reason"] or "")]
+        found, has_older = await visit.site.calls.read(newest_letters, keys)
+        shown = [each for each in found if selection.takes(each)]
+        listed = listing(
+            list(enumerate(shown)),
+            {"size": visit.query.get("size", "25"), "page": visit.query.get("page", "1")},
+            text=lambda _: "",
+            columns={"newest": lambda row: row[0]},
+            default="newest",
+        )
+        decoder = None if is_masked else Decoder(visit.site.codecs, MOST_ITEMS)
+        rows = await visit.site.calls.run(_rows, [each for _, each in listed.rows], decoder)
         data = {
             "topic": state.name,
             "internal": state.internal,
-            "letters": shown[:_AT_ONCE],
-            "total": len(shown),
-            "waiting": sum(not row["replayed"] and bool(row["from_topic"]) for row in shown),
+            "reasons": [] if is_masked else _reasons(found),
+            "letters": rows,
+            "waiting": sum(_waits(each) for each in shown),
+            **listed.plain(),
         }
         more = {
             "tab": "dead-letters",
-            "reason": visit.query.get("reason", ""),
-            "is_cut": len(rows) >= _MOST,
+            "reason": selection.text,
+            "kind": selection.kind,
+            "is_cut": has_older,
+            "is_masked": is_masked,
+            "listed": listed,
         }
         return Page("messages/dead_letters.html", data, more=more)
 
     async def replay(self, visit: Visit) -> Page | Response:
-        """Replay messages not yet replayed, to their original topics or all to one topic."""
+        """Send letters back to their original topics, or all to one topic: those of the plan and no later ones."""
         state = await topic_state(visit)
         if self._messages.masker(visit, state.name) is not None:
             raise HttpError(
                 403, 403, f"Messages of '{state.name}' are masked: they cannot be copied elsewhere."
             )
-        pattern = _pattern(visit.form.get("reason", ""))
-        to = visit.form.get("to", "").strip() or None
         keys = [(state.name, each.number) for each in state.partitions]
-        targets = await visit.site.calls.read(_targets, keys, pattern, to)
-        for target in targets:
+        if not visit.values("upto"):
+            ends = await visit.site.calls.read(ends_of, keys)
+            visit.fields += [("upto", f"{number}:{end}") for number, end in ends.items()]
+        selection = _selection(visit.form, visit.values("letter"), visit.values("upto"))
+        planned = await visit.site.calls.read(targets, keys, selection)
+        for target in planned:
             visit.require(Level.OPERATOR, target)
         back = visit.url("topics", state.name, "dead-letters")
         if is_confirmed(visit):
             sent = await visit.change(
-                "replay dead letters", state.name, _replay, state.name, keys, pattern, to
+                "replay dead letters", state.name, send_back, keys, selection, planned.__contains__
             )
             return visit.redirect(back, f"{sent} messages were sent back.")
-        changes = [Change(target, "", f"{count} messages more") for target, count in sorted(targets.items())]
-        warning = "If this is interrupted, some may be sent twice."
+        changes = [Change(target, "", f"{count} messages more") for target, count in sorted(planned.items())]
+        warning = (
+            "If this is interrupted, some may be sent twice. Letters that arrive from now on are not sent."
+        )
         return plan_page(visit, Plan(f"Replay {state.name}", changes, "Send back", back, [warning]))
 
 
-def _pattern(text: str) -> re.Pattern[str] | None:
-    """Match plain text, because a visitor's regular expression could run forever."""
-    return re.compile(re.escape(text.strip()), re.IGNORECASE) if text.strip() else None
+def _selection(given: dict[str, str], letters: Sequence[str] = (), upto: Sequence[str] = ()) -> Selection:
+    return Selection(
+        given.get("reason", "").strip(),
+        given.get("kind", ""),
+        frozenset(_pair(each) for each in letters),
+        given.get("to", "").strip() or None,
+        dict(_pair(each) for each in upto),
+    )
 
 
-def _all(cluster: Cluster, keys: list[tuple[str, int]]) -> Iterator[Message]:
-    starts, ends = earliest_offsets(cluster, keys), latest_offsets(cluster, keys)
-    for key in keys:
-        yield from read_range(cluster, key, starts[key], ends[key])
+def _pair(text: str) -> tuple[int, int]:
+    """Parse "partition:offset"."""
+    first, _, second = text.partition(":")
+    if not (first.isdecimal() and second.isdecimal() and len(text) < 40):
+        raise HttpError(400, 400, f"'{text}' is not 'partition:offset'.")
+    return int(first), int(second)
 
 
-def _rows(cluster: Cluster, keys: list[tuple[str, int]]) -> list[dict[str, Any]]:
-    progress = Progress(cluster, keys[0][0])
-    return [_row(each, progress.is_done(each)) for each in islice(_all(cluster, keys), _MOST)]
+def _waits(letter: Letter) -> bool:
+    return not letter.is_done and TOPIC in letter.facts
 
 
-def _chosen(
-    cluster: Cluster,
-    keys: list[tuple[str, int]],
-    progress: Progress,
-    pattern: re.Pattern[str] | None,
-    to: str | None,
-) -> Iterator[tuple[str, Message]]:
-    for message in islice(_all(cluster, keys), _MOST):
-        headers = why(message.headers)
-        target = to or headers.get(TOPIC)
-        if (
-            target
-            and not progress.is_done(message)
-            and (pattern is None or pattern.search(headers.get(REASON, "")))
-        ):
-            yield target, message
+def _reasons(letters: Sequence[Letter]) -> list[dict[str, Any]]:
+    """Group letters by their reason without numbers, the most frequent first."""
+    groups: dict[str, list[Letter]] = {}
+    for each in letters:
+        groups.setdefault(each.kind, []).append(each)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    return [
+        {
+            "kind": kind,
+            "letters": len(members),
+            "waiting": sum(map(_waits, members)),
+            "newest": members[0].message.timestamp,
+        }
+        for kind, members in ordered[:_MOST_KINDS]
+    ]
 
 
-def _targets(
-    cluster: Cluster, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
-) -> dict[str, int]:
-    progress = Progress(cluster, keys[0][0])
-    return dict(Counter(target for target, _ in _chosen(cluster, keys, progress, pattern, to)))
+def _rows(letters: Sequence[Letter], decoder: Decoder | None) -> list[dict[str, Any]]:
+    return [_row(each, decoder) for each in letters]
 
 
-def _replay(
-    cluster: Cluster, topic: str, keys: list[tuple[str, int]], pattern: re.Pattern[str] | None, to: str | None
-) -> int:
-    progress = Progress(cluster, topic)
-    originals = Originals(cluster)
-    waiting: list[tuple[str, Message, Record]] = []
-    size = sent = 0
-
-    def send() -> None:
-        for target in {each for each, _, _ in waiting}:
-            produce(cluster, target, [record for each, _, record in waiting if each == target])
-        progress.add([message for _, message, _ in waiting])
-        progress.commit()
-        waiting.clear()
-
-    for target, message in _chosen(cluster, keys, progress, pattern, to):
-        record = originals.of(message)
-        if record is None:
-            continue  # deleted, and the letter has no copy: it stays in the list as not sent back
-        waiting.append((target, message, record))
-        size += len(record.value or b"")
-        sent += 1
-        if len(waiting) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
-            send()
-            size = 0
-    send()
-    return sent
-
-
-def _row(message: Message, done: bool) -> dict[str, Any]:
-    headers = why(message.headers)
-    return {
+def _row(letter: Letter, decoder: Decoder | None) -> dict[str, Any]:
+    message, facts = letter.message, letter.facts
+    row: dict[str, Any] = {
         "partition": message.partition,
         "offset": message.offset,
         "timestamp": message.timestamp,
-        "from_topic": headers.get(TOPIC),
-        "from_partition": headers.get(PARTITION),
-        "from_offset": headers.get(OFFSET),
-        "error": headers.get(ERROR),
-        "reason": headers.get(REASON),
-        "replayed": done,
+        "from_topic": facts.get(TOPIC),
+        "from_partition": facts.get(PARTITION),
+        "from_offset": facts.get(OFFSET),
+        "error": facts.get(ERROR),
+        "reason": "•••",
+        "replayed": letter.is_done,
+        "key": None,
+        "value": None,
+        "headers": [],
+    }
+    if decoder is None:
+        return row
+    key, value = decoder.part(message.key), decoder.part(message.value)
+    own = own_headers(message.headers)
+    return row | {
+        "reason": facts.get(REASON),
+        "key": None if message.key is None else key.text,
+        "value": None if message.value is None else value.text,
+        "headers": [[name, None if data is None else data.decode("utf-8", "replace")] for name, data in own],
     }

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.client.cluster import Cluster
+from ottla.client.dead_letters import own_headers
 from ottla.client.errors import ClientError
 from ottla.client.produce import ProducedRecord, produce
 from ottla.client.schema_codecs import BadData, SchemaCodecs, encode
 from ottla.console.access.roles import Level
+from ottla.console.messages.dead_letters import mark_done
 from ottla.console.messages.decoding import MOST_ITEMS, Decoder, to_bytes
 from ottla.console.messages.reading import Message, read_range
 from ottla.console.pages.messages import Messages
@@ -43,10 +45,19 @@ class Producing:
             "partition": "",
             "key_kind": "text",
             "value_kind": "text",
+            "letters": "",
+            "letter": "",
         }
+        letters = visit.query.get("letters", "")
         if visit.query.get("offset"):
-            self._refuse_masked(visit, state.name)
-            given |= _filled_in(visit, await _message(visit, visit.query))
+            source = letters or state.name
+            visit.require(Level.OPERATOR if letters else Level.VIEWER, source)
+            self._refuse_masked(visit, source)
+            message = await _message(visit, visit.query, source)
+            if letters:
+                message = message._replace(headers=own_headers(message.headers))
+                given["letter"] = f"{message.partition}:{message.offset}"
+            given |= {**_filled_in(visit, message), "letters": letters}
         return await self._page(visit, given, None)
 
     async def _page(self, visit: Visit, given: dict[str, Any], problem: str | None) -> Page:
@@ -74,9 +85,21 @@ class Producing:
                 raise ValueError(f"There is no partition {form['partition']}.")
         except (ValueError, ClientError) as error:
             return await self._page(visit, {**_BLANK, **form}, str(error))
+        letter = await self._letter(visit)
         [produced] = await visit.site.calls.change(produce, topic, [record], partition)
         await visit.log("produce", topic, details=produced._asdict())
+        if letter is not None:
+            await visit.change("replay dead letters", letter.topic, mark_done, letter)
         return visit.redirect(_seen_at(visit, topic, produced), _where(topic, produced))
+
+    async def _letter(self, visit: Visit) -> Message | None:
+        """Return the dead letter that this message corrects. Raises HttpError."""
+        letters = visit.form.get("letters", "")
+        if not letters:
+            return None
+        visit.require(Level.OPERATOR, letters)
+        partition, _, offset = visit.form.get("letter", "").partition(":")
+        return await _message(visit, {"partition": partition, "offset": offset}, letters)
 
     async def resend(self, visit: Visit) -> Page | Response:
         """Send the same bytes again, to this topic or another one."""
@@ -84,7 +107,7 @@ class Producing:
         target = visit.form.get("target", "").strip() or topic
         visit.require(Level.OPERATOR, target)
         self._refuse_masked(visit, topic)
-        message = await _message(visit, visit.form)
+        message = await _message(visit, visit.form, topic)
         record = Record(0, round(time.time() * 1000), message.key, message.value, message.headers)
         [produced] = await visit.site.calls.change(produce, target, [record])
         source = f"{topic}-{message.partition}@{message.offset}"
@@ -96,7 +119,8 @@ class Producing:
             raise HttpError(403, 403, f"Messages of '{topic}' are masked: they cannot be copied elsewhere.")
 
 
-_BLANK = {"key": "", "value": "", "headers": "", "partition": "", "key_kind": "text", "value_kind": "text"}
+_BLANK = {"key": "", "value": "", "headers": "", "partition": "", "key_kind": "text", "value_kind": "text",
+          "letters": "", "letter": ""}  # fmt: skip
 
 
 def _number(text: str) -> int | None:
@@ -104,9 +128,8 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-async def _message(visit: Visit, given: dict[str, str]) -> Message:
+async def _message(visit: Visit, given: dict[str, str], topic: str) -> Message:
     """Return the message named by a form. Raises HttpError."""
-    topic = visit.params["topic"]
     partition, offset = (_number(given.get(name, "")) for name in ("partition", "offset"))
     if partition is None or offset is None:
         raise HttpError(400, 400, "The message is missing. Pass its partition and offset.")
