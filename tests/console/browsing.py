@@ -113,6 +113,11 @@ class Visitor:
         data = {name: each for name, each in given.items() if each is not None}
         return self.http.post(form.action, data=data, headers={"Referer": form.page})
 
+    def confirm(self, plan: httpx.Response, action: str, **fields: Any) -> httpx.Response:
+        """Confirm a plan."""
+        assert "This is what would happen" in plan.text, text_of(plan)
+        return self.send(self.form(plan, action), **fields)
+
     def token(self) -> str:
         page = self.get("topics")
         found = re.search(r'data-csrf="([^"]+)"', page.text)

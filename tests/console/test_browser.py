@@ -262,6 +262,7 @@ def test_a_message_is_produced_found_and_sent_again(broker: Broker, page: Any) -
     row.locator("summary").click()
     page.get_by_label("Topic to send it to").fill("letters")
     page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Send", exact=True).click()
     page.get_by_text("Sent to partition 0").wait_for()
     assert last(broker, "letters", 0)[0] == b"from-the-browser"
 

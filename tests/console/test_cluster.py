@@ -98,6 +98,12 @@ def test_a_broker_that_is_down_is_a_reason(cluster: Cluster, visitor: Visitor) -
     data = visitor.json("overview")
     assert "Broker 2 is down, but replicas are assigned to it." in [each["text"] for each in data["reasons"]]
     wait(lambda: visitor.json("overview")["under_replicated"] >= 3)
+    [dead] = [each for each in data["brokers"] if each["is_down"]]
+    assert dead["id"] == 2
+    page = visitor.get("brokers/2/settings")
+    assert page.status_code == 200
+    assert "This broker is down" in text_of(page)
+    assert 2 in visitor.json("heatmap")["brokers"]
     page = visitor.get("overview")
     assert "Something is wrong." in text_of(page)
     assert "watched-" in page.text

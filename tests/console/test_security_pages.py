@@ -65,12 +65,14 @@ def test_an_acl_is_added_and_removed(visitor: Visitor, admin: Cluster) -> None:
         "pattern": "PREFIXED",
         "host": "*",
     }
-    visitor.submit("acls", "/acls/create", **fields)
+    plan = visitor.submit("acls", "/acls/create", **fields)
+    assert [each for each in describe_acls(admin, AclFilter()) if each.entry.principal == "User:ann"] == []
+    visitor.confirm(plan, "/acls/create")
     [acl] = [each for each in describe_acls(admin, AclFilter()) if each.entry.principal == "User:ann"]
     assert str(acl.pattern) == "Topic:PREFIXED:orders"
     page = visitor.get("acls", q="orders")
     assert "prefix" in page.text
-    done = visitor.send(visitor.form(page, "/acls/delete"))
+    done = visitor.confirm(visitor.send(visitor.form(page, "/acls/delete")), "/acls/delete")
     assert "Removed: ALLOW User:ann" in done.text
     assert [each for each in describe_acls(admin, AclFilter()) if each.entry.principal == "User:ann"] == []
     assert visitor.submit("acls", "/acls/create", **{**fields, "operation": "FLY"}).status_code == 400
@@ -78,7 +80,11 @@ def test_an_acl_is_added_and_removed(visitor: Visitor, admin: Cluster) -> None:
 
 def test_a_user_gets_a_password_and_loses_it(visitor: Visitor, secured: Broker) -> None:
     fields = {"user": "bob", "password": "bob-s3cret", "mechanism": "SCRAM-SHA-256"}
-    page = visitor.submit("users", "/users/set", **fields)
+    plan = visitor.submit("users", "/users/set", **fields)
+    assert "bob-s3cret" not in plan.text
+    refused = visitor.confirm(plan, "/users/set", password="other")
+    assert "the two passwords differ" in refused.text
+    page = visitor.confirm(plan, "/users/set", password="bob-s3cret")
     assert "The password of &#39;bob&#39; was set" in page.text
     assert "bob-s3cret" not in page.text
     assert "bob-s3cret" not in visitor.get("changes").text
@@ -97,17 +103,22 @@ def test_a_user_gets_a_password_and_loses_it(visitor: Visitor, secured: Broker) 
     page = visitor.get("users", q="bob")
     assert {"user": "bob", "mechanisms": {"SCRAM-SHA-256": 4096}} in visitor.json("users")["users"]
     form = visitor.form(page, "/users/delete")
-    visitor.send(form, user="bob", mechanism="SCRAM-SHA-256")
+    visitor.confirm(visitor.send(form, user="bob", mechanism="SCRAM-SHA-256"), "/users/delete")
     assert not can_log_in()
 
 
 def test_a_quota_is_set_and_removed(visitor: Visitor, admin: Cluster) -> None:
-    visitor.submit("quotas", "/quotas/set", user="<default>", key="producer_byte_rate", value="1024")
+    given = {"user": "<default>", "key": "producer_byte_rate"}
+    plan = visitor.submit("quotas", "/quotas/set", **given, value="1024")
+    assert describe_quotas(admin, {"user": ANY}) == []
+    visitor.confirm(plan, "/quotas/set")
     [quota] = describe_quotas(admin, {"user": ANY})
     assert (quota.entity, quota.values) == ({"user": None}, {"producer_byte_rate": 1024.0})
     page = visitor.get("quotas")
     assert "user &lt;default&gt;" in page.text
-    visitor.submit("quotas", "/quotas/set", user="<default>", key="producer_byte_rate", value="")
+    plan = visitor.submit("quotas", "/quotas/set", **given, value="")
+    assert "1024 removed" in text_of(plan)
+    visitor.confirm(plan, "/quotas/set")
     assert describe_quotas(admin, {"user": ANY}) == []
     assert visitor.submit("quotas", "/quotas/set", key="producer_byte_rate", value="1").status_code == 400
 

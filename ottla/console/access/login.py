@@ -46,19 +46,19 @@ class Signer:
 
     def sign(self, purpose: str, value: Any) -> str:
         data = base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode()
-        return f"{data}.{self._mac(purpose, data)}"
+        return f"{data}.{self.mac(purpose, data)}"
 
     def read(self, purpose: str, text: str | None) -> Any:
         """Return None without a valid signature."""
         data, _, mac = (text or "").rpartition(".")
-        if not data or not hmac.compare_digest(mac.encode(), self._mac(purpose, data).encode()):
+        if not data or not hmac.compare_digest(mac.encode(), self.mac(purpose, data).encode()):
             return None
         try:
             return json.loads(base64.urlsafe_b64decode(data))
         except (binascii.Error, ValueError):
             return None
 
-    def _mac(self, purpose: str, data: str) -> str:
+    def mac(self, purpose: str, data: str) -> str:
         return hmac.new(self._secret, f"{purpose}:{data}".encode(), hashlib.sha256).hexdigest()
 
 

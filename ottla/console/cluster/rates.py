@@ -53,6 +53,9 @@ class Rates:
     def is_known(self) -> bool:
         return len(self.history) > 1
 
+    def of_partition(self, topic: str, number: int) -> float | None:
+        return self._rates.get((topic, number))
+
     def of_topic(self, topic: str, partitions: int) -> float | None:
         found = [self._rates[topic, number] for number in range(partitions) if (topic, number) in self._rates]
         return sum(found) if found else None

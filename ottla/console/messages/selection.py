@@ -52,6 +52,9 @@ def parse(query: Mapping[str, str], places: Sequence[str]) -> Selection:
     start = query.get("from", "newest")
     if start not in STARTS:
         raise HttpError(400, 400, f"from must be one of {', '.join(STARTS)}.")
+    if start == "newest" and not query.get("at"):
+        # A typed offset or time is wanted, even if nobody chose it under "From".
+        start = "offset" if query.get("offset", "").strip() else "time" if query.get("time") else start
     limit = _number(query, "limit", 50)
     return Selection(
         _number(query, "partition", None) if query.get("partition") else None,
@@ -166,7 +169,8 @@ def read(
 
 FORMATS = {
     "csv": "text/csv; charset=utf-8",
-    "json": "application/x-ndjson",
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
 }
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")

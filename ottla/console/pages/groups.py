@@ -37,6 +37,8 @@ from ottla.http import HttpError, Response
 GROUP = f"{CLUSTER}/groups/{{group}}"
 #: Partitions for which the page determines the waiting time.
 _MOST_TIMES = 50
+#: Lines that remain distinguishable in a chart.
+_MOST_LINES = 8
 
 
 def routes() -> Iterator[Route]:
@@ -137,13 +139,17 @@ async def lag(visit: Visit) -> Page | Response:
     return Page(
         "groups/group.html",
         data,
-        more={"history": _history(visit, found.group), "lines": _lines(by_partition)},
+        more={
+            "history": _history(visit, found.group),
+            "lines": _lines(by_partition),
+            "hidden_lines": max(len(by_partition) - _MOST_LINES, 0),
+        },
     )
 
 
 def _lines(history: dict[Partition, list[tuple[float, int]]]) -> list[tuple[str, list[tuple[float, int]]]]:
     """Return the partitions with the largest lag, at most eight: more lines are indistinguishable."""
-    furthest = sorted(history.items(), key=lambda item: item[1][-1][1], reverse=True)[:8]
+    furthest = sorted(history.items(), key=lambda item: item[1][-1][1], reverse=True)[:_MOST_LINES]
     return [(f"{topic}-{number}", points) for (topic, number), points in sorted(furthest)]
 
 

@@ -105,16 +105,19 @@ class Messages:
             "places": PLACES,
             "chosen_places": wanted.query.places,
             "time_text": visit.query.get("time", ""),
-            "exports": [(each, self._export_link(visit, state, each)) for each in available()],
+            "exports": [(each, self._export_link(visit, state, each, wanted.limit)) for each in available()],
+            "whole_exports": [
+                (each, self._export_link(visit, state, each, _MOST_EXPORTED)) for each in available()
+            ],
             "masked": self.masker(visit, state.name) is not None,
             "is_live": visit.query.get("live") == "1",
             "live_link": _link(visit, live="1", at=""),
             "still_link": _link(visit, live="", at=""),
         }
 
-    def _export_link(self, visit: Visit, state: TopicState, kind: str) -> str:
+    def _export_link(self, visit: Visit, state: TopicState, kind: str, count: int) -> str:
         base = visit.url("topics", state.name, "messages", "export")
-        return base + _link(visit, format=kind, at="", live="")
+        return base + _link(visit, format=kind, count=str(count), at="", live="")
 
     def _stream(
         self, visit: Visit, state: TopicState, *, is_live: bool, is_search: bool
@@ -269,7 +272,7 @@ class Messages:
         kind = visit.query.get("format", "json")
         if kind not in available():
             raise HttpError(400, 400, f"format must be one of {', '.join(available())}.")
-        asked = visit.query.get("count", "")
+        asked = visit.query.get("count") or visit.query.get("limit", "")
         count = min(int(asked), _MOST_EXPORTED) if asked.isdecimal() and len(asked) < 10 else _MOST_EXPORTED
         found = search(await self._job(visit, count))
         topic = visit.params["topic"]
@@ -281,13 +284,19 @@ class Messages:
 
 async def _rows(found: FromThread[dict[str, Any]], kind: str) -> AsyncIterator[bytes]:
     as_row = csv_row if kind == "csv" else json_row
+    before = b"["
     if kind == "csv":
         yield csv_head()
     async for line in found:
         if "hit" in line:
-            yield as_row(line["hit"])
+            row = as_row(line["hit"])
+            if kind == "json":
+                row, before = before + row, b","
+            yield row
         elif "failed" in line:
             raise HttpError(502, 502, line["failed"])
+    if kind == "json":
+        yield b"[]\n" if before == b"[" else b"]\n"
 
 
 async def _parquet(found: FromThread[dict[str, Any]]) -> AsyncIterator[bytes]:

@@ -117,12 +117,27 @@ def brokers(snapshot: Snapshot) -> list[dict[str, Any]]:
             "host": node.host,
             "port": node.port,
             "rack": node.rack,
+            "is_down": False,
             "is_controller": node.id == snapshot.topology.controller,
             "leaders": snapshot.leaders_by_broker.get(node.id, 0),
             "replicas": snapshot.replicas_by_broker.get(node.id, 0),
             **_disk(snapshot.volumes.get(node.id, [])),
         }
         for node in snapshot.topology.brokers.values()
+    ] + [
+        {
+            "id": broker,
+            "host": None,
+            "port": None,
+            "rack": None,
+            "is_down": True,
+            "is_controller": False,
+            "leaders": 0,
+            "replicas": replicas,
+            **_disk([]),
+        }
+        for broker, replicas in sorted(snapshot.replicas_by_broker.items())
+        if broker not in snapshot.topology.brokers
     ]
 
 
@@ -142,10 +157,14 @@ def _disk(directories: list[LogDir]) -> dict[str, Any]:
 async def broker_settings(visit: Visit) -> Page | Response:
     number = visit.params["broker"]
     snapshot = await visit.snapshot()
-    if not number.isdecimal() or int(number) not in snapshot.topology.brokers:
+    found = [each for each in brokers(snapshot) if str(each["id"]) == number]
+    if not found:
         raise HttpError(404, 404, f"There is no broker {number}.")
-    entries = await visit.site.calls.read(describe_configs, Resource("broker", number), documentation=True)
-    [broker] = [each for each in brokers(snapshot) if each["id"] == int(number)]
+    [broker] = found
+    entries = []
+    if not broker["is_down"]:
+        resource = Resource("broker", number)
+        entries = await visit.site.calls.read(describe_configs, resource, documentation=True)
     return Page(
         "cluster/broker.html",
         {"broker": broker, "settings": setting_rows(entries)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ottla.client.admin.log_dirs import describe_log_dirs, describe_replicas
@@ -23,7 +23,12 @@ from ottla.rebalancing import Placed, TooFewBrokers, plan
 # Replica placement: heat map, moves with progress, and preferred leader elections.
 
 _PREFERRED = 0
-_STEPS = 6
+_MEASURES = {
+    "replicas": "replicas",
+    "leaders": "leaders",
+    "bytes": "bytes on disk",
+    "rate": "messages/s written",
+}
 
 
 def routes() -> Iterator[Route]:
@@ -35,9 +40,11 @@ def routes() -> Iterator[Route]:
 
 
 async def heatmap(visit: Visit) -> Page | Response:
-    """Count the replicas, or leaders, of each topic on each broker, from the snapshot."""
+    """Distribute the replicas, leaders, bytes or messages of each topic over the brokers."""
     snapshot = await visit.snapshot()
-    what = "leaders" if visit.query.get("what") == "leaders" else "replicas"
+    what = visit.query.get("what", "")
+    what = what if what in _MEASURES else "replicas"
+    live = list(snapshot.topology.brokers)
     listed = listing(
         list(snapshot.topics.values()),
         visit.query,
@@ -45,54 +52,88 @@ async def heatmap(visit: Visit) -> Page | Response:
         columns={
             "name": lambda topic: topic.name,
             "partitions": lambda topic: len(topic.partitions),
-            "skew": lambda topic: _skew(list(_counts(topic, what, list(snapshot.topology.brokers)).values())),
+            "skew": lambda topic: _skew(_counts(topic, "leaders" if what == "rate" else what, live)),
+            "offline": lambda topic: topic.offline,
         },
         default="name",
         others=("what",),
     )
-    brokers = sorted({*snapshot.topology.brokers, *snapshot.replicas_by_broker})
-    counts = {topic.name: _counts(topic, what, brokers) for topic in listed.rows}
-    most = max((count for row in counts.values() for count in row.values()), default=0)
-    lagging = {
-        (topic.name, broker)
-        for topic in listed.rows
-        for each in topic.partitions
-        for broker in set(each.replicas) - set(each.isr)
-    }
-    rows = [
-        {
-            "topic": name,
-            "cells": [
-                {"broker": broker, "count": row[broker], "heat": _heat(row[broker], most),
-                 "out_of_sync": (name, broker) in lagging}
-                for broker in brokers
-            ],
+    brokers = sorted({*live, *snapshot.replicas_by_broker})
+    sizes = await _sizes(visit, listed.rows) if what == "bytes" else {}
+    rows: list[dict[str, Any]] = []
+    for topic in listed.rows:
+        values = _measured(visit, topic, what, brokers, sizes)
+        mean = sum(values.values()) / max(len(live), 1)
+        cells = [_cell(topic, broker, values[broker], mean) for broker in brokers]
+        rows.append({"topic": topic.name, "offline": topic.offline, "skew": _skew(values), "cells": cells})
+    totals: dict[int, float] = dict(
+        snapshot.leaders_by_broker if what == "leaders" else snapshot.replicas_by_broker
+    )
+    if what in ("bytes", "rate"):
+        totals = {
+            broker: sum(row["cells"][place]["count"] for row in rows) for place, broker in enumerate(brokers)
         }
-        for name, row in counts.items()
-    ]  # fmt: skip
-    totals = snapshot.leaders_by_broker if what == "leaders" else snapshot.replicas_by_broker
     return Page(
         "cluster/heatmap.html",
         {"brokers": brokers, "what": what, "rows": rows, "totals": totals, **listed.plain()},
-        more={"listed": listed, "down": set(brokers) - set(snapshot.topology.brokers)},
+        more={"listed": listed, "down": set(brokers) - set(live), "measures": _MEASURES},
     )
+
+
+async def _sizes(visit: Visit, topics: list[TopicState]) -> dict[Partition, int]:
+    leaders = {
+        (topic.name, each.number): each.leader
+        for topic in topics
+        for each in topic.partitions
+        if each.leader is not None
+    }
+    return await visit.site.ask(lambda source: source.sizes([each.name for each in topics], leaders))
+
+
+def _measured(
+    visit: Visit, topic: TopicState, what: str, brokers: list[int], sizes: dict[Partition, int]
+) -> dict[int, float]:
+    if what not in ("bytes", "rate"):
+        return dict(_counts(topic, what, brokers))
+    found: dict[int, float] = dict.fromkeys(brokers, 0)
+    for each in topic.partitions:
+        if what == "rate" and each.leader is not None:
+            found[each.leader] += visit.site.rates.of_partition(topic.name, each.number) or 0.0
+        for broker in each.replicas if what == "bytes" else ():
+            found[broker] += sizes.get((topic.name, each.number), 0)
+    return found
+
+
+def _cell(topic: TopicState, broker: int, value: float, mean: float) -> dict[str, Any]:
+    here = [each for each in topic.partitions if broker in each.replicas]
+    return {
+        "broker": broker,
+        "count": value,
+        "heat": _heat(value, mean),
+        "out_of_sync": any(broker not in each.isr for each in here),
+        "offline": sum(each.leader is None for each in here),
+    }
 
 
 def _counts(topic: TopicState, what: str, brokers: list[int]) -> dict[int, int]:
     found = dict.fromkeys(brokers, 0)
     for each in topic.partitions:
-        for broker in each.replicas if what == "replicas" else (each.leader,):
+        for broker in (each.leader,) if what == "leaders" else each.replicas:
             if broker is not None:
                 found[broker] = found.get(broker, 0) + 1
     return found
 
 
-def _skew(counts: list[int]) -> int:
-    return max(counts, default=0) - min(counts, default=0)
+def _skew(counts: Mapping[int, float]) -> float:
+    return max(counts.values(), default=0) - min(counts.values(), default=0)
 
 
-def _heat(count: int, most: int) -> int:
-    return 0 if count == 0 else max(1, round(_STEPS * count / most))
+def _heat(value: float, mean: float) -> int:
+    """Compare with an even distribution of the same topic: 2 is the fair share, 6 twice as much or more."""
+    if value <= 0:
+        return 0
+    ratio = value / mean
+    return next((heat for heat, limit in enumerate((0.6, 1.2, 1.5, 1.8, 2.0), 1) if ratio < limit), 6)
 
 
 # -- moving --

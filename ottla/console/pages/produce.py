@@ -20,6 +20,7 @@ from ottla.console.messages.reading import Message, read_range
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.topics import TOPIC, topic_state
 from ottla.console.web.app import Route
+from ottla.console.web.paging import Change, Plan, is_confirmed, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 from ottla.protocol.record_format import Header, Record
@@ -108,6 +109,11 @@ class Producing:
         visit.require(Level.OPERATOR, target)
         self._refuse_masked(visit, topic)
         message = await _message(visit, visit.form, topic)
+        if not is_confirmed(visit):
+            size = len(message.key or b"") + len(message.value or b"")
+            changes = [Change(target, "", f"1 message more, of {size:,} bytes")]
+            title = f"Send the message at offset {message.offset} of {topic}-{message.partition} again"
+            return plan_page(visit, Plan(title, changes, "Send", visit.url("topics", topic, "messages")))
         record = Record(0, round(time.time() * 1000), message.key, message.value, message.headers)
         [produced] = await visit.site.calls.change(produce, target, [record])
         source = f"{topic}-{message.partition}@{message.offset}"

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
 from ottla.client.admin.delegation_tokens import create_token, describe_tokens, expire_token
-from ottla.client.admin.quotas import ANY, alter_quotas, describe_quotas
+from ottla.client.admin.quotas import ANY, Quota, alter_quotas, describe_quotas
 from ottla.client.admin.scram import MECHANISMS, Secret, alter_credentials, describe_credentials
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
 from ottla.console.web.app import CLUSTER, Route
-from ottla.console.web.paging import listing
+from ottla.console.web.paging import Change, Plan, is_confirmed, listing, plan_page
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 from ottla.security.acls import (
@@ -121,12 +121,19 @@ def _choice(visit: Visit, name: str, kind: type[E]) -> E:
 
 async def create_acl(visit: Visit) -> Page | Response:
     acl = _given_acl(visit)
+    if not is_confirmed(visit):
+        plan = Plan("Add an ACL", [Change("ACL", "", _acl_text(acl))], "Add ACL", visit.url("acls"))
+        return plan_page(visit, plan)
     await visit.change("create ACL", _acl_text(acl), create_acls, [acl])
     return visit.redirect(visit.url("acls"), f"Added: {_acl_text(acl)}.")
 
 
 async def delete_acl(visit: Visit) -> Page | Response:
     acl = _given_acl(visit)
+    if not is_confirmed(visit):
+        plan = Plan("Remove an ACL", [Change("ACL", _acl_text(acl), "removed")], "Remove ACL", visit.url("acls"),
+                    is_dangerous=True)  # fmt: skip
+        return plan_page(visit, plan)
     pattern, entry = acl
     exact = AclFilter(
         pattern.resource_type, pattern.name, pattern.pattern_type,
@@ -173,13 +180,35 @@ def _mechanism(visit: Visit) -> str:
 
 async def set_user(visit: Visit) -> Page | Response:
     user, mechanism = visit.needed("user"), _mechanism(visit)
-    secret = Secret(visit.needed("password"))
+    password = visit.needed("password")
+    sign = visit.app.signature(visit, "password", password)
+    if not is_confirmed(visit):
+        exists = any(each.user == user for each in await visit.site.calls.read(describe_credentials, None))
+        changes = [
+            Change(f"{user} ({mechanism})", "has a password" if exists else "no such user", "new password")
+        ]
+        visit.fields = [
+            *((name, value) for name, value in visit.fields if name != "password"),
+            ("sign", sign),
+        ]
+        plan = Plan(
+            f"Set the password of {user}", changes, "Set password", visit.url("users"), asks_password=True
+        )
+        return plan_page(visit, plan)
+    if visit.form.get("sign", sign) != sign:
+        raise HttpError(400, 400, "Nothing was changed: the two passwords differ.")
+    secret = Secret(password)
     await visit.change("set password", user, alter_credentials, user, set_={mechanism: secret})
     return visit.redirect(visit.url("users"), f"The password of '{user}' was set ({mechanism}).")
 
 
 async def delete_user(visit: Visit) -> Page | Response:
     user, mechanism = visit.needed("user"), _mechanism(visit)
+    if not is_confirmed(visit):
+        change = Change(f"{user} ({mechanism})", "has a password", "cannot log in")
+        plan = Plan(f"Remove the password of {user}", [change], "Remove password", visit.url("users"),
+                    is_dangerous=True)  # fmt: skip
+        return plan_page(visit, plan)
     await visit.change("delete password", user, alter_credentials, user, set_={}, delete=[mechanism])
     return visit.redirect(visit.url("users"), f"'{user}' cannot log in with {mechanism} any more.")
 
@@ -187,10 +216,13 @@ async def delete_user(visit: Visit) -> Page | Response:
 # -- quotas --
 
 
+def _quotas_of(cluster: Cluster) -> list[Quota]:
+    return [each for entity in _ENTITIES for each in describe_quotas(cluster, entity)]
+
+
 async def quotas(visit: Visit) -> Page | Response:
     def every(cluster: Cluster) -> list[dict[str, Any]]:
-        found = [each for entity in _ENTITIES for each in describe_quotas(cluster, entity)]
-        return [{"entity": each.entity, "values": each.values} for each in found]
+        return [{"entity": each.entity, "values": each.values} for each in _quotas_of(cluster)]
 
     problem, rows = await _or_problem(visit, every, default=[])
     return Page("security/quotas.html", {"quotas": rows}, more={"problem": problem, "keys": _QUOTAS})
@@ -214,6 +246,13 @@ async def set_quota(visit: Visit) -> Page | Response:
     except ValueError:
         raise HttpError(400, 400, "The value must be a number.") from None
     whom = " ".join(f"{kind} {name or '<default>'}" for kind, name in entity.items())
+    if not is_confirmed(visit):
+        now = [
+            each.values.get(key) for each in await visit.site.calls.read(_quotas_of) if each.entity == entity
+        ]
+        before = "" if not now or now[0] is None else f"{now[0]:g}"
+        shown = Change(f"{key} of {whom}", before, "removed" if value is None else f"{value:g}")
+        return plan_page(visit, Plan("Set a quota", [shown], "Set quota", visit.url("quotas")))
     change: dict[str, Any] = {"delete": [key]} if value is None else {"set_": {key: value}}
     await visit.change(f"set quota {key}", whom, alter_quotas, entity, **change)
     return visit.redirect(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ottla.client.errors import ClientError
@@ -16,6 +17,8 @@ from ottla.console.web.streaming import EVENT_STREAM, FromThread, event
 from ottla.console.web.visit import Page, Visit
 from ottla.http import HttpError, Response
 
+#: Statements that change nothing. The audit log holds changes.
+_LOOKS = re.compile(r"\s*(LIST|SHOW|DESCRIBE|EXPLAIN|PRINT|SELECT)\b", re.IGNORECASE)
 _READS = re.compile(r"\s*(SELECT|PRINT)\b", re.IGNORECASE)
 _DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 _MOST_TEXT = 20_000
@@ -41,13 +44,18 @@ class Sql:
             raise HttpError(400, 400, "The statement is too long.")
         if _READS.match(text):
             return _page(text, visit.app.signed_link(visit, "sql", text), None, None)
+        is_change = any(not _LOOKS.match(each) for each in text.split(";") if each.strip())
         try:
             answer = await visit.site.calls.run(remote.request, "POST", "/ksql", {"ksql": _ended(text)})
         except ClientError as error:
-            await visit.log("SQL", without_logins(text)[:200], f"failed: {error.message}")
+            if is_change:
+                await visit.log("SQL", without_logins(text)[:200], f"failed: {error.message}")
             return _page(text, None, None, error.message, 400)
-        await visit.log("SQL", without_logins(text)[:200])
-        return _page(text, None, [table_of(each) for each in answer or []], None)
+        if is_change:
+            await visit.log("SQL", without_logins(text)[:200])
+        page = _page(text, None, [table_of(each) for each in answer or []], None)
+        # ksqlDB answers an INSERT with nothing at all.
+        return replace(page, more={**page.more, "done": "Done." if not answer else None})
 
     async def stream(self, visit: Visit) -> Page | Response:
         """Stream a query submitted by one of the console's own forms. Only reads are allowed: a GET changes nothing."""
@@ -114,7 +122,10 @@ def _page(
     text: str, stream: str | None, tables: list[dict[str, Any]] | None, problem: str | None, status: int = 200
 ) -> Page:
     return Page(
-        "queries/sql.html", {}, status, {"text": text, "stream": stream, "tables": tables, "problem": problem}
+        "queries/sql.html",
+        {},
+        status,
+        {"text": text, "stream": stream, "tables": tables, "problem": problem, "done": None},
     )
 
 

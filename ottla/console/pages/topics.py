@@ -344,6 +344,14 @@ async def change_setting(visit: Visit) -> Page | Response:
     if key not in entries:
         raise HttpError(400, 400, f"There is no setting {key}.")
     now = entries[key]
+    # Let the broker validate the value before the plan.
+    await visit.site.calls.read(
+        alter_configs,
+        resource,
+        set_={} if is_reset else {key: value},
+        delete=[key] if is_reset else [],
+        validate_only=True,
+    )
     then = _without_own(now) if is_reset else value
     plan = Plan(f"Change {key} of {name}", [Change(key, now.value or "", then)], "Change setting", back)
     return plan_page(visit, plan)
@@ -382,6 +390,12 @@ async def purge(visit: Visit) -> Page | Response:
     state = await topic_state(visit)
     name = state.name
     back = visit.url("topics", name, "partitions")
+    settings = await visit.site.calls.read(describe_configs, Resource("topic", name), synonyms=False)
+    if any(each.name == "cleanup.policy" and each.value == "compact" for each in settings):
+        raise HttpError(
+            400, 400, f"'{name}' is compacted: the cluster deletes its messages one by one, by a null for each key. "
+            "Set its cleanup.policy to compact,delete first."
+        )  # fmt: skip
     if is_confirmed(visit, name):
         every: dict[tuple[str, int], int | None] = {(name, each.number): None for each in state.partitions}
         await visit.change("delete records", name, delete_records, every)

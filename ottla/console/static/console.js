@@ -61,6 +61,16 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
   form.addEventListener("submit", (event) => { event.preventDefault(); form.dispatchEvent(new Event("input")); });
 }
 
+// -- where to begin: a typed offset or time chooses itself, and "newest" clears both
+
+for (const choice of document.querySelectorAll('select[name="from"]')) {
+  const fields = { offset: choice.form.elements.offset, time: choice.form.elements.time };
+  for (const [name, field] of Object.entries(fields)) field?.addEventListener("input", () => { if (field.value) choice.value = name; });
+  choice.addEventListener("change", () => {
+    for (const [name, field] of Object.entries(fields)) if (field && name !== choice.value) field.value = "";
+  });
+}
+
 // -- copying, asking before what cannot be undone
 
 document.addEventListener("click", async (event) => {

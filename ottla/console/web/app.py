@@ -267,6 +267,10 @@ class App:
     def signed_link(self, visit: Visit, purpose: str, text: str) -> str:
         return self._signer.sign(f"link-{purpose}", [visit.session.nonce, text])
 
+    def signature(self, visit: Visit, purpose: str, text: str) -> str:
+        """Return a signature that reveals nothing about the text."""
+        return self._signer.mac(f"same-{purpose}", f"{visit.user.name}:{text}")
+
     def read_signed_link(self, visit: Visit, purpose: str, signed: str | None) -> str | None:
         found = self._signer.read(f"link-{purpose}", signed)
         return str(found[1]) if isinstance(found, list) and found[0] == visit.session.nonce else None

@@ -114,6 +114,7 @@ class Plan:
     warnings: Sequence[str] = ()
     is_dangerous: bool = False
     typed: str | None = None  # text to type, to prevent mistakes
+    asks_password: bool = False  # a page holds no password, so it is typed again
 
 
 def is_confirmed(visit: Visit, typed: str | None = None) -> bool:
