@@ -18,6 +18,7 @@ from ottla.spark.formats.value_format import avro, json, jsonschema, protobuf, r
 from ottla.spark.moved import MovedModules
 from ottla.spark.session import register, session
 from ottla.spark.tables import delta, jdbc, parquet, table, to_table
+from ottla.spark.tables.reading import read_table
 from ottla.spark.topics import read_topic, to_topic
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "parquet",
     "protobuf",
     "raw",
+    "read_table",
     "read_topic",
     "register",
     "session",

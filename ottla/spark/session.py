@@ -98,7 +98,9 @@ def default_master() -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("ottla")` with a session created elsewhere."""
+    """Register `format("ottla")` and `format("ottla.table")` with a session created elsewhere."""
     from ottla.spark.data_source import OttlaDataSource
+    from ottla.spark.tables.table_source import TableDataSource
 
     spark.dataSource.register(OttlaDataSource)
+    spark.dataSource.register(TableDataSource)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +13,10 @@ import pyarrow as pa
 
 from ottla.spark.tables.boundary import Boundary
 from ottla.spark.tables.lake import LakeTable, TableError, reason
+from ottla.spark.tables.warehouse import default_warehouse
 from ottla.table_settings import CATALOG, DEFAULTS, ICEBERG, PartitionField, TableSettings
 
-WAREHOUSE_VARIABLE = "OTTLA_WAREHOUSE"
-DEFAULT_WAREHOUSE = "ottla-tables"
 _EMBEDDED = DEFAULTS[CATALOG]
-
-
-def default_warehouse() -> str:
-    return os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
 
 
 @dataclass(frozen=True)

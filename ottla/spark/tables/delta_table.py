@@ -14,7 +14,7 @@ from deltalake.transaction import AddAction
 from ottla.spark.tables.boundary import Boundary
 from ottla.spark.tables.columns import KEY, lake_schema
 from ottla.spark.tables.delta_files import AddedFile, DeltaFile, DeltaWriter
-from ottla.spark.tables.evolution import Evolution, plain_shape
+from ottla.spark.tables.evolution import Evolution, plain_shape, renamed
 from ottla.spark.tables.lake import Conflict, DataFile, Snapshot, TableError, TableFacts, Upsert, reason
 from ottla.spark.tables.projection import project
 
@@ -206,7 +206,7 @@ class DeltaLakeTable:
         for evolution in evolutions:
             for change in evolution.changes:
                 if change.kind == "rename":
-                    shape = _renamed(shape, change.path, change.name)
+                    shape = renamed(shape, change.path, change.name)
         fixed = [
             each for each in self.columns() if each.name not in target.names and each.name.startswith("__")
         ]
@@ -242,6 +242,15 @@ class DeltaLakeTable:
                 DeltaFile(self.location(), self._storage, path, each["num_records"] or 0, columns, values)
             )
         return found
+
+    def parquet_paths(self, snapshot: int | None = None) -> list[str] | None:
+        if self._table.metadata().partition_columns:
+            return None  # the paths have their values
+        table = self._table if snapshot in (None, self.snapshot_id()) else self._opened(snapshot or 0)
+        return list(table.file_uris())
+
+    def parquet_schema(self) -> pa.Schema:
+        return self.columns()
 
     def facts(self) -> TableFacts:
         actions = pa.table(self._table.get_add_actions())
@@ -307,17 +316,6 @@ def _application(topic: str, partition: int) -> str:
 def _partitions(topic: str) -> str:
     """Return the application whose version is the number of partitions in the boundary."""
     return f"ottla.table:{topic}"
-
-
-def _renamed(shape: Any, path: Sequence[str], name: str) -> Any:
-    from dataclasses import replace
-
-    children = []
-    for child in shape.children:
-        if child.name == path[0]:
-            child = replace(child, column=name) if len(path) == 1 else _renamed(child, path[1:], name)
-        children.append(child)
-    return replace(shape, children=tuple(children))
 
 
 def _delta_fields(fields: Sequence[pa.Field]) -> Iterator[Any]:

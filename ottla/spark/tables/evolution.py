@@ -52,6 +52,16 @@ def plain_shape(name: str, kind: pa.DataType) -> Shape:
     return Shape(name, kind, (), 0, children, name)
 
 
+def renamed(shape: Shape, path: Sequence[str], name: str) -> Shape:
+    """Return the shape with another column name for the field at this path of column names."""
+    children = []
+    for child in shape.children:
+        if child.column == path[0]:
+            child = replace(child, column=name) if len(path) == 1 else renamed(child, path[1:], name)
+        children.append(child)
+    return replace(shape, children=tuple(children))
+
+
 class Names:
     """Names of columns: a renamed field has its newest name in all versions of the schema."""
 

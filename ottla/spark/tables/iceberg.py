@@ -200,9 +200,8 @@ class IcebergTable:
         tasks = list(self._tasks(snapshot))
         return None if any(each.delete_files for each in tasks) else [each.file.file_path for each in tasks]
 
-    def field_ids(self) -> Any:
-        """Return the schema in PyIceberg's form, whose field ids identify columns in files."""
-        return self._table.schema()
+    def parquet_schema(self) -> pa.Schema:
+        return self._table.schema().as_arrow()
 
     def _tasks(self, snapshot: int | None) -> Iterator[Any]:
         wanted = snapshot if snapshot is not None else self.snapshot_id()

@@ -14,8 +14,9 @@ from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.spark.tables.catalogs import Lake
 from ottla.spark.tables.maintenance import Maintenance
-from ottla.spark.tables.materializer import Connection, Materializer, Step
+from ottla.spark.tables.materializer import Materializer, Step
 from ottla.spark.tables.topic_tables import TablesFile, topic_tables
+from ottla.spark.tables.union_options import Connection
 from ottla.table_settings import TableSettings
 
 if TYPE_CHECKING:

@@ -99,6 +99,14 @@ class LakeTable(Protocol):
         """Return the data files of a snapshot, by default of the one that was current when the table was loaded."""
         ...
 
+    def parquet_paths(self, snapshot: int | None = None) -> list[str] | None:
+        """Return the paths for other readers of Parquet, or None if the files alone are not the rows."""
+        ...
+
+    def parquet_schema(self) -> pa.Schema:
+        """Return the columns, with the ids of fields if files are read by them."""
+        ...
+
     def snapshot_id(self) -> int | None: ...
 
     def at(self, snapshot: int) -> Boundary | None:

@@ -19,9 +19,7 @@ import pyarrow as pa
 from ottla.client.cluster import Cluster, Topic, TopicPartition
 from ottla.client.errors import ClientError, TopicNotFound
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
-from ottla.client.schema_registry import RegistrySettings
 from ottla.spark.source.ranges import OffsetRange, limit_offsets, split_ranges
-from ottla.spark.source.source_options import SourceOptions, parse_options
 from ottla.spark.tables.boundary import Boundary
 from ottla.spark.tables.catalogs import Lake, boundary_of
 from ottla.spark.tables.columns import DEAD_LETTERS, DELETED, FIXED, FIXED_NAMES, KEY, OFFSET, TIME
@@ -29,6 +27,7 @@ from ottla.spark.tables.lake import Conflict, LakeTable, TableError, Upsert
 from ottla.spark.tables.range_writer import WriteTask, WrittenRange, from_bytes, write_range
 from ottla.spark.tables.row_decoder import DecodePlan, last_of_each_key
 from ottla.spark.tables.schema_planner import SchemaPlan, SchemaPlanner
+from ottla.spark.tables.union_options import Connection
 from ottla.table_settings import JSON, TableSettings
 
 if TYPE_CHECKING:
@@ -41,23 +40,6 @@ _ATTEMPTS = 5
 MOST_APPENDED, MOST_UPSERTED = 5_000_000, 200_000
 #: Offsets that a task should have at least.
 _WORTH_A_TASK = 20_000
-
-
-@dataclass(frozen=True)
-class Connection:
-    """How to reach the topics: Kafka client properties, and the schema registry."""
-
-    properties: Mapping[str, str]
-    registry: RegistrySettings | None = None
-
-    def source_options(self, topic: str) -> SourceOptions:
-        given = {f"kafka.{name}": value for name, value in self.properties.items()}
-        given |= {
-            "subscribe": topic,
-            "includeHeaders": "true",
-            "kafka.isolation.level": "read_committed",
-        }
-        return parse_options(given, streaming=False)
 
 
 @dataclass
