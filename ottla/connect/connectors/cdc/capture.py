@@ -9,6 +9,7 @@ from ottla.connect.api import Config
 from ottla.connect.config.config_def import ConfigDef
 from ottla.connect.connectors.cdc.envelope import CapturedTable, Events, Row
 from ottla.connect.connectors.cdc.heartbeat import Heartbeat
+from ottla.connect.connectors.cdc.incremental import ChunkSource, Signal
 from ottla.connect.connectors.cdc.snapshot_rows import SnapshotRow, SnapshotRows
 from ottla.connect.connectors.cdc.snapshots import Key, SnapshotProgress
 from ottla.connect.data.record import SourceRecord
@@ -26,6 +27,7 @@ class Changed(NamedTuple):
     records: Sequence[SourceRecord]
     #: Number of the change within the transaction, from 1.
     number: int
+    signal: Signal | None = None
 
 
 class Ended(NamedTuple):
@@ -35,6 +37,8 @@ class Ended(NamedTuple):
     offset: Mapping[str, Any]
     #: Comparable with `Later.position`.
     position: Any
+    #: Records behind the changes.
+    records: Sequence[SourceRecord] = ()
 
 
 Item = Began | Changed | Ended
@@ -60,10 +64,16 @@ class Capture(Protocol):
     errors: ClassVar[tuple[type[Exception], ...]]
     #: Position after the last item returned: a named tuple with a field `changes`.
     position: Any
+    #: True if the last finished `read` has seen the end of the log.
+    reached_end: bool
 
     def __init__(
         self, settings: Mapping[str, Any], config: Config, heartbeat: Heartbeat, events: Events
     ) -> None: ...
+
+    @property
+    def chunks(self) -> ChunkSource | None:
+        """Return None if the connector has no incremental snapshots."""
 
     def prepare(self, offset: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Check the database and seek to the offset. Return the offset, or None if the stream cannot resume there."""

@@ -59,6 +59,9 @@ def common_settings(*, port: int, schemas: str, database_required: bool) -> Conf
         one_of("bytes", "base64", "base64-url-safe", "hex"))  # fmt: skip
     medium("skipped.operations", _LIST, ["t"], "Operations to skip: c, u, d, t, or none.")
     medium("provide.transaction.metadata", _BOOLEAN, False, "Add transaction metadata to changes.")
+    medium(
+        "topic.transaction", _STRING, "transaction", "End of the name of the topic with transaction metadata."
+    )
     medium("heartbeat.interval.ms", _INT, 0,
         "Interval of heartbeats, which advance the offset while there are no changes.",
         at_least(0))  # fmt: skip

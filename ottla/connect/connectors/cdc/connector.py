@@ -14,6 +14,7 @@ class CdcConnector(SourceConnector):
     version: ClassVar[str] = __version__
     #: The database's word for the qualifier of a table name: schema or database.
     schemas: ClassVar[str]
+    publishes_transactions: ClassVar[bool] = False
     #: Fields required in an offset.
     offset_needs: ClassVar[str]
 
@@ -29,9 +30,9 @@ class CdcConnector(SourceConnector):
                 wrong[f"{kind}.include.list"] = [
                     f'"{kind}.include.list" and "{kind}.exclude.list" cannot be set at the same time.'
                 ]
-        if settings["provide.transaction.metadata"]:
+        if settings["provide.transaction.metadata"] and not self.publishes_transactions:
             wrong["provide.transaction.metadata"] = [
-                "Metadata of transactions is not published yet: set it to false."
+                "This connector does not publish transaction metadata: set it to false."
             ]
         if not wrong:
             try:

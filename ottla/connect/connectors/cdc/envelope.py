@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.connect.connectors.cdc.transactions import BLOCK, TransactionMetadata
 from ottla.connect.data.record import Header, SourceRecord
 from ottla.connect.data.schema import (
     INT64,
@@ -29,14 +30,6 @@ SNAPSHOT_SCHEMA = Schema(
         "allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
     },
 )
-TRANSACTION_SCHEMA = (
-    SchemaBuilder("event.block", version=1, optional=True)
-    .field("id", STRING)
-    .field("total_order", INT64)
-    .field("data_collection_order", INT64)
-    .build()
-)
-
 READ, CREATE, UPDATE, DELETE, TRUNCATE = "r", "c", "u", "d", "t"
 
 #: Values of a row, in the order of the table's columns.
@@ -100,13 +93,17 @@ class CapturedTable:
             .field("before", self.value_schema)
             .field("after", self.value_schema)
             .field("source", source)
-            .field("transaction", TRANSACTION_SCHEMA)
+            .field("transaction", BLOCK)
             .field("op", STRING)
             .field("ts_ms", OPTIONAL_INT64)
             .field("ts_us", OPTIONAL_INT64)
             .field("ts_ns", OPTIONAL_INT64)
             .build()
         )
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.schema_name}.{self.name}"
 
     def key(self, row: Row) -> Struct | None:
         if self.key_schema is None:
@@ -146,22 +143,26 @@ class Events:
         tombstones: bool,
         skipped: Sequence[str],
         keep: Callable[[CapturedTable, Row], bool] = lambda table, row: True,
+        truncated: Callable[[CapturedTable], None] = lambda table: None,
+        transactions: TransactionMetadata | None = None,
     ) -> None:
         self._partition = partition
         self._tombstones = tombstones
         self._skipped = set(skipped)
         #: Returns False if a later snapshot already shows the change of this row.
         self.keep = keep
+        self._truncated = truncated
+        self.transactions = transactions
 
     def read(self, table: CapturedTable, row: Row, source: Struct, offset: Mapping[str, Any]) -> SourceRecord:
-        return self._record(table, table.key(row), READ, None, table.value(row), source, None, offset)
+        return self._record(table, table.key(row), READ, None, table.value(row), source, offset)
 
     def insert(
-        self, table: CapturedTable, row: Row, source: Struct, block: Struct | None, offset: Mapping[str, Any]
+        self, table: CapturedTable, row: Row, source: Struct, offset: Mapping[str, Any]
     ) -> list[SourceRecord]:
         if CREATE in self._skipped or not self.keep(table, row):
             return []
-        return [self._record(table, table.key(row), CREATE, None, table.value(row), source, block, offset)]
+        return [self._record(table, table.key(row), CREATE, None, table.value(row), source, offset)]
 
     def update(
         self,
@@ -169,7 +170,6 @@ class Events:
         before: Row | None,
         after: Row,
         source: Struct,
-        block: Struct | None,
         offset: Mapping[str, Any],
         *,
         old_key: Row | None = None,
@@ -179,13 +179,11 @@ class Events:
         if old is not None and table.key_schema is not None:
             key_before, key_after = table.key(old), table.key(after)
             if key_before != key_after:
-                return self._move(table, old, after, source, block, offset)
+                return self._move(table, old, after, source, offset)
         if UPDATE in self._skipped or not self.keep(table, after):
             return []
         seen = table.value(before) if before is not None else None
-        return [
-            self._record(table, table.key(after), UPDATE, seen, table.value(after), source, block, offset)
-        ]
+        return [self._record(table, table.key(after), UPDATE, seen, table.value(after), source, offset)]
 
     def _move(
         self,
@@ -193,43 +191,41 @@ class Events:
         before: Row,
         after: Row,
         source: Struct,
-        block: Struct | None,
         offset: Mapping[str, Any],
     ) -> list[SourceRecord]:
         """Publish a key change as a delete and an insert, linked by headers."""
         key_before, key_after = table.key(before), table.key(after)
         records = []
         if DELETE not in self._skipped and self.keep(table, before):
-            gone = self._record(table, key_before, DELETE, table.value(before), None, source, block, offset)
+            gone = self._record(table, key_before, DELETE, table.value(before), None, source, offset)
             gone.headers = [Header("__debezium.newkey", key_after, table.key_schema)]
             records.append(gone)
             if self._tombstones:
-                tombstone = self._tombstone(table, key_before, offset)
+                tombstone = self._tombstone(table, key_before, gone.source_offset)
                 tombstone.headers = list(gone.headers)
                 records.append(tombstone)
         if CREATE not in self._skipped and self.keep(table, after):
-            come = self._record(table, key_after, CREATE, None, table.value(after), source, block, offset)
+            come = self._record(table, key_after, CREATE, None, table.value(after), source, offset)
             come.headers = [Header("__debezium.oldkey", key_before, table.key_schema)]
             records.append(come)
         return records
 
     def delete(
-        self, table: CapturedTable, row: Row, source: Struct, block: Struct | None, offset: Mapping[str, Any]
+        self, table: CapturedTable, row: Row, source: Struct, offset: Mapping[str, Any]
     ) -> list[SourceRecord]:
         if DELETE in self._skipped or not self.keep(table, row):
             return []
         key = table.key(row)
-        records = [self._record(table, key, DELETE, table.value(row), None, source, block, offset)]
+        records = [self._record(table, key, DELETE, table.value(row), None, source, offset)]
         if self._tombstones and key is not None:
-            records.append(self._tombstone(table, key, offset))
+            records.append(self._tombstone(table, key, records[0].source_offset))
         return records
 
-    def truncate(
-        self, table: CapturedTable, source: Struct, block: Struct | None, offset: Mapping[str, Any]
-    ) -> list[SourceRecord]:
+    def truncate(self, table: CapturedTable, source: Struct, offset: Mapping[str, Any]) -> list[SourceRecord]:
+        self._truncated(table)
         if TRUNCATE in self._skipped:
             return []
-        return [self._record(table, None, TRUNCATE, None, None, source, block, offset)]
+        return [self._record(table, None, TRUNCATE, None, None, source, offset)]
 
     def _record(
         self,
@@ -239,9 +235,12 @@ class Events:
         before: Struct | None,
         after: Struct | None,
         source: Struct,
-        block: Struct | None,
         offset: Mapping[str, Any],
     ) -> SourceRecord:
+        block = None
+        if self.transactions is not None and op != READ:
+            block = self.transactions.event(table.full_name)
+            offset = {**offset, **self.transactions.to_offset()}
         return SourceRecord(
             table.topic,
             table.envelope(op, before, after, source, block),

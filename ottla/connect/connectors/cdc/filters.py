@@ -39,6 +39,7 @@ class Filters:
         self._tables = of("table.include.list"), of("table.exclude.list")
         self._schemas = of(f"{schemas}.include.list"), of(f"{schemas}.exclude.list")
         self._columns = of("column.include.list"), of("column.exclude.list")
+        self._always = settings.get("signal.data.collection") or None
         self._masks: list[tuple[list[re.Pattern[str]], Callable[[Any], Any]]] = []
         for name, value in config.items():
             mask = _mask(name)
@@ -46,6 +47,9 @@ class Filters:
                 self._masks.append((patterns(name, (each.strip() for each in value.split(","))), mask))
 
     def has_table(self, schema: str, table: str) -> bool:
+        """Return True for captured tables and the signalling table."""
+        if f"{schema}.{table}" == self._always:
+            return True
         include, exclude = self._schemas
         if (include and not _any(include, schema)) or _any(exclude, schema):
             return False

@@ -15,7 +15,9 @@ from ottla.connect.api import Config, SourceTask, SourceTaskContext
 from ottla.connect.connectors.cdc.capture import Began, Capture, Changed, Ended, Item, Snapshot
 from ottla.connect.connectors.cdc.envelope import CapturedTable, Events, Row
 from ottla.connect.connectors.cdc.heartbeat import Heartbeat
+from ottla.connect.connectors.cdc.incremental import IncrementalProgress, IncrementalSnapshot
 from ottla.connect.connectors.cdc.snapshots import Shown, SnapshotProgress, later_from
+from ottla.connect.connectors.cdc.transactions import TransactionMetadata
 from ottla.connect.data.record import Header, SourceRecord
 from ottla.connect.data.schema import STRING
 from ottla.connect.errors import ConnectError
@@ -36,8 +38,18 @@ class CdcTask(SourceTask):
         self._pause = settings["poll.interval.ms"] / 1000
         partition = {"server": settings["topic.prefix"]}
         skipped = [] if settings["skipped.operations"] == ["none"] else settings["skipped.operations"]
+        transactions = None
+        if settings["provide.transaction.metadata"]:
+            topic = f"{settings['topic.prefix']}.{settings['topic.transaction']}"
+            transactions = TransactionMetadata(topic, partition)
+        self._transactions = transactions
         self._events = Events(
-            partition, tombstones=settings["tombstones.on.delete"], skipped=skipped, keep=self._keep
+            partition,
+            tombstones=settings["tombstones.on.delete"],
+            skipped=skipped,
+            keep=self._keep,
+            truncated=self._truncated,
+            transactions=transactions,
         )
         self._context_headers = [
             Header(f"__debezium.context.{name}", value, STRING)
@@ -57,6 +69,7 @@ class CdcTask(SourceTask):
         self._later: str | None = None
         self._progress: SnapshotProgress | None = None
         self._is_finished = False
+        self._incremental: IncrementalSnapshot | None = None
         self._capture = self.capture_class(settings, config, self._heartbeat, self._events)
         try:
             self._prepare(context.offset(partition))
@@ -71,6 +84,9 @@ class CdcTask(SourceTask):
         if offset is not None and self._mode == "always" and "snapshot" not in offset:
             offset = None
         offset = self._capture.prepare(offset)
+        if self._capture.chunks is not None:
+            progress = IncrementalProgress.from_offset(offset or {})
+            self._incremental = IncrementalSnapshot(self._capture.chunks, progress)
         if offset is None:
             if self._mode in ("never", "no_data"):
                 self._capture.go_to_end()
@@ -126,7 +142,9 @@ class CdcTask(SourceTask):
             self._items = self._capture.read()
         for item in self._items:
             if isinstance(item, Changed):
-                records += self._with_later(item.records)
+                if item.signal is not None and self._incremental is not None:
+                    self._incremental.handle(item.signal)
+                records += self._with_progress(item.records)
                 if len(records) >= self._most:
                     if began > 0:
                         # Move the whole transaction into the next batch if it fits.
@@ -137,15 +155,37 @@ class CdcTask(SourceTask):
             elif isinstance(item, Began):
                 began = len(records)
             else:
+                records += self._with_progress(item.records)
                 self._end_transaction(item, records[began:])
                 began = len(records)
                 if len(records) >= self._most:
                     return records
         self._items = None
+        records += self._incremental_rows()
         if not records:
-            self._idle_until = time.monotonic() + self._pause
+            if self._incremental is None or not self._incremental.is_open:
+                self._idle_until = time.monotonic() + self._pause
             return self._beat()
         return records
+
+    def _incremental_rows(self) -> Sequence[SourceRecord]:
+        """Publish the waiting chunk of an incremental snapshot if the stream has passed it, and read the next one."""
+        found: Sequence[SourceRecord] = ()
+        snapshot = self._incremental
+        if snapshot is None:
+            return found
+        if snapshot.is_open and self._capture.reached_end:
+            found = self._with_later([self._events.read(*row) for row in snapshot.close_chunk()])
+        if snapshot.wants_chunk:
+            snapshot.read_chunk()
+        return found
+
+    def _with_progress(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
+        if self._incremental is not None and self._incremental.progress.tables:
+            more = self._incremental.progress.to_offset()
+            for record in records:
+                record.source_offset = {**record.source_offset, **more}
+        return self._with_later(records)
 
     def _with_later(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         if self._later is not None:
@@ -161,19 +201,22 @@ class CdcTask(SourceTask):
 
     def _keep(self, table: CapturedTable, row: Row) -> bool:
         """Return False if the snapshot already shows this change."""
+        if self._incremental is not None:
+            self._incremental.touched(table, row)
         if self._shown.until is None:
             return True
         key = self._capture.key(table, row)
         name = f"{table.schema_name}.{table.name}"
         return not self._shown.has(name, key or None, self._capture.committed_at())
 
+    def _truncated(self, table: CapturedTable) -> None:
+        if self._incremental is not None:
+            self._incremental.truncated(table)
+
     def _beat(self) -> Sequence[SourceRecord]:
         if not self._heartbeat.is_due:
             return []
-        offset = self._capture.heartbeat_offset()
-        if self._later is not None:
-            offset["snapshot_later"] = self._later
-        return [self._heartbeat.record(offset)]
+        return self._with_progress([self._heartbeat.record(self._capture.heartbeat_offset())])
 
     # The SourceTask interface
 
@@ -181,6 +224,7 @@ class CdcTask(SourceTask):
         if self._is_finished:
             return []
         before = self._capture.state(), self._shown, self._later
+        incremental = None if self._incremental is None else self._incremental.progress
         failures: tuple[type[Exception], ...] = (*self._capture.errors, ConnectError)
         try:
             if self._progress is not None:
@@ -192,6 +236,8 @@ class CdcTask(SourceTask):
                 # Read the unreturned changes again.
                 state, self._shown, self._later = before
                 self._capture.restore(state)
+                if self._incremental is not None and incremental is not None:
+                    self._incremental.progress = incremental
             if isinstance(error, ConnectError):
                 raise
             raise self._capture.explained(error, "capture changes") from error
@@ -201,8 +247,10 @@ class CdcTask(SourceTask):
 
     def _with_context(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         if self._context_headers:
+            without = None if self._transactions is None else self._transactions.topic
             for record in records:
-                record.headers = [*record.headers, *self._context_headers]
+                if record.topic != without:
+                    record.headers = [*record.headers, *self._context_headers]
         return records
 
     def commit(self) -> None:
@@ -211,6 +259,8 @@ class CdcTask(SourceTask):
     def _abandon(self) -> None:
         """Close all connections. The next poll reopens them."""
         self._items, self._held = None, []
+        if self._incremental is not None:
+            self._incremental.forget()
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
             with contextlib.suppress(*self._capture.errors):

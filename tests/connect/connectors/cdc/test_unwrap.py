@@ -36,11 +36,11 @@ def origin() -> Struct:
 
 
 def inserted() -> SourceRecord:
-    return EVENTS.insert(TABLE, [1, "Ottla"], origin(), None, {})[0]
+    return EVENTS.insert(TABLE, [1, "Ottla"], origin(), {})[0]
 
 
 def deleted() -> list[SourceRecord]:
-    return EVENTS.delete(TABLE, [1, None], origin(), None, {})
+    return EVENTS.delete(TABLE, [1, None], origin(), {})
 
 
 def unwrap(**settings: str) -> ExtractNewRecordState:

@@ -40,6 +40,9 @@ class MySqlCapture:
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError, OSError)
     product: ClassVar[str] = "mysql"
 
+    chunks = None
+    reached_end = False
+
     def __init__(
         self, settings: Mapping[str, Any], config: Config, heartbeat: Heartbeat, events: Events
     ) -> None:
@@ -136,12 +139,12 @@ class MySqlCapture:
         )
         if change.op == "c":
             assert change.after is not None
-            return self._events.insert(table, change.after, source, None, offset)
+            return self._events.insert(table, change.after, source, offset)
         assert change.before is not None
         if change.op == "d":
-            return self._events.delete(table, change.before, source, None, offset)
+            return self._events.delete(table, change.before, source, offset)
         assert change.after is not None
-        return self._events.update(table, change.before, change.after, source, None, offset)
+        return self._events.update(table, change.before, change.after, source, offset)
 
     def _of_truncate(self, truncated: Truncated) -> list[SourceRecord]:
         if not self._filters.has_table(truncated.database, truncated.table):
@@ -150,7 +153,7 @@ class MySqlCapture:
         if not facts:
             return []
         source = self._source.struct(table, self._transaction, "false", self.position.file, truncated.pos, 0)
-        return self._events.truncate(table, source, None, self._offset(truncated))
+        return self._events.truncate(table, source, self._offset(truncated))
 
     def _offset(self, change: Change | Truncated) -> dict[str, Any]:
         offset: dict[str, Any] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ottla.connect.api import SourceOffset, SourceTask
+from ottla.connect.connectors.cdc.capture import Capture
 from ottla.connect.connectors.cdc.connector import CdcConnector
 from ottla.connect.connectors.cdc.mysql.capture import MariaDbCapture, MySqlCapture
 from ottla.connect.connectors.cdc.mysql.config import MYSQL_CONFIG
@@ -14,12 +15,12 @@ from ottla.connect.connectors.cdc.task import CdcTask
 
 
 class MySqlTask(CdcTask):
-    capture_class = MySqlCapture
+    capture_class: ClassVar[type[Capture]] = MySqlCapture
     connector_name = "mysql"
 
 
 class MariaDbTask(CdcTask):
-    capture_class = MariaDbCapture
+    capture_class: ClassVar[type[Capture]] = MariaDbCapture
     connector_name = "mariadb"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import psycopg
@@ -14,7 +14,9 @@ from ottla.connect.connectors.cdc.capture import Began, Changed, Ended, Item
 from ottla.connect.connectors.cdc.envelope import CapturedTable, Events, Row
 from ottla.connect.connectors.cdc.filters import Filters
 from ottla.connect.connectors.cdc.heartbeat import Heartbeat
+from ottla.connect.connectors.cdc.incremental import Signal
 from ottla.connect.connectors.cdc.postgres.catalog import Catalog
+from ottla.connect.connectors.cdc.postgres.chunks import PostgresChunks
 from ottla.connect.connectors.cdc.postgres.config import POSTGRES_CONFIG
 from ottla.connect.connectors.cdc.postgres.connection import Server
 from ottla.connect.connectors.cdc.postgres.pgoutput import (
@@ -38,6 +40,9 @@ from ottla.connect.data.record import SourceRecord
 from ottla.connect.data.struct import Struct
 from ottla.connect.errors import ConnectError
 
+#: Position, last commit, and counts of the current transaction.
+_State = tuple[Position, int | None, Mapping[str, Any]]
+
 
 class PostgresCapture:
     config: ClassVar[ConfigDef] = POSTGRES_CONFIG
@@ -49,6 +54,7 @@ class PostgresCapture:
         self._settings = settings
         self._heartbeat = heartbeat
         self._events = events
+        self._transactions = events.transactions
         self._filters = Filters(settings, config, "schema")
         self._server = Server(settings)
         self._slot = Slot(self._server, settings)
@@ -59,6 +65,15 @@ class PostgresCapture:
         self._tables: dict[int, CapturedTable | None] = {}
         self._begin = Begin(0, 0, 0)
         self._last_commit: int | None = None
+        self._signal_table: str = settings["signal.data.collection"]
+        self.reached_end = False
+        self.chunks = PostgresChunks(
+            self._open_catalog,
+            lambda: self.position.commit_end,
+            self._source,
+            settings["incremental.snapshot.chunk.size"],
+            self._signal_table,
+        )
         self._snapshot_time = self._snapshot_xid = 0
         #: Transaction ends: confirmed by the slot, committed by the task, and offered with the last record.
         self._confirmed = self._committed = self._offered = 0
@@ -72,6 +87,9 @@ class PostgresCapture:
             self._catalog = Catalog(self._control, self._settings, self._filters, SOURCE)
             self._tables.clear()
         return self._control
+
+    def _open_catalog(self) -> tuple[psycopg.Connection[Any], Catalog]:
+        return self._open(), self._catalog
 
     def prepare(self, offset: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         control = self._open()
@@ -96,6 +114,8 @@ class PostgresCapture:
                 "give each connector a slot.name of its own."
             )
         self.position, self._confirmed = position, state.confirmed
+        if self._transactions is not None and position.changes > 0:
+            self._transactions.restore(offset)
         return offset
 
     def go_to_end(self) -> None:
@@ -116,7 +136,7 @@ class PostgresCapture:
         else:
             exported = self._slot.snapshot_only()
         size = self._settings["snapshot.fetch.size"]
-        snapshot = Snapshot(self._server, self._catalog, exported, progress, size)
+        snapshot = Snapshot(self._server, self._catalog, exported, progress, size, self._signal_table)
         self._snapshot_time, self._snapshot_xid = snapshot.time, snapshot.xid
         if begins:
             self.position = Position(snapshot.at)
@@ -136,21 +156,51 @@ class PostgresCapture:
         self._seen_end = self._current_end() if self._heartbeat.is_due else None
         if self._stream is None:
             self._stream = Stream(self._server, self._slot, self._settings)
+        self.reached_end = False
         for item in self._stream.read(self.position):
             if isinstance(item, Change):
-                records = self._of_change(item)
+                records = self._of_change_in_transaction(item)
                 if records:
                     self._seen_end = None
-                yield Changed(records, item.number)
+                yield Changed(records, item.number, self._signal(item))
             elif isinstance(item, Begin):
                 self._begin = item
+                self.chunks.streamed.append(item.xid)
+                if self._transactions is not None:
+                    id = f"{item.xid}:{self._stream.begin_lsn}"
+                    self._transactions.begin(id, item.time, continued=self.position.changes > 0)
                 yield Began()
             elif isinstance(item, Commit):
                 self.position = Position(item.end_lsn)
                 self._last_commit = item.end_lsn
-                yield Ended({"lsn_commit": item.end_lsn}, item.end_lsn)
+                yield Ended({"lsn_commit": item.end_lsn}, item.end_lsn, self._end_of_transaction(item))
             else:
                 self._tables[item.oid] = self._catalog.captured(item)
+        self.reached_end = self._stream.reached_end
+
+    def _of_change_in_transaction(self, change: Change) -> Sequence[SourceRecord]:
+        if self._transactions is None:
+            return self._of_change(change)
+        self._transactions.at(f"{self._begin.xid}:{change.lsn}")
+        is_first = self._transactions.is_empty
+        return self._transactions.opened(self._of_change(change), is_first=is_first)
+
+    def _end_of_transaction(self, commit: Commit) -> Sequence[SourceRecord]:
+        if self._transactions is None:
+            return ()
+        lsn = commit.end_lsn
+        offset = {"lsn_proc": lsn, "lsn_commit": lsn, "lsn": lsn, "changes": 0}
+        return self._transactions.end(f"{self._begin.xid}:{lsn}", offset)
+
+    def _signal(self, change: Change) -> Signal | None:
+        message = change.message
+        if not self._signal_table or not isinstance(message, Insert):
+            return None
+        table = self._tables.get(message.relation)
+        if table is None or table.full_name != self._signal_table or len(message.new) < 3:
+            return None
+        texts = [each.decode() if isinstance(each, bytes) else "" for each in message.new[:3]]
+        return Signal(texts[0], texts[1], texts[2], (self._begin.commit_lsn, change.number))
 
     def _of_change(self, change: Change) -> list[SourceRecord]:
         message = change.message
@@ -163,16 +213,16 @@ class PostgresCapture:
         begin = self._begin
         source = self._source.struct(table, begin.time, "false", self._last_commit, change.lsn, begin.xid)
         if isinstance(message, Insert):
-            return self._events.insert(table, message.new, source, None, offset)
+            return self._events.insert(table, message.new, source, offset)
         if isinstance(message, Update):
             new: Row = message.new
             if message.old is not None:
                 old = message.old
                 new = [old[n] if value is UNCHANGED else value for n, value in enumerate(new)]
-            return self._events.update(table, message.old, new, source, None, offset, old_key=message.old_key)
+            return self._events.update(table, message.old, new, source, offset, old_key=message.old_key)
         assert isinstance(message, Delete)
         gone = message.old if message.old is not None else message.old_key
-        return self._events.delete(table, gone or [], source, None, offset)
+        return self._events.delete(table, gone or [], source, offset)
 
     def _of_truncate(self, oid: int, change: Change) -> list[SourceRecord]:
         table = self._tables.get(oid)
@@ -181,7 +231,7 @@ class PostgresCapture:
         source = self._source.struct(
             table, self._begin.time, "false", self._last_commit, change.lsn, self._begin.xid
         )
-        return self._events.truncate(table, source, None, self._offset(change))
+        return self._events.truncate(table, source, self._offset(change))
 
     def _offset(self, change: Change) -> dict[str, Any]:
         return {
@@ -215,11 +265,14 @@ class PostgresCapture:
         lsn = self.position.commit_end
         return {"lsn_proc": lsn, "lsn_commit": lsn, "lsn": lsn, "changes": self.position.changes}
 
-    def state(self) -> tuple[Position, int | None]:
-        return self.position, self._last_commit
+    def state(self) -> _State:
+        counts = {} if self._transactions is None else self._transactions.state()
+        return self.position, self._last_commit, counts
 
-    def restore(self, state: tuple[Position, int | None]) -> None:
-        self.position, self._last_commit = state
+    def restore(self, state: _State) -> None:
+        self.position, self._last_commit, counts = state
+        if self._transactions is not None:
+            self._transactions.restore(counts)
 
     def offered(self, offset: Mapping[str, Any]) -> None:
         self._offered = offset["lsn_commit"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ottla.connect.config.config_def import ConfigType, Importance, invalid, one_of
+from ottla.connect.config.config_def import ConfigType, Importance, at_least, invalid, one_of
 from ottla.connect.connectors.cdc.config import common_settings, snapshot_mode, time_precision
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "never", "no_data", "when_needed")
@@ -21,6 +21,11 @@ def _slot_name(name: str, value: Any) -> None:
 def _pgoutput(name: str, value: Any) -> None:
     if value != "pgoutput":
         raise invalid(name, value, "Only pgoutput is supported, which every PostgreSQL since 10 has.")
+
+
+def _source_only(name: str, value: Any) -> None:
+    if any(each != "source" for each in value):
+        raise invalid(name, ",".join(value), "Signals come from the signalling table only: use source.")
 
 
 POSTGRES_CONFIG = snapshot_mode(
@@ -43,6 +48,11 @@ for _name, _type, _default, _text, _check in (
     ("interval.handling.mode", ConfigType.STRING, "numeric", "numeric (microseconds) or string.",
         one_of("numeric", "string")),
     ("money.fraction.digits", ConfigType.SHORT, 2, "Decimal places of money columns.", None),
+    ("signal.data.collection", ConfigType.STRING, "", "Signalling table, as schema.table.", None),
+    ("signal.enabled.channels", ConfigType.LIST, ["source"], "Channels of signals. Only source is supported.",
+        _source_only),
+    ("incremental.snapshot.chunk.size", ConfigType.INT, 1024, "Rows per chunk of an incremental snapshot.",
+        at_least(1)),
     ("include.unknown.datatypes", ConfigType.BOOLEAN, False,
         "Include columns of unknown types, as bytes.", None),
 ):  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ottla.connect.api import SourceOffset
+from ottla.connect.connectors.cdc.capture import Capture
 from ottla.connect.connectors.cdc.connector import CdcConnector
 from ottla.connect.connectors.cdc.postgres.capture import PostgresCapture
 from ottla.connect.connectors.cdc.postgres.config import POSTGRES_CONFIG
@@ -14,7 +15,7 @@ from ottla.connect.connectors.cdc.task import CdcTask
 
 
 class PostgresTask(CdcTask):
-    capture_class = PostgresCapture
+    capture_class: ClassVar[type[Capture]] = PostgresCapture
     connector_name = "postgresql"
 
 
@@ -23,6 +24,7 @@ class PostgresConnector(CdcConnector):
     summary = "Changes of PostgreSQL's tables, with Debezium's settings and envelope"
     task_class = PostgresTask
     schemas = "schema"
+    publishes_transactions = True
     offset_needs = 'the number "lsn"'
 
     def try_connection(self, settings: Mapping[str, Any]) -> None:

@@ -31,11 +31,13 @@ class Snapshot:
         exported: ExportedSnapshot,
         progress: SnapshotProgress,
         fetch_size: int,
+        signal_table: str = "",
     ) -> None:
         self.at = exported.lsn
         self._catalog = catalog
         self._fetch_size = fetch_size
-        self.rows = SnapshotRows(catalog.tables(), progress, self._table_rows)
+        tables = [each for each in catalog.tables() if ".".join(each) != signal_table]
+        self.rows = SnapshotRows(tables, progress, self._table_rows)
         self._connection = server.connect(autocommit=False)
         try:
             self.xid = self._join(exported)

@@ -29,8 +29,23 @@ class SourceInfo:
     def struct(
         self, table: CapturedTable, micros: int, snapshot: str, last_commit: int | None, lsn: int, xid: int
     ) -> Struct:
-        made = Struct(SOURCE)
         before = "null" if last_commit is None else f'"{last_commit}"'
+        return self._struct(table, micros, snapshot, f'[{before},"{lsn}"]', lsn, xid)
+
+    def of_chunk(self, table: CapturedTable, micros: int, at: int) -> Struct:
+        """Describe a row of an incremental snapshot, which belongs to no transaction."""
+        return self._struct(table, micros, "incremental", f'["{at}","{at}"]', None, None)
+
+    def _struct(
+        self,
+        table: CapturedTable,
+        micros: int,
+        snapshot: str,
+        sequence: str,
+        lsn: int | None,
+        xid: int | None,
+    ) -> Struct:
+        made = Struct(SOURCE)
         made.values = [
             __version__,
             "postgresql",
@@ -38,7 +53,7 @@ class SourceInfo:
             micros // 1000,
             snapshot,
             self._database,
-            f'[{before},"{lsn}"]',
+            sequence,
             micros,
             micros * 1000,
             table.schema_name,

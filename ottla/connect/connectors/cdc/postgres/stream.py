@@ -54,6 +54,10 @@ class Stream:
         self._publication = settings["publication.name"]
         self._least = self._wanted = settings["max.queue.size"]
         self._connection: psycopg.Connection[Any] | None = None
+        #: Position of the current transaction's first change.
+        self.begin_lsn = 0
+        #: True if the last read has seen the end of the log.
+        self.reached_end = False
 
     def read(self, position: Position) -> Iterator[Begin | Commit | Relation | Change]:
         """Yield the changes available now. Relations precede the changes that they describe."""
@@ -69,6 +73,7 @@ class Stream:
             elif isinstance(message, Begin):
                 is_done, number = message.commit_lsn < position.commit_end, 0
                 done = position.changes if is_first else 0
+                self.begin_lsn = lsn
                 if not is_done:
                     yield message
             elif isinstance(message, Commit):
@@ -78,8 +83,8 @@ class Stream:
             elif isinstance(message, Relation):
                 yield message
         # A log full of skipped changes must not be read from the start forever, so fetch more next time.
-        reached_end = seen < self._wanted
-        self._wanted = self._least if found_new or reached_end else self._wanted * 2
+        self.reached_end = seen < self._wanted
+        self._wanted = self._least if found_new or self.reached_end else self._wanted * 2
 
     def _messages(self) -> Iterator[tuple[int, Message]]:
         if self._connection is None:
