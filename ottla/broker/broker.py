@@ -17,6 +17,8 @@ from ottla.broker.fetch.fetch_sessions import FetchSessions
 from ottla.broker.fetch.follower_fetch import FollowerSessions
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas import ClientQuotas
+from ottla.broker.remote_log.metadata_log import RemoteMetadataLog
+from ottla.broker.remote_log.remote_log_manager import RemoteLogManager
 from ottla.broker.requests.inspections import Inspections
 from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
@@ -30,17 +32,18 @@ from ottla.cluster.topics.topic_admin import Charge, TopicAdmin, free
 from ottla.coordinator.groups.group_coordinator import GroupCoordinator
 from ottla.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
+from ottla.log.remote.storage import RemoteStorage
 from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import (
     GROUP_METADATA_TOPIC,
-    INTERNAL_TOPICS,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import REMOTE_LOG_METADATA_TOPIC
 from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
@@ -88,6 +91,12 @@ _INTERNAL_TOPICS = {
             "segment.bytes": "share.coordinator.state.topic.segment.bytes",
         },
         # Updates build on each other; compaction would remove updates that later ones need.
+        {"cleanup.policy": "delete", "retention.ms": "-1"},
+    ),
+    REMOTE_LOG_METADATA_TOPIC: InternalTopic(
+        "rlmm.config.remote.log.metadata.topic.num.partitions",
+        "rlmm.config.remote.log.metadata.topic.replication.factor",
+        {},
         {"cleanup.policy": "delete", "retention.ms": "-1"},
     ),
 }
@@ -161,6 +170,7 @@ class Broker:
         self.count_audit: CountAudit | None = None
         self.otlp_export: OtlpExport | None = None
         self.cleaner: LogCleaner | None = None
+        self.remote_log: RemoteLogManager | None = None
         self.member: ClusterMember  # set by the server, which creates it from this object
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self, served_keys())
@@ -179,6 +189,21 @@ class Broker:
             await leadership.start()
         self.groups.start()
         self.transactions.start()
+
+    def start_remote_log(self, storage: RemoteStorage) -> None:
+        peers = Peers(self.dialer, self.config.get_int("request.timeout.ms") / 1000)
+
+        async def create_topic() -> None:
+            await asyncio.shield(self._create_in_background(REMOTE_LOG_METADATA_TOPIC))
+
+        metadata = RemoteMetadataLog(
+            self.node_id, self.replicas, self.image, peers, create_topic, self.now_ms
+        )
+        self.remote_log = RemoteLogManager(
+            self.config, self.replicas, self.image, metadata, storage, self.now_ms
+        )
+        self.replicas.fetchers.rebuilt_state = self.remote_log.rebuilt_state
+        self.remote_log.start()
 
     async def coordinators_loaded(self) -> None:
         for leadership in self._leadership.values():
@@ -277,7 +302,7 @@ class Broker:
 
     async def _create(self, name: str, charge: Charge) -> None:
         try:
-            if name in INTERNAL_TOPICS:
+            if name in _INTERNAL_TOPICS:
                 partitions, factor, configs = self.internal_topic(name)
                 await self.topic_admin.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs

@@ -18,4 +18,8 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
     settings = {name: values[config] for name, config in _NAMES.items()}
     policy = settings["cleanup_policy"]
     assert isinstance(policy, list)
+    if (internal := values["internal.segment.bytes"]) is not None:
+        settings["segment_bytes"] = internal
+    if not broker.get_bool("remote.log.storage.system.enable"):
+        settings["remote_storage_enable"] = False
     return LogConfig(**{**settings, "cleanup_policy": frozenset(policy)})  # type: ignore[arg-type]

@@ -48,6 +48,10 @@ class LogConfig:
     max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
     min_insync_replicas: int = 1
+    remote_storage_enable: bool = False
+    remote_log_copy_disable: bool = False
+    local_retention_ms: int = -2
+    local_retention_bytes: int = -2
     ottla_mirror_link: str = ""
     ottla_mirror_promoted: str = ""
 
@@ -55,6 +59,25 @@ class LogConfig:
     def is_mirror(self) -> bool:
         """True for a mirror topic. Only the mirror link writes, deletes and compacts its records."""
         return self.ottla_mirror_link != ""
+
+    @property
+    def is_tiered(self) -> bool:
+        """True if older segments are, or were, copied to remote storage (KIP-405)."""
+        return self.remote_storage_enable and not self.compacted and not self.is_mirror
+
+    @property
+    def copies_segments(self) -> bool:
+        return self.is_tiered and not self.remote_log_copy_disable
+
+    @property
+    def kept_locally_ms(self) -> int:
+        has_own = self.copies_segments and self.local_retention_ms != -2
+        return self.local_retention_ms if has_own else self.retention_ms
+
+    @property
+    def kept_locally_bytes(self) -> int:
+        has_own = self.copies_segments and self.local_retention_bytes != -2
+        return self.local_retention_bytes if has_own else self.retention_bytes
 
     @property
     def compacted(self) -> bool:

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -30,7 +30,7 @@ from ottla.log.files.checkpoint import sync_path
 from ottla.log.files.descriptors import EMPTY_REGION, FileRegion
 from ottla.log.files.live_ends import ACTIVE_BASE, END, END_COPY, FIRST_CRC, mirrored
 from ottla.log.files.meta_properties import ZERO_UUID, write_partition_metadata
-from ottla.log.producer_state import ProducerDescription
+from ottla.log.producer_state import ProducerDescription, decode_snapshot
 from ottla.log.recovery import NEW_LOG, FoundLog, LoadedLog, load_log, rebuild_producers
 from ottla.log.retention import TimestampOffset, deletable_segments
 from ottla.log.segments.index import AbortedTransaction
@@ -38,9 +38,11 @@ from ottla.log.segments.partition_segments import LogSegments, decide_swap, fini
 from ottla.log.segments.segment import LogSegment
 from ottla.monitoring.metrics.text import Histogram
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.internal_topics import mirrored_end
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, mirrored_end
 
 logger = logging.getLogger(__name__)
+
+_NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 
 
 class FlushTimes(Histogram):
@@ -85,6 +87,7 @@ class LocalLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.first_dirty_offset = 0  # end of the compacted part
+        self.copied_upto = 0  # remote storage has all records below
         self.offline_reason: str | None = None
         # Reason of the last failed append, until one succeeds. The producer's next batch gets the same error. "Out of
         # order" would be correct as well, but librdkafka would then start a new epoch and resend written batches.
@@ -150,11 +153,26 @@ class LocalLog:
         self._mirrored_end = mirrored_end(config.ottla_mirror_promoted, self.partition)
         self.jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
         self.active.configure(config, self.jitter_ms)
+        if not self.is_tiered and self.log_start_offset < self.segments.base_offset:
+            # Tiered storage was disabled for the topic: records that only remote storage has are gone.
+            self._start_at(self.segments.base_offset)
 
     @property
     def durable_start_offset(self) -> int:
         """Log start offset after a crash: earlier records cannot return."""
-        return min(self.log_start_offset, max(self.segments.base_offset, self.checkpointed_start_offset))
+        certain = self.checkpointed_start_offset
+        if not self.is_tiered:
+            certain = max(self.segments.base_offset, certain)
+        return min(self.log_start_offset, certain)
+
+    @property
+    def local_start_offset(self) -> int:
+        """Start of the records on this disk; earlier ones, from the log start offset on, are in remote storage."""
+        return max(self.log_start_offset, self.segments.base_offset)
+
+    @property
+    def is_tiered(self) -> bool:
+        return self._config.is_tiered and self.topic not in _NEVER_TIERED
 
     @property
     def size(self) -> int:
@@ -192,6 +210,11 @@ class LocalLog:
             if size <= max_bytes:
                 return FileRegion(active.file or active.open_file(), position, size)
         self._check_open()
+        if offset < self.segments.base_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                f"offset {offset} is in remote storage: the log begins locally at {self.segments.base_offset}",
+            )
         try:
             return self.segments.read(offset, max_bytes, upto, end_offset, min_one)
         except CorruptSegmentError as error:
@@ -330,7 +353,10 @@ class LocalLog:
             self.epochs.truncate_from_end(offset)
             return
         if offset <= self.segments.base_offset:
-            self.truncate_fully_and_start_at(offset)
+            if self.is_tiered and self.log_start_offset < offset:
+                self.restart_above_remote(offset, self.log_start_offset, self.epochs.entries)
+            else:
+                self.truncate_fully_and_start_at(offset)
             return
         self._void_flush()
         try:
@@ -371,6 +397,32 @@ class LocalLog:
         self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._appended(is_first=True)
 
+    def restart_above_remote(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        producers: bytes | None = None,
+    ) -> None:
+        """Remove everything here; the next record gets `offset`, and remote storage has the earlier ones.
+
+        `producers` is the snapshot of the producers at that offset. Raises CorruptSnapshotError before any change.
+        """
+        entries = None if producers is None else decode_snapshot(producers)
+        kept = [(epoch, start) for epoch, start in epochs if start < offset]
+        self.truncate_fully_and_start_at(offset)
+        self.log_start_offset = log_start_offset
+        for epoch, start in kept:
+            self.epochs.assign(epoch, start)
+        self.epochs.truncate_from_start(log_start_offset)
+        try:
+            self.epochs.write()
+            if entries is not None:
+                self.producers.restore(entries)
+                self.producers.take_snapshot(offset)
+        except OSError as error:
+            self.go_offline("restarted", error)
+
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete the records below `offset`, and segments completely below it."""
         if offset > self.log_end_offset:
@@ -386,13 +438,20 @@ class LocalLog:
         number.
         """
         try:
-            count = deletable_segments(self.segments, self.config, self.log_start_offset, now_ms, upto)
+            count = deletable_segments(
+                self.segments, self.config, self.log_start_offset, now_ms, upto, self.copied_upto
+            )
+            if count == len(self.segments) and self._config.copies_segments and self.is_tiered:
+                self.roll()  # the segment is copied before it is deleted
+                count -= 1
             if count == len(self.segments):
                 self.roll()
             self._delete_first(count, now_ms)
         except OSError as error:
             raise storage_error(f"cannot delete old segments of {self.path}", error) from error
-        if self.segments.base_offset > self.log_start_offset:
+        if self.segments.base_offset > self.log_start_offset and not (
+            self.is_tiered and self._config.copies_segments
+        ):
             self._start_at(self.segments.base_offset)
         return count
 

@@ -56,6 +56,7 @@ from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
 from ottla.log.local_log import LocalLog
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import FoundLog
+from ottla.log.remote.chunk_cache import CACHE_DIRECTORY
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -230,6 +231,8 @@ class LogDirectory:
                     self._to_delete.append(entry.path)
                     continue
                 name = parse_directory_name(entry.name) or parse_future_name(entry.name)
+                if entry.name == CACHE_DIRECTORY:
+                    continue
                 if name is None:
                     logger.warning("%s is not the directory of a partition and is not touched", entry.path)
                 else:
@@ -505,7 +508,7 @@ class LogDirectory:
         starts = {
             name: log.log_start_offset
             for name, log in logs.items()
-            if log.log_start_offset > log.segments.base_offset
+            if log.log_start_offset > log.segments.base_offset or log.is_tiered
         }
         starts |= {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)

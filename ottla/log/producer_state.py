@@ -354,6 +354,10 @@ class ProducerStates:
         if offset in self.snapshots:
             self._remove(offset)
 
+    def restore(self, producers: dict[int, ProducerEntry]) -> None:
+        self.producers = producers
+        self._find_open_transactions()
+
     def clear(self) -> None:
         self.remove_snapshots_after(-1)
         self.producers = {}

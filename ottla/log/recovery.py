@@ -191,7 +191,10 @@ def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
         log_end_offset = active.refresh_tail()
         _replay(producers, segments, log_end_offset)
     _require_end(directory, segments[-1], log_end_offset, found)
-    log_start_offset = _log_start(directory, segments, epochs, found, log_end_offset)
+    if config.is_tiered:
+        log_start_offset = _tiered_log_start(epochs, found, log_end_offset)
+    else:
+        log_start_offset = _log_start(directory, segments, epochs, found, log_end_offset)
     _restore_recent_batches(producers, segments)
     producers.remove_snapshots_after(log_end_offset)
     epochs.truncate_from_end(log_end_offset + 1)
@@ -297,6 +300,15 @@ def _log_start(
         f"says that {os.path.basename(directory)} starts at offset {start}, behind its end at {end_offset}. "
         f"Remove the line to serve all of the log; the number behind the version line counts the lines",
     )
+
+
+def _tiered_log_start(epochs: LeaderEpochCache, found: FoundLog, end_offset: int) -> int:
+    """Return the log start offset of a log whose first records are in remote storage only.
+
+    The leader epochs were cut when it moved, so they bound it if the checkpoint is older or missing.
+    """
+    by_epochs = epochs.entries[0][1] if epochs.entries else 0
+    return min(max(found.log_start_offset, by_epochs), end_offset)
 
 
 def _first_epoch(segment: LogSegment) -> int:

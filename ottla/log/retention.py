@@ -13,28 +13,36 @@ from ottla.protocol.records import check_crc, first_at_or_after, read_batch
 
 
 def deletable_segments(
-    segments: LogSegments, config: LogConfig, log_start_offset: int, now_ms: int, upto: int
+    segments: LogSegments,
+    config: LogConfig,
+    log_start_offset: int,
+    now_ms: int,
+    upto: int,
+    copied_upto: int,
 ) -> int:
     """Return the number of deletable segments, starting with the oldest. If all are, the active one is rolled first.
 
-    Segments that reach `upto` stay, because not every in-sync replica has them.
+    Segments that reach `upto` stay, because not every in-sync replica has them. If the log is copied to remote storage,
+    segments that reach `copied_upto` stay, too.
     """
-    excess = segments.size - config.retention_bytes
+    copies = config.copies_segments
+    kept_ms, kept_bytes = config.kept_locally_ms, config.kept_locally_bytes
+    excess = segments.size - kept_bytes
     count = 0
     for at, segment in enumerate(segments):
         is_active = at + 1 == len(segments)
         if not is_active and segments[at + 1].base_offset > upto:
             break
         below_start = not is_active and segments[at + 1].base_offset <= log_start_offset
-        too_large = (
-            config.deletes and config.retention_bytes >= 0 and excess >= segment.size and not is_active
-        )
+        too_large = config.deletes and kept_bytes >= 0 and excess >= segment.size and not is_active
         too_old = (
             config.deletes
-            and config.retention_ms >= 0
+            and kept_ms >= 0
             and segment.size > 0
-            and now_ms - segment.largest_timestamp() > config.retention_ms
+            and now_ms - segment.largest_timestamp() > kept_ms
         )
+        if copies and not is_active and segments[at + 1].base_offset > copied_upto:
+            too_large = too_old = False
         if not (below_start or too_large or too_old):
             break
         excess -= segment.size

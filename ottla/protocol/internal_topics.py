@@ -24,6 +24,8 @@ def string_hash(text: str) -> int:
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+#: Metadata of remote log segments. Like in Kafka, clients see it as an ordinary topic.
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 #: Only brokers write to these topics.
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 

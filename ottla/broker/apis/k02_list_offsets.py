@@ -2,8 +2,8 @@
 
 Behaviour
 - Timestamp -1 is the end (the last stable offset for read_committed), -2 the log start offset, -3 the record with the
-  largest timestamp. For tiered storage (KIP-405), which does not exist here, -4 (earliest local) is the log start
-  offset, and -5 (last tiered) and -6 (earliest pending upload) return nothing.
+  largest timestamp in the local log. For tiered storage (KIP-405), -4 is the start of the local log, -5 the last offset
+  in remote storage, -6 the first offset that is not there yet. Without tiered storage -5 and -6 return nothing.
 - A follower gets the log end offset instead. A new leader that does not know its high watermark yet could send a client
   back in time and returns OFFSET_NOT_AVAILABLE (KIP-207).
 - Any other timestamp finds the first record at or after it. The lookup reads the log and runs in a thread.
@@ -20,6 +20,8 @@ from collections import Counter
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.request_context import RequestContext
+from ottla.broker.remote_log.remote_reads import remote_offset_for_timestamp
+from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
@@ -96,14 +98,33 @@ async def _look_up(
     if timestamp == _LATEST:
         answer.offset, answer.leader_epoch = end, partition.leader_epoch
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
-        answer.offset = log.log_start_offset
-        answer.leader_epoch = log.epoch_at(log.log_start_offset)
+        answer.offset = log.log_start_offset if timestamp == _EARLIEST else log.local_start_offset
+        answer.leader_epoch = log.epoch_at(answer.offset)
+    elif timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
+        answer.offset = _tiered_end(log, timestamp)
+        if answer.offset >= 0:
+            answer.leader_epoch = log.epoch_at(answer.offset)
     elif timestamp == _MAX_TIMESTAMP:
         found = await asyncio.to_thread(log.max_timestamp_offset)
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
     elif timestamp >= 0:
-        found = await asyncio.to_thread(log.offset_for_timestamp, timestamp, end)
+        found = None
+        if log.log_start_offset < log.local_start_offset and broker.remote_log is not None:
+            found = await remote_offset_for_timestamp(broker.remote_log, partition, timestamp, end)
+        if found is None:
+            found = await asyncio.to_thread(log.offset_for_timestamp, timestamp, end)
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
     return answer
+
+
+def _tiered_end(log: PartitionLog, timestamp: int) -> int:
+    """Return the last offset in remote storage, or the first one that is not there; -1 if unknown."""
+    if not log.is_tiered:
+        return -1
+    if timestamp == _LATEST_TIERED:
+        return log.copied_upto - 1
+    if log.copied_upto:
+        return max(log.copied_upto, log.log_start_offset)
+    return log.log_start_offset if log.local_start_offset == log.log_start_offset else -1

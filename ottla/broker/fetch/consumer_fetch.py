@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from itertools import islice
 
@@ -10,11 +11,13 @@ from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
 from ottla.broker.fetch.fetch_sessions import TOPIC_IDS, FetchPlan, FetchTarget
 from ottla.broker.network.request_context import PendingResponse, RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
+from ottla.broker.remote_log.remote_reads import RemoteRecords, read_remote
 from ottla.broker.requests.leaders import LeaderHints
 from ottla.broker.security.authorization import ConnectionRights
 from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.partitions.topic_counts import TopicCounts
 from ottla.cluster.replication.replica_selector import replica_near
+from ottla.log.cold_reads import read_cold
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -55,7 +58,9 @@ class ConsumerFetch(DelayedFetch):
         "_partitions",
         "_plan",
         "_rack",
+        "_remote",
         "_stable",
+        "_waits_for_remote",
     )
 
     def __init__(
@@ -80,6 +85,8 @@ class ConsumerFetch(DelayedFetch):
         self._failed = False
         self._hints: LeaderHints | None = None
         self._look_for_cold = False
+        self._remote: dict[tuple[Partition, int], asyncio.Task[RemoteRecords]] = {}
+        self._waits_for_remote = False
 
     @property
     def has_many_targets(self) -> bool:
@@ -157,8 +164,30 @@ class ConsumerFetch(DelayedFetch):
         self._is_reading = self._context.is_large = True
         self._context.connection.lane.run(work(), done)
 
+    @property
+    def waits_for_disk(self) -> bool:
+        return self._waits_for_remote or bool(self._reader.cold)
+
+    def read_from_disk(self) -> None:
+        if not self._waits_for_remote:
+            super().read_from_disk()
+            return
+        self._is_reading = True
+        task = self._purgatory.loop.create_task(self._read_remote_and_cold())
+        task.add_done_callback(self.on_read)
+
+    async def _read_remote_and_cold(self) -> None:
+        loop = self._purgatory.loop
+        cold = loop.run_in_executor(None, read_cold, self._reader.cold) if self._reader.cold else None
+        seconds = self._broker.config.get_int("remote.fetch.max.wait.ms") / 1000
+        await asyncio.wait(self._remote.values(), timeout=seconds)
+        if cold is not None:
+            await cold
+        self._is_final = True  # a slow store must not hold up the other partitions any longer
+
     def _begin(self, look_for_cold: bool) -> None:
         self._look_for_cold = look_for_cold
+        self._waits_for_remote = False
         self._reader = PartitionReader(self._max_bytes)
         self._answers = []
         self._partitions = []
@@ -236,6 +265,8 @@ class ConsumerFetch(DelayedFetch):
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered immediately, like an error
                 return answer
+        if target.fetch_offset < log.local_start_offset and log.log_start_offset <= target.fetch_offset:
+            return self._read_remote(target, partition, answer)
         if self._look_for_cold and self._reader.is_cold(partition, target.fetch_offset, target.max_bytes):
             return answer
         region = self._reader.read(partition, target.fetch_offset, target.max_bytes, upto=upto)
@@ -250,6 +281,40 @@ class ConsumerFetch(DelayedFetch):
                     AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                     for aborted in log.aborted_transactions(target.fetch_offset, region)
                 ]
+        return answer
+
+    def _read_remote(self, target: FetchTarget, partition: Partition, answer: PartitionData) -> PartitionData:
+        """Read below the local log: a task asks remote storage, and this read is repeated when it is done."""
+        manager, reader = self._broker.remote_log, self._reader
+        if manager is None:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if partition.counts is not None:
+            self._counts.append((partition.counts, 0))
+        if reader.left <= 0:
+            return answer
+        key = (partition, target.fetch_offset)
+        task = self._remote.get(key)
+        if task is None and self._look_for_cold:
+            max_bytes = min(target.max_bytes, reader.left)
+            task = self._remote[key] = self._purgatory.loop.create_task(
+                read_remote(
+                    manager, partition, target.fetch_offset, max_bytes, with_aborted=self._committed_only
+                )
+            )
+            task.add_done_callback(_retrieve)
+        if task is None or not task.done():
+            self._waits_for_remote = self._look_for_cold
+            return answer
+        del self._remote[key]
+        found = task.result()
+        reader.take(len(found.data))
+        answer.records = found.data
+        if self._committed_only:
+            self._stable[partition] = answer.last_stable_offset
+            answer.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in found.aborted
+            ]
         return answer
 
     # Waiting
@@ -346,3 +411,9 @@ class ConsumerFetch(DelayedFetch):
             self._broker.fetch_sessions.close(session)
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
+
+
+def _retrieve(task: asyncio.Task[RemoteRecords]) -> None:
+    """Retrieve the error of a read whose client may have left."""
+    if not task.cancelled():
+        task.exception()

@@ -54,11 +54,13 @@ class PartitionReader:
         except (StorageError, CorruptSegmentError) as error:
             partition.storage_failed(error)
             raise
-        size = region.size
-        if size:
-            self.size += size
-            self.left = max(self.left - size, 0)
+        if region.size:
+            self.take(region.size)
         return region
+
+    def take(self, size: int) -> None:
+        self.size += size
+        self.left = max(self.left - size, 0)
 
     def release(self, size: int) -> None:
         """Return room for bytes that were read and are not part of the response."""

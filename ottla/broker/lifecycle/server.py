@@ -50,6 +50,7 @@ from ottla.log.config import LogConfig, LogDirectoryError, UnusableDirectoryErro
 from ottla.log.files import descriptors
 from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
+from ottla.log.remote.storage import RemoteStorage, RemoteStorageError, open_storage
 from ottla.log.segments.open_files import active_files, sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
@@ -159,6 +160,7 @@ class Server:
         feed = await self._load_metadata(store)
         self._tls = await asyncio.to_thread(self._secure_listeners)
         await self._prepare_logins(store, feed.image)
+        remote_storage = self._remote_storage(feed.image)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         broker.count_audit = CountAudit.of(config, {each.name: each.port for each in self._listeners})
@@ -173,6 +175,8 @@ class Server:
         await broker.member.start()
         if not config.zookeeper_connect:
             await broker.coordinators_loaded()  # no other broker could serve clients in the meantime
+        if remote_storage is not None:
+            broker.start_remote_log(remote_storage)
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         self._housekeeping.add(_LOOK_FOR_CERTIFICATES_MS, self._tls.reload_changed)
@@ -324,6 +328,32 @@ class Server:
                 listener.sasl = sasl_settings(self.config, listener.name, image, salt_secret)
                 await listener.sasl.open()
 
+    def _remote_storage(self, image: ClusterImage) -> RemoteStorage | None:
+        """Open the store of tiered topics, before their logs are opened."""
+        if not self.config.get_bool("remote.log.storage.system.enable"):
+            tiered = [
+                topic.name
+                for topic in image.topics.values()
+                if topic.configs.get("remote.storage.enable", "").strip().lower() == "true"
+            ]
+            if tiered:
+                raise StartupError(
+                    f"Topic {tiered[0]} has records in remote storage only, and remote.log.storage.system.enable is "
+                    "false: set it to true. You have to delete all topics with the property "
+                    "remote.storage.enable=true before disabling tiered storage cluster-wide."
+                )
+            return None
+        uri = self.config.get_str("ottla.remote.storage.uri")
+        if not uri:
+            raise StartupError(
+                "remote.log.storage.system.enable=true needs ottla.remote.storage.uri: set it to file:///DIRECTORY "
+                "or s3://BUCKET/PREFIX."
+            )
+        try:
+            return open_storage(uri)
+        except RemoteStorageError as error:
+            raise StartupError(f"ottla.remote.storage.uri: {error}.") from None
+
     # Logs
 
     async def _load_logs(self, store: NodeStore, image: ClusterImage) -> list[PartitionKey]:
@@ -413,6 +443,8 @@ class Server:
             await self._housekeeping.stop()
         if self.broker.cleaner is not None:
             await self.broker.cleaner.stop()
+        if self.broker.remote_log is not None:
+            await self.broker.remote_log.close()
         self.broker.close()
         await member.stop()
         await self.broker.replicas.close()
@@ -428,6 +460,8 @@ class Server:
         await self._close_metrics()
         if self._member is not None:
             await self._member.abandon()
+            if self.broker.remote_log is not None:
+                await self.broker.remote_log.close()
             self.broker.close()
         if self._feed is not None:
             await self._feed.stop()

@@ -350,6 +350,19 @@ class Partition:
         self._change_log(self.log.truncate_fully_and_start_at, offset)
         self._truncated()
 
+    def restart_above_remote(
+        self, offset: int, log_start_offset: int, epochs: list[tuple[int, int]], producers: bytes
+    ) -> None:
+        """Remove everything, and follow from `offset` on: remote storage has the earlier records."""
+        try:
+            self.log.restart_above_remote(offset, log_start_offset, epochs, producers)
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
+        # Only committed records are in remote storage.
+        self.high_watermark = offset
+        self._truncated()
+
     def _change_log(self, change: Callable[[int], object], offset: int) -> None:
         try:
             change(offset)

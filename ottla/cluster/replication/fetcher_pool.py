@@ -5,12 +5,13 @@ from __future__ import annotations
 from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_fetcher import FollowerFetcher
-from ottla.cluster.replication.follower_requests import FetcherSettings
+from ottla.cluster.replication.follower_requests import FetcherSettings, RebuildState
 from ottla.cluster.replication.log_start_checkpoints import LogStartCheckpoints
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class FetcherPool:
@@ -24,6 +25,7 @@ class FetcherPool:
         self._by_leader: dict[int, FollowerFetcher] = {}
         self._where: dict[Partition, FollowerFetcher] = {}
         self._closed = False
+        self.rebuilt_state: RebuildState | None = None  # with tiered storage
         self._log_starts = LogStartCheckpoints(directories, self.show)
         self.throttle = ReplicationThrottle.of_followers(config.broker_id, config, image)
 
@@ -41,9 +43,20 @@ class FetcherPool:
                 self._dialer,
                 self.throttle,
                 self._log_starts,
+                self._rebuilt_state,
             )
         self._where[partition] = fetcher
         fetcher.add(partition)
+
+    async def _rebuilt_state(
+        self, partition: Partition, leader_local_start: int, epoch: int
+    ) -> tuple[int, list[tuple[int, int]], bytes]:
+        if self.rebuilt_state is None:
+            raise KafkaError(
+                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                "its first records are in remote storage, and this broker has remote.log.storage.system.enable=false",
+            )
+        return await self.rebuilt_state(partition, leader_local_start, epoch)
 
     def unfollow(self, partition: Partition) -> None:
         fetcher = self._where.pop(partition, None)

@@ -20,6 +20,8 @@ from ottla.cluster.replication.follower_requests import (
     FETCH_VERSION,
     FetcherSettings,
     Key,
+    RebuildState,
+    ask_local_start,
     ask_offsets,
     fetch_request,
     truncation_offset,
@@ -76,6 +78,7 @@ class FollowerFetcher:
         dialer: PeerDialer,
         throttle: ReplicationThrottle,
         log_starts: LogStartCheckpoints,
+        rebuilt_state: RebuildState,
     ) -> None:
         self._broker_id = broker_id
         self._leader = leader
@@ -83,6 +86,7 @@ class FollowerFetcher:
         self._dialer = dialer
         self._throttle = throttle
         self._log_starts = log_starts
+        self._rebuilt_state = rebuilt_state
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
         self._to_name: dict[Key, None] = {}  # for the next request: new, or at another offset
@@ -381,6 +385,10 @@ class FollowerFetcher:
             followed.is_out_of_range = True
             start_task(self._tasks, self._move_into_range(key, followed))
             return
+        if error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+            followed.is_out_of_range = True
+            start_task(self._tasks, self._start_above_remote(key, followed))
+            return
         # The leader has not yet learned of its election, or no longer leads: one of the images is behind. This happens
         # to thousands of partitions after an election and is worth a log line only if it lasts.
         level = logging.DEBUG if followed.failures < _PASSING_FAILURES else logging.INFO
@@ -445,6 +453,31 @@ class FollowerFetcher:
             self._retry(key, followed, str(error), logging.INFO)
         except Exception as error:
             self._retry(key, followed, repr(error), logging.ERROR, error)
+        finally:
+            followed.is_out_of_range = False
+
+    async def _start_above_remote(self, key: Key, followed: Followed) -> None:
+        """Restart where the leader's local log begins, with producers and leader epochs from remote storage."""
+        partition = followed.partition
+        try:
+            if self._peer is None:
+                raise PeerError("not connected")
+            start, local_start, epoch = await ask_local_start(self._peer, self._broker_id, partition)
+            offset, epochs, producers = await self._rebuilt_state(partition, local_start, epoch)
+            if self._followed.get(key) is not followed:
+                return
+            logger.info(
+                "Starting the log of %s-%d at offset %d: the leader has the records from %d on in remote storage",
+                partition.topic,
+                partition.index,
+                offset,
+                start,
+            )
+            partition.restart_above_remote(offset, start, epochs, producers)
+            followed.failures = 0
+            self._name(key)
+        except Exception as error:
+            self._retry(key, followed, str(error) or repr(error), logging.WARNING)
         finally:
             followed.is_out_of_range = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from ottla.cluster.partitions.partition import Partition
@@ -51,9 +51,12 @@ def truncation_offset(log_end_offset: int, high_watermark: int, own: EpochEnd, l
 
 FETCH_VERSION = 17
 _LIST_OFFSETS_VERSION = 9
-_LATEST, _EARLIEST = -1, -2
+_LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4
 
 Key = tuple[bytes, int]  # topic id and partition
+# Gets a partition, and offset and epoch of the leader's local log start. Returns an offset, and the leader epochs and
+# the producer snapshot at that offset.
+RebuildState = Callable[[Partition, int, int], Awaitable[tuple[int, list[tuple[int, int]], bytes]]]
 
 
 class FetcherSettings(NamedTuple):
@@ -114,11 +117,20 @@ def fetch_request(
 
 async def ask_offsets(peer: PeerConnection, broker_id: int, partition: Partition) -> tuple[int, int]:
     """Return the leader's log start and end offsets. Raises KafkaError or OSError."""
-    start = await _ask_offset(peer, broker_id, partition, _EARLIEST)
-    return start, await _ask_offset(peer, broker_id, partition, _LATEST)
+    start, _ = await _ask_offset(peer, broker_id, partition, _EARLIEST)
+    end, _ = await _ask_offset(peer, broker_id, partition, _LATEST)
+    return start, end
 
 
-async def _ask_offset(peer: PeerConnection, broker_id: int, partition: Partition, timestamp: int) -> int:
+async def ask_local_start(peer: PeerConnection, broker_id: int, partition: Partition) -> tuple[int, int, int]:
+    """Return the leader's log start offset, and offset and leader epoch of its local log start."""
+    start, _ = await _ask_offset(peer, broker_id, partition, _EARLIEST)
+    return start, *await _ask_offset(peer, broker_id, partition, _EARLIEST_LOCAL)
+
+
+async def _ask_offset(
+    peer: PeerConnection, broker_id: int, partition: Partition, timestamp: int
+) -> tuple[int, int]:
     asked = ListOffsetsPartition(
         partition_index=partition.index,
         current_leader_epoch=partition.leader_epoch,
@@ -130,8 +142,7 @@ async def _ask_offset(peer: PeerConnection, broker_id: int, partition: Partition
     answer = response.topics[0].partitions[0]
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code))
-    offset: int = answer.offset
-    return offset
+    return answer.offset, answer.leader_epoch
 
 
 # Confirm this broker's leadership through its followers while ZooKeeper is unavailable.

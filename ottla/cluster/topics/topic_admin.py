@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from ottla.cluster.image.change_notifications import config_notification, notification
 from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.topics import topic_decisions as topic_nodes
-from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
+from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions, check_tiering
 from ottla.log.config import LogDirectoryError
 from ottla.log.files import descriptors
 from ottla.log.segments.open_files import active_files
@@ -162,6 +162,7 @@ class TopicAdmin:
             validate_topic_configs(after, before)
             check_mirror_link(after, before)
             check_schema_registry(after, self._config.get_list(SCHEMA_REGISTRY_URL))
+            check_tiering(self._config, after, before)
 
         async def decide() -> None:
             async with self._topic_lock(name):

@@ -10,9 +10,11 @@ from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImag
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.topic_configs import (
     SCHEMA_REGISTRY_URL,
+    check_remote_storage,
     check_schema_registry,
     validate_topic_configs,
 )
+from ottla.metadata.dynamic_configs.effective_config import TopicConfig
 from ottla.metadata.nodes import PartitionState, TopicAssignment, validate_topic_name
 from ottla.metadata.stores.store import (
     Create,
@@ -26,6 +28,14 @@ from ottla.metadata.stores.store import (
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.internal_topics import MIRROR_TOPIC_ID
 from ottla.rebalancing import spread_replicas
+
+
+def check_tiering(config: BrokerConfig, after: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """Check a topic's settings of tiered storage together with the broker's defaults. Raises KafkaError."""
+    is_enabled = config.get_bool("remote.log.storage.system.enable")
+    if is_enabled or "remote.storage.enable" in after or "remote.storage.enable" in before:
+        check_remote_storage(TopicConfig(config, after).values, before, is_system_enabled=is_enabled)
+
 
 # Nodes that create, extend, reassign and delete topics in the metadata store.
 
@@ -171,6 +181,7 @@ class TopicDecisions:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
         validate_topic_configs(configs)
         check_schema_registry(configs, self._config.get_list(SCHEMA_REGISTRY_URL))
+        check_tiering(self._config, {name: text for name, text in configs.items() if text is not None}, {})
         placed = self._place(partitions, replication_factor, assignment)
         overrides = {config: value for config, value in configs.items() if value is not None}
         states = {index: first_state(name, index, replicas) for index, replicas in placed.items()}

@@ -46,6 +46,7 @@ def single_broker_defaults() -> dict[str, str]:
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
         # Nobody wants to wait three seconds for more members on a laptop.
         "group.initial.rebalance.delay.ms": "0",
     }

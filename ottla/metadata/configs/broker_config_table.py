@@ -191,6 +191,17 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("log.local.retention.ms",          LONG, "-2",     Range(-2),        "Time kept locally beside tiered storage; -2 means all that is kept.", CLUSTER_WIDE),
     ("log.remote.copy.lag.bytes",       LONG, "-1",     Range(-1),        "Bytes behind the newest record before a segment is copied to tiered storage.", CLUSTER_WIDE),
     ("log.remote.copy.lag.ms",          LONG, "0",      Range(-1),        "Age before a segment is copied to tiered storage.", CLUSTER_WIDE),
+    # Tiered storage
+    ("remote.log.storage.system.enable",        BOOLEAN, "false", None,     "Copy finished segments of topics with remote.storage.enable to remote storage."),
+    ("remote.log.manager.task.interval.ms",     LONG, "30000",    Range(1), "How often segments to copy, and remote segments to delete, are looked for."),
+    ("remote.log.manager.copier.thread.pool.size", INT, "10",     Range(1), "Segments that are copied to remote storage at a time."),
+    ("remote.log.reader.threads",               INT,  "10",       Range(1), "Threads that read from remote storage."),
+    ("remote.fetch.max.wait.ms",                INT,  "500",      Range(1), "How long a fetch waits for remote storage.", CLUSTER_WIDE),
+    ("rlmm.config.remote.log.metadata.topic.num.partitions", INT, "50", Range(1), "Partitions of __remote_log_metadata when it is created.", UNLISTED),
+    ("rlmm.config.remote.log.metadata.topic.replication.factor", SHORT, "3", Range(1), "Replicas of __remote_log_metadata when it is created.", UNLISTED),
+    ("ottla.remote.storage.uri",                STRING, "",       None,     "Where remote segments are stored: file:///directory, or s3://bucket/prefix with pyarrow.", UNLISTED),
+    ("ottla.remote.storage.chunk.bytes",        INT,  "4194304",  Range(4096), "Bytes of a remote segment that are read at a time.", UNLISTED),
+    ("ottla.remote.storage.cache.bytes",        LONG, "1073741824", Range(0), "The largest the cache of remote segments on disk may become; 0: none.", UNLISTED),
     ("log.cleanup.policy",              LIST, "delete", CLEANUP_POLICIES, "Treatment of old segments: delete, compact, both, or none.", CLUSTER_WIDE),
     # Flushing
     ("log.flush.interval.messages",                   LONG, LONG_MAX, Range(1), "Records between two fsyncs.", CLUSTER_WIDE),

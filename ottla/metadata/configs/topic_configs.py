@@ -112,11 +112,11 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
         (tables.TARGET_FILE_BYTES,     LONG,   Range(tables.LEAST[tables.TARGET_FILE_BYTES]), "The size of data files that writing and compaction aim at."),
     ]),
     ("preallocate",             BOOLEAN, "false",    None,        "Reserve a new segment's full size on disk at once."),
-    ("remote.copy.lag.bytes",   LONG,    "-1",       Range(-1),   "Bytes behind the newest record before a segment is copied to tiered storage, which Ottla does not have."),
-    ("remote.copy.lag.ms",      LONG,    "0",        Range(-1),   "Age before a segment is copied to tiered storage, which Ottla does not have."),
+    ("remote.copy.lag.bytes",   LONG,    "-1",       Range(-1),   "Bytes behind the newest record before a segment is copied to tiered storage; Ottla copies it as soon as it is finished."),
+    ("remote.copy.lag.ms",      LONG,    "0",        Range(-1),   "Age before a segment is copied to tiered storage; Ottla copies it as soon as it is finished."),
     ("remote.log.copy.disable", BOOLEAN, "false",    None,        "Stop copying segments to tiered storage, keep reading it."),
     ("remote.log.delete.on.disable", BOOLEAN, "false",    None,        "Delete the tiered data when tiered storage is disabled for the topic."),
-    ("remote.storage.enable",   BOOLEAN, "false",    None,        "Use tiered storage, which Ottla does not have."),
+    ("remote.storage.enable",   BOOLEAN, "false",    None,        "Copy finished segments to remote storage, and serve them from there."),
     ("retention.bytes",         LONG,    "-1",       None,      "With cleanup.policy delete, the size at which a partition's old segments go; -1 is no limit."),
     ("retention.ms",            LONG,    _WEEK_MS,   Range(-1),   "With cleanup.policy delete, the age at which a segment goes; -1 is no limit."),
     ("segment.bytes",           INT,     "1073741824", SEGMENT_BYTES, "The size at which a segment is closed and the next one begun."),
@@ -205,11 +205,56 @@ def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[st
         )
     if (reason := tables.contradiction(configs)) is not None:
         raise _invalid(reason)
-    if values.get("remote.storage.enable"):
+
+
+def check_remote_storage(
+    values: Mapping[str, object], before: Mapping[str, str], *, is_system_enabled: bool
+) -> None:
+    """Reject settings of tiered storage as Kafka does. `values` are a topic's effective values.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    if not values["remote.storage.enable"]:
+        was_enabled = before.get("remote.storage.enable", "").strip().lower() == "true"
+        if was_enabled and not values["remote.log.delete.on.disable"]:
+            raise _invalid(
+                "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote "
+                "data and turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If "
+                "you want to disable remote storage and delete all remote data, please set "
+                "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+            )
+        return
+    if not is_system_enabled:
         raise _invalid(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
+    policy = values["cleanup.policy"]
+    if policy not in ([], ["delete"]):
+        raise _invalid(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+    for unit in ("bytes", "ms"):
+        whole, local = values[f"retention.{unit}"], values[f"local.retention.{unit}"]
+        assert isinstance(whole, int)
+        assert isinstance(local, int)
+        if whole > -1 and local != -2:
+            fault = None
+            if local == -1:
+                fault = f"Value must not be -1 as retention.{unit} value is set as {whole}."
+            elif local > whole:
+                fault = f"Value must not be more than retention.{unit} property value: {whole}"
+            if fault is not None:
+                raise _invalid(f"Invalid value {local} for configuration local.retention.{unit}: {fault}")
+    for unit in ("ms", "bytes"):
+        if values["remote.log.copy.disable"] and values[f"local.retention.{unit}"] not in (
+            -2,
+            values[f"retention.{unit}"],
+        ):
+            raise _invalid(
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
+                "must be set to the identical value because there will be no more logs copied to the remote storage."
+            )
 
 
 def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequence[str]) -> None:

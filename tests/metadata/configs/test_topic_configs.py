@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.cluster.topics.topic_decisions import check_tiering
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import parse_value
@@ -45,11 +46,6 @@ from ottla.protocol.errors import ErrorCode, KafkaError
         (
             {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"},
             "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)",
-        ),
-        (
-            {"remote.storage.enable": "true"},
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage.",
         ),
     ],
 )
@@ -103,3 +99,82 @@ def test_what_kafka_39_allowed_stays_and_is_not_set_anew() -> None:
             validate_topic_configs({**before, **wrong}, before)
     assert TopicConfig(BrokerConfig(), before).get_int("segment.bytes") == 14
     assert BrokerConfig.parse("log.segment.bytes=200000").get_int("log.segment.bytes") == 200000
+
+
+_ON = {"remote.storage.enable": "true"}
+_OFF_AGAIN = (
+    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
+    "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
+    "remote storage and delete all remote data, please set "
+    "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+)
+_IDENTICAL = (
+    "must be set to the identical value because there will be no more logs copied to the remote storage."
+)
+
+
+@pytest.mark.parametrize(
+    ("configs", "before", "enabled", "message"),
+    [
+        (
+            _ON,
+            {},
+            False,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        ),
+        (
+            _ON | {"cleanup.policy": "compact,delete"},
+            {},
+            True,
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
+        ),
+        (
+            _ON | {"retention.bytes": "10", "local.retention.bytes": "11"},
+            {},
+            True,
+            "Invalid value 11 for configuration local.retention.bytes: "
+            "Value must not be more than retention.bytes property value: 10",
+        ),
+        (
+            _ON | {"retention.ms": "10", "local.retention.ms": "-1"},
+            {},
+            True,
+            "Invalid value -1 for configuration local.retention.ms: "
+            "Value must not be -1 as retention.ms value is set as 10.",
+        ),
+        (
+            _ON | {"remote.log.copy.disable": "true", "retention.ms": "10", "local.retention.ms": "5"},
+            _ON,
+            True,
+            "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` "
+            + _IDENTICAL,
+        ),
+        ({"remote.storage.enable": "false"}, _ON, True, _OFF_AGAIN),
+        ({}, _ON, True, _OFF_AGAIN),
+    ],
+)
+def test_settings_of_tiered_storage_are_refused_in_kafkas_words(
+    configs: dict[str, str], before: dict[str, str], enabled: bool, message: str
+) -> None:
+    broker = BrokerConfig.embedded({"remote.log.storage.system.enable": str(enabled).lower()})
+    with pytest.raises(KafkaError) as caught:
+        check_tiering(broker, configs, before)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("configs", "before"),
+    [
+        (_ON | {"local.retention.bytes": "11"}, {}),
+        (_ON | {"cleanup.policy": ""}, {}),
+        (_ON | {"remote.log.copy.disable": "true"}, _ON),
+        ({"remote.log.delete.on.disable": "true"}, _ON),
+        ({"local.retention.ms": "5"}, {}),
+    ],
+)
+def test_settings_of_tiered_storage_that_kafka_accepts(
+    configs: dict[str, str], before: dict[str, str]
+) -> None:
+    check_tiering(BrokerConfig.embedded({"remote.log.storage.system.enable": "true"}), configs, before)
