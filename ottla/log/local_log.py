@@ -449,9 +449,8 @@ class LocalLog:
             self._delete_first(count, now_ms)
         except OSError as error:
             raise storage_error(f"cannot delete old segments of {self.path}", error) from error
-        if self.segments.base_offset > self.log_start_offset and not (
-            self.is_tiered and self._config.copies_segments
-        ):
+        keeps_remote = self.is_tiered and (self._config.copies_segments or not count)
+        if self.segments.base_offset > self.log_start_offset and not keeps_remote:
             self._start_at(self.segments.base_offset)
         return count
 

@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -200,7 +201,8 @@ class RemoteLogManager:
                 if not await self.metadata.update(segment, FINISHED):
                     raise UploadError(f"another leader of {name} has discarded the copy")
             except PASSING:
-                await self._delete(segment)
+                with suppress(*PASSING):  # otherwise the next round deletes it
+                    await self._delete(segment)
                 raise
         finally:
             self._copying.discard(segment.id)
