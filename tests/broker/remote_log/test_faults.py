@@ -62,9 +62,7 @@ def test_the_system_is_not_disabled_while_topics_need_it(tmp_path: Path, remote:
     with Broker(data=tmp_path / "data", config=tiered_config(remote)) as broker:
         broker.create_topic("t", 1, TOPIC_CONFIG)
     with (
-        pytest.raises(
-            StartupError, match="You have to delete all topics with the property"
-        ),
+        pytest.raises(StartupError, match="You have to delete all topics with the property"),
         Broker(data=tmp_path / "data"),
     ):
         pass
