@@ -16,8 +16,8 @@ from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 # The packages and modules of a broker.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata", "zookeeper")
-# Code that documents settings, or stores them in znodes and files.
-ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
+# Code that documents settings, stores them in znodes and files, or translates those of other images.
+ASIDE = ("broker_config_table", "configuration.py", "environment.py", "meta_properties.py")
 READS = {
     "get",
     "get_int",
