@@ -43,6 +43,10 @@ servers: ## Install MariaDB, Redis, nginx and mosquitto from Debian's packages (
 test-walks: install ## Walk through five tutorials with the installed wheel, each on a machine of its own (root, namespaces)
 	$(BIN)/python -m pytest tests/walks -n 0
 
+.PHONY: dist
+dist: install ## Build the files of a release: a reproducible wheel, bills of materials, checksums
+	@sh scripts/release.sh $(BIN)/python
+
 .PHONY: test-deploy
 test-deploy: install ## Build the container image, run it, and check the Compose files, the Helm chart and the systemd units (Go, root)
 	sh scripts/deploy_tools.sh .deploy-tools
