@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ottla.spark import queries
+from ottla.spark.shared_storage import check_shared
 from ottla.sql.brokers import Brokers
 from ottla.sql.catalogue import Catalogue
 from ottla.sql.engine import Engine
@@ -72,6 +73,8 @@ class Shared:
         """Return the engine for a client with these schemas."""
         with self._starting_spark:
             if self._engine is None:
+                if self.owns_spark and (checkpoints := self._checkpoints_directory()) is not None:
+                    check_shared(self._session(), checkpoints)
                 engine = Engine(self._session(), self.brokers, schemas, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine = engine

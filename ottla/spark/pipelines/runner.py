@@ -28,6 +28,7 @@ from ottla.spark.pipelines.state import (
     process_started,
 )
 from ottla.spark.queries import output_topics
+from ottla.spark.shared_storage import NotShared, check_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -193,6 +194,10 @@ def _start_spark(plan: Plan, log: str) -> SparkSession:
 
 
 def _start_queries(plan: Plan, starter: Starter, spark: SparkSession) -> list[StreamingQuery]:
+    try:
+        check_shared(spark, plan.checkpoints)
+    except NotShared as error:
+        raise PipelineError(error.message) from None
     try:
         return starter(spark, plan.bootstrap_servers)
     except PipelineError:
